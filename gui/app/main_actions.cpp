@@ -162,8 +162,10 @@ void MainWindow::makeEditActions() {
               [this] {
                   store_.cancelAll();
                   sweep_->cancel();
+                  search_->cancel();
               })
         .setEnabled(false);
+    makeSearchAction(run);
     makeMeasuredAction(run);
 }
 

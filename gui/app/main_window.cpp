@@ -56,18 +56,13 @@ std::vector<SweptPoint> swept_points(const SweepModel& model) {
     return out;
 }
 
-// The others say nothing in the table but that they do not; the sweep's own says why.
-std::vector<SweptPoint> fitting(std::vector<SweptPoint> points) {
-    std::erase_if(points, [](const SweptPoint& p) { return !p.figures.fits.value_or(false); });
-    return points;
-}
-
 } // namespace
 
 MainWindow::MainWindow(const Options& options, QWidget* parent)
     : QMainWindow(parent), options_(options),
       theme_(new ThemeChoice(!options.fresh, options.theme.isEmpty() && options.fresh ? QStringLiteral("light") : options.theme, this)),
-      documents_(new Documents(store_, state_, this)), actions_(new ActionRegistry(*this)), problems_(new ProblemsModel(this)) {
+      documents_(new Documents(store_, state_, this)), actions_(new ActionRegistry(*this)), problems_(new ProblemsModel(this)),
+      search_(new SearchJob(this)) {
     setWindowTitle(tr("Orrery"));
     setObjectName(QStringLiteral("main"));
     setAcceptDrops(true);
@@ -144,13 +139,15 @@ void MainWindow::makeViews() {
 void MainWindow::joinViews() {
     auto& pareto = viewOf<ParetoView>("pareto");
     connect(sweep_, &SweepView::pointsChanged, this, [this, &pareto] {
-        strategies_->model().setSwept(fitting(swept_points(sweep_->model())));
+        showSwept();
         pareto.setSwept(swept_points(sweep_->model()));
     });
-    const auto again = [this] { strategies_->model().setSwept(fitting(swept_points(sweep_->model()))); }; // less those that are runs now
+    const auto again = [this] { showSwept(); }; // less those that are runs now
     connect(&store_, &RunStore::runAdded, this, again);
     connect(&store_, &RunStore::runRemoved, this, again);
+    joinSearch();
     connect(strategies_, &StrategiesView::sweptRequested, this, [this](int number) {
+        if (number >= FoundPoints::first_number) return;
         sweep_->selectPoint(number);
         sweep_->addSelected();
     });
@@ -173,6 +170,15 @@ void MainWindow::joinViews() {
         state_.setCurrentRun(run);
         showView(QStringLiteral("scenario"));
     });
+}
+
+void MainWindow::showSwept() {
+    std::vector<SweptPoint> points = swept_points(sweep_->model());
+    // Those that do not fit say nothing in the table but that they do not; the sweep's own says why.
+    std::erase_if(points, [](const SweptPoint& p) { return !p.figures.fits.value_or(false); });
+    const std::vector<SweptPoint> found = found_.points();
+    points.insert(points.end(), found.begin(), found.end());
+    strategies_->model().setSwept(points);
 }
 
 QWidget* MainWindow::view(const QString& name) const {
@@ -307,7 +313,7 @@ void MainWindow::fileChanged(RunId run, bool read_again) {
              tr("%1 was changed by another program; your changes here stay, and saving will ask first").arg(path));
 }
 
-bool MainWindow::idle() const { return !store_.busy() && !sweep_->running(); }
+bool MainWindow::idle() const { return !store_.busy() && !sweep_->running() && !search_->running(); }
 
 // Problems go to their dock, never into a box that stops the work.
 void MainWindow::complain(const QString& source, const QString& what) {

@@ -6,6 +6,8 @@
 #include "gui/app/problems.hpp"
 #include "gui/core/run.hpp"
 #include "gui/editor/documents.hpp"
+#include "gui/search/found_points.hpp"
+#include "gui/search/search_job.hpp"
 
 #include <QMainWindow>
 #include <QTimer>
@@ -87,6 +89,11 @@ class MainWindow : public QMainWindow {
     void joinViews(); // what one does for another
     void makeActions();
     void makeMeasuredAction(const QString& menu);
+    void makeSearchAction(const QString& menu);
+    void joinSearch();
+    void findBest();
+    void searchOver(const SearchResult& result, const QString& error);
+    void showSwept(); // points of the sweep and of the search, in the table
     void makeCommandsOfViews();
     void makeFileActions();
     void makeEditActions();
@@ -127,6 +134,9 @@ class MainWindow : public QMainWindow {
     StrategiesView* strategies_ = nullptr;
     ScenarioEditor* editor_ = nullptr;
     SweepView* sweep_ = nullptr;
+    SearchJob* search_;
+    FoundPoints found_;
+    std::string searched_dir_; // what paths of the searched scenario start from
     TimelineView* timeline_ = nullptr;
     CompareView* compare_ = nullptr;
     WelcomePage* welcome_ = nullptr;

@@ -43,7 +43,9 @@ Figures figures(const RunData& data) {
         f.capacity_bytes = static_cast<double>(r.memory.capacity.count);
         f.fits = r.memory.fits;
         f.narrow = r.narrow();
+        if (r.error_bar.step_time > 0) f.interval = r.error_bar.step_time;
         f.why_not = QString::fromStdString(why_not(r.memory) + (f.narrow && !r.memory.fits ? "\n" : "") + how_narrow(r));
+        if (!data.way_out.empty()) f.why_not += QLatin1Char('\n') + QString::fromStdString(data.way_out);
     } else if (data.trace) {
         f.step_s = (data.trace->end - data.trace->begin).seconds();
         double ranks = 0;

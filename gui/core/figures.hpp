@@ -19,8 +19,10 @@ struct Figures {
     std::optional<Breakdown> breakdown;
     std::optional<double> peak_bytes, capacity_bytes; // of the fullest stage
     std::optional<bool> fits;
-    bool narrow = false; // by less than predictions of memory are off by
-    QString why_not;     // where it does not fit, and how narrow it is
+    bool narrow = false;            // by less than predictions of memory are off by
+    QString why_not;                // where it does not fit, and how narrow it is
+    std::optional<double> interval; // half width of the step time's, as a fraction
+    QString note;                   // of a search: why it is behind the best
 
     std::optional<double> headroom_bytes() const;
     std::optional<double> exposed(Category c) const; // share of the step

@@ -31,6 +31,7 @@ struct RunData {
     std::optional<Scenario> scenario;
     std::optional<Plan> plan;
     std::optional<Report> report; // also with a plan that does not fit
+    std::string way_out;          // of one that does not fit: what would
     std::vector<LinkUse> links;
     std::vector<std::int32_t> link_class; // by link of the cluster, which of `links` stands for it; empty: not known
     std::vector<LaneResult> lanes;

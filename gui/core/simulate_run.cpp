@@ -1,6 +1,7 @@
 // From a scenario's text or a trace's file to a run, on whatever thread it is called.
 #include "gui/core/run.hpp"
 #include "gui/core/tracks.hpp"
+#include "sim/advise/fix.hpp"
 #include "sim/memory/samples.hpp"
 #include "sim/plan/lower.hpp"
 #include "topology/input_error.hpp"
@@ -43,6 +44,16 @@ void keep_trace(RunData& data, Trace trace, StopFlag stop) {
     data.tracks = std::make_shared<const TrackStore>(tracks_of(*data.trace, stop));
 }
 
+// What would fit: by memory alone, so that it is there as one types.
+std::string way_out(const RunData& data) {
+    FixOptions fixing;
+    fixing.trying.parsing.base_dir = data.base_dir;
+    fixing.trying.jobs = 1;
+    fixing.costs = false;
+    fixing.most = 24;
+    return to_text(cheapest_fix(data.scenario_json, fixing));
+}
+
 } // namespace
 
 std::shared_ptr<const RunData> simulate_run(const std::string& scenario_json, const std::string& base_dir, const GoOn& go_on,
@@ -73,6 +84,7 @@ std::shared_ptr<const RunData> simulate_run(const std::string& scenario_json, co
         data->lane_of_rank = std::move(simulation.lane_of_rank);
         data->link_class = std::move(simulation.link_class);
         data->lanes = std::move(simulation.lanes);
+        if (!bytes.fits) data->way_out = way_out(*data);
         if (!go_on(tr("preparing the timeline"))) return nullptr;
         if (simulation.trace) sample_memory(*simulation.trace, *data->plan, bytes);
         if (simulation.trace) count_from_first_work(*simulation.trace);

@@ -99,6 +99,12 @@ void StrategiesModel::setSwept(const std::vector<SweptPoint>& swept) {
         swept_.erase(swept_.begin() + i);
         endRemoveRows();
     }
+    for (std::size_t i = 0; i < swept_.size(); ++i) { // a search's notes change as it finds better ones
+        const auto it = std::ranges::find_if(swept, [&](const SweptPoint& q) { return same(swept_[i], q); });
+        if (it->figures.note == swept_[i].figures.note) continue;
+        swept_[i].figures = it->figures;
+        Q_EMIT dataChanged(index(runs() + static_cast<int>(i), 0), index(runs() + static_cast<int>(i), ColumnCount - 1));
+    }
     std::vector<SweptPoint> fresh;
     for (const SweptPoint& p : swept)
         if (wanted(p) && std::none_of(swept_.begin(), swept_.end(), [&](const SweptPoint& q) { return same(p, q); })) fresh.push_back(p);
@@ -158,6 +164,8 @@ std::optional<double> StrategiesModel::number(int row, int column) const {
         return f.fits && !outOfDate(row) ? std::optional<double>(*f.fits ? 1 : 0) : std::nullopt;
     case CostColumn:
         return f.cost_usd;
+    case IntervalColumn:
+        return f.interval;
     case DevicesColumn:
         return f.devices;
     default:
@@ -182,6 +190,10 @@ QString StrategiesModel::text(int row, int column) const {
     }
     case BreakdownColumn:
         return {};
+    case NoteColumn:
+        return figuresAt(row).note;
+    case IntervalColumn:
+        return value ? QStringLiteral("\u00b1 %1 %").arg(QLocale().toString(*value * 100, 'f', 0)) : QString{};
     case PeakColumn:
     case HeadroomColumn:
         return gigabytes_words(value);
@@ -214,6 +226,7 @@ QString StrategiesModel::fitsText(int row) const {
 QVariant StrategiesModel::exportedAt(int row, int column) const {
     switch (column) {
     case NameColumn:
+    case NoteColumn:
         return text(row, column);
     case FitsColumn:
         return fitsText(row);
@@ -236,6 +249,7 @@ QString StrategiesModel::tip(int row, int column) const {
     if (outOfDate(row)) return out_of_date_words();
     if (column == BreakdownColumn) return f.breakdown ? breakdown_text(*f.breakdown) : QString{};
     if (column == FitsColumn || column == HeadroomColumn) return f.why_not;
+    if (column == NoteColumn) return f.note;
     if (column != NameColumn) return {};
     if (sweptAt(row)) return sweptAt(row)->name + QLatin1Char('\n') + tr("From the sweep: Enter or a double click simulates it in full");
     const Run* run = store_.find(runAt(row));
@@ -265,8 +279,8 @@ QVariant StrategiesModel::data(const QModelIndex& index, int role) const {
     case Qt::AccessibleTextRole:
         return column == BreakdownColumn ? tip(row, column) : text(row, column);
     case Qt::TextAlignmentRole:
-        return QVariant::fromValue(
-            Qt::Alignment((column == NameColumn || column == FitsColumn ? Qt::AlignLeft : Qt::AlignRight) | Qt::AlignVCenter));
+        return QVariant::fromValue(Qt::Alignment(
+            (column == NameColumn || column == FitsColumn || column == NoteColumn ? Qt::AlignLeft : Qt::AlignRight) | Qt::AlignVCenter));
     case RunRole:
         return runAt(row);
     case BreakdownRole:
@@ -274,7 +288,7 @@ QVariant StrategiesModel::data(const QModelIndex& index, int role) const {
     case FullRole:
         return longest();
     case SortRole: {
-        if (column == NameColumn) return text(row, column);
+        if (column == NameColumn || column == NoteColumn) return text(row, column);
         const auto value = number(row, column);
         return value ? QVariant(*value) : QVariant{};
     }
@@ -305,6 +319,10 @@ QVariant StrategiesModel::headerData(int section, Qt::Orientation orientation, i
             return {tr("Run"), tr("Double-click to rename")};
         case StepColumn:
             return {tr("Step"), tr("Steady time of one optimizer step"), QStringLiteral("s")};
+        case IntervalColumn:
+            return {tr("Within"), tr("Four of five measured steps lie so near to the predicted one"), QStringLiteral("%")};
+        case NoteColumn:
+            return {tr("Behind the best"), tr("Of what \"Find the best\" has found: the number that decides")};
         case DeltaColumn:
             return {tr("Against baseline"), tr("Step time against the pinned run's"), QStringLiteral("%")};
         case BreakdownColumn:

@@ -19,8 +19,10 @@ class StrategiesModel : public QAbstractTableModel {
         // The columns that decide stand where narrow windows show them.
         NameColumn,
         StepColumn,
+        IntervalColumn,
         DeltaColumn,
         FitsColumn,
+        NoteColumn,
         BreakdownColumn,
         TokensColumn,
         MfuColumn,

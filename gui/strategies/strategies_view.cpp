@@ -98,9 +98,10 @@ StrategiesView::StrategiesView(RunStore& store, ViewState& state, QWidget* paren
     header->setContextMenuPolicy(Qt::CustomContextMenu);
     const auto wide = [this](const QString& text) { return table_->fontMetrics().horizontalAdvance(text) + 24; };
     for (int c = 0; c < StrategiesModel::ColumnCount; ++c)
-        header->resizeSection(c, c == StrategiesModel::NameColumn || c == StrategiesModel::BreakdownColumn
-                                     ? wide_bar
-                                     : std::max(86, wide(model_->headerData(c, Qt::Horizontal).toString())));
+        header->resizeSection(c,
+                              c == StrategiesModel::NameColumn || c == StrategiesModel::BreakdownColumn || c == StrategiesModel::NoteColumn
+                                  ? wide_bar
+                                  : std::max(86, wide(model_->headerData(c, Qt::Horizontal).toString())));
     header->resizeSection(StrategiesModel::FitsColumn, wide(QStringLiteral("\u2717 ") + StrategiesModel::tr("too big, narrowly")));
     auto* layout = new QVBoxLayout(this);
     layout->setContentsMargins(0, 0, 0, 0);

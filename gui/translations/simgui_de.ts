@@ -1108,6 +1108,45 @@ Vorgabe: %1</translation>
     </message>
 </context>
 <context>
+    <name>orrery::FoundPoints</name>
+    <message>
+        <source>the best so far</source>
+        <translation>die beste bisher</translation>
+    </message>
+    <message>
+        <source>the best: no other is faster by the model</source>
+        <translation>die beste: keine andere ist nach dem Modell schneller</translation>
+    </message>
+    <message>
+        <source>the best that was found; the search was stopped</source>
+        <translation>die beste gefundene; die Suche wurde angehalten</translation>
+    </message>
+    <message>
+        <source>; fits narrowly</source>
+        <translation>; passt knapp</translation>
+    </message>
+    <message>
+        <source>a tie: within %1 %</source>
+        <translation>gleichauf: innerhalb von %1 %</translation>
+    </message>
+    <message>
+        <source>%1 % slower</source>
+        <translation>%1 % langsamer</translation>
+    </message>
+    <message>
+        <source>%1: bubble %2 % against %3 %</source>
+        <translation>%1: Blase %2 % gegen %3 %</translation>
+    </message>
+    <message>
+        <source>%1: %2 % more FLOPs, recomputed</source>
+        <translation>%1: %2 % mehr FLOPs, neu berechnet</translation>
+    </message>
+    <message>
+        <source>%1: communication and smaller kernels</source>
+        <translation>%1: Kommunikation und kleinere Kernel</translation>
+    </message>
+</context>
+<context>
     <name>orrery::HeatPlot</name>
     <message>
         <source>Map of the sweep; the table beside it holds the same figures</source>
@@ -1697,6 +1736,26 @@ Vorgabe: %1</translation>
     <message>
         <source>Deletes the traces of runs on this machine, which are kept for the next start</source>
         <translation>Löscht die Aufzeichnungen der Läufe auf diesem Rechner, die für den nächsten Start behalten werden</translation>
+    </message>
+    <message>
+        <source>Find the &amp;best</source>
+        <translation>Die &amp;beste finden</translation>
+    </message>
+    <message>
+        <source>Searches the best strategy for the scenario: its degrees, micro batch, schedule, ZeRO and recompute are set free</source>
+        <translation>Sucht die beste Strategie für das Szenario: Grade, Mikrobatch, Ablaufplan, ZeRO und Neuberechnung sind frei</translation>
+    </message>
+    <message>
+        <source>searching: %1 of %2 strategies simulated, %3 left to look at</source>
+        <translation>Suche: %1 von %2 Strategien simuliert, %3 noch anzusehen</translation>
+    </message>
+    <message>
+        <source>Find the best</source>
+        <translation>Die beste finden</translation>
+    </message>
+    <message>
+        <source>%1 strategies found that fit, of %2 legal ones</source>
+        <translation>%1 passende Strategien gefunden, von %2 zulässigen</translation>
     </message>
 </context>
 <context>
@@ -2648,6 +2707,22 @@ Vorgabe: %1</translation>
     <message>
         <source>bytes</source>
         <translation>Bytes</translation>
+    </message>
+    <message>
+        <source>Within</source>
+        <translation>Genauigkeit</translation>
+    </message>
+    <message>
+        <source>Four of five measured steps lie so near to the predicted one</source>
+        <translation>Vier von fünf gemessenen Schritten liegen so nah am vorhergesagten</translation>
+    </message>
+    <message>
+        <source>Behind the best</source>
+        <translation>Hinter der besten</translation>
+    </message>
+    <message>
+        <source>Of what &quot;Find the best&quot; has found: the number that decides</source>
+        <translation>Von dem, was „Die beste finden“ gefunden hat: die Zahl, die entscheidet</translation>
     </message>
 </context>
 <context>

@@ -145,7 +145,7 @@ class Adviser {
             a_.simulated += a_.fix->looked_at;
             return;
         }
-        const std::vector<Change> all = neighbours(a_.scenario);
+        const std::vector<StrategyChange> all = neighbours(a_.scenario);
         a_.simulated += static_cast<int>(all.size());
         for (Trial& t : try_all(json_, all, trying_)) {
             if (!t.fits() || t.report->step_time_s <= 0) continue;
@@ -191,7 +191,7 @@ class Adviser {
 
     // Three: those that fit say most, then those that do not, then those that no rule allows.
     void why_nots() {
-        const std::vector<Change> questions = colleagues_questions(a_.scenario);
+        const std::vector<StrategyChange> questions = colleagues_questions(a_.scenario);
         a_.simulated += static_cast<int>(questions.size());
         for (Trial& t : try_all(json_, questions, trying_)) {
             const bool own = t.scenario && t.scenario->strategy == a_.scenario.strategy && t.scenario->training == a_.scenario.training;
@@ -206,7 +206,7 @@ class Adviser {
     void guided() {
         TryOptions memory = trying_;
         memory.simulate = false;
-        for (const Change& c : guide(a_.scenario)) {
+        for (const StrategyChange& c : guide(a_.scenario)) {
             const Trial t = try_one(json_, c, memory);
             ++a_.simulated;
             if (!t.fits()) continue;

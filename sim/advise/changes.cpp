@@ -25,7 +25,7 @@ std::string degrees_words(const Degrees& d) {
 }
 
 // Degree doubled and halved.
-void twice_and_half(std::vector<Change>& out, const Scenario& s, int degree, int Degrees::*of) {
+void twice_and_half(std::vector<StrategyChange>& out, const Scenario& s, int degree, int Degrees::*of) {
     for (const int n : {degree * 2, degree / 2}) {
         if (n < 1 || (degree % 2 != 0 && n < degree)) continue;
         Degrees d;
@@ -34,18 +34,20 @@ void twice_and_half(std::vector<Change>& out, const Scenario& s, int degree, int
     }
 }
 
-Change renamed(Change change, const std::string& words) {
+StrategyChange renamed(StrategyChange change, const std::string& words) {
     change.words = words;
     return change;
 }
 
 } // namespace
 
-Change set_field(const std::string& words, const std::string& pointer, const std::string& value) { return {words, {{pointer, value}}}; }
+StrategyChange set_field(const std::string& words, const std::string& pointer, const std::string& value) {
+    return {words, {{pointer, value}}};
+}
 
-Change set_degrees(const Scenario& s, const Degrees& d) {
+StrategyChange set_degrees(const Scenario& s, const Degrees& d) {
     const Strategy& g = s.strategy;
-    Change c{degrees_words(d), {{"/strategy/data_parallel", ""}}};
+    StrategyChange c{degrees_words(d), {{"/strategy/data_parallel", ""}}};
     const int tensor = d.tensor ? d.tensor : g.tensor_parallel, pipeline = d.pipeline ? d.pipeline : g.pipeline_parallel;
     if (d.tensor) {
         c.fields.push_back({"/strategy/tensor_parallel", number(d.tensor)});
@@ -66,11 +68,11 @@ Change set_degrees(const Scenario& s, const Degrees& d) {
     return c;
 }
 
-Change set_nodes(int nodes) {
+StrategyChange set_nodes(int nodes) {
     return {fmt::format("{} node{}", nodes, nodes == 1 ? "" : "s"), {{"/cluster/nodes", number(nodes)}, {"/strategy/data_parallel", ""}}};
 }
 
-Change recompute_of(const std::vector<int>& layers) {
+StrategyChange recompute_of(const std::vector<int>& layers) {
     std::string where;
     for (std::size_t i = 0; i < layers.size();) {
         std::size_t end = i + 1;
@@ -84,9 +86,9 @@ Change recompute_of(const std::vector<int>& layers) {
             {{"/strategy/recompute", "\"full\""}, {"/strategy/recompute_layers", fmt::format("[{}]", fmt::join(layers, ", "))}}};
 }
 
-std::vector<Change> neighbours(const Scenario& s) {
+std::vector<StrategyChange> neighbours(const Scenario& s) {
     const Strategy& g = s.strategy;
-    std::vector<Change> out;
+    std::vector<StrategyChange> out;
     twice_and_half(out, s, g.tensor_parallel, &Degrees::tensor);
     twice_and_half(out, s, g.pipeline_parallel, &Degrees::pipeline);
     twice_and_half(out, s, g.context_parallel, &Degrees::context);
@@ -100,8 +102,8 @@ std::vector<Change> neighbours(const Scenario& s) {
         {RecomputeKind::none, "none"}, {RecomputeKind::selective, "selective"}, {RecomputeKind::full, "full"}};
     for (const auto& [kind, name] : recomputes) {
         if (kind == g.recompute && g.recompute_layers.empty()) continue;
-        Change c = set_field(kind == RecomputeKind::none ? "no recompute" : std::string(name) + " recompute", "/strategy/recompute",
-                             '"' + std::string(name) + '"');
+        StrategyChange c = set_field(kind == RecomputeKind::none ? "no recompute" : std::string(name) + " recompute", "/strategy/recompute",
+                                     '"' + std::string(name) + '"');
         c.fields.push_back({"/strategy/recompute_layers", ""});
         out.push_back(std::move(c));
     }
@@ -122,18 +124,18 @@ std::vector<Change> neighbours(const Scenario& s) {
     return out;
 }
 
-std::vector<Change> memory_savers(const Scenario& s) {
-    std::vector<Change> out;
+std::vector<StrategyChange> memory_savers(const Scenario& s) {
+    std::vector<StrategyChange> out;
     if (s.strategy.offload.optimizer == Tier::none)
         out.push_back(set_field("optimizer states on the host", "/strategy/offload/optimizer", "\"cpu\""));
     if (s.runtime.loss != LossKind::chunked) out.push_back(set_field("the loss in chunks", "/runtime/loss", "\"chunked\""));
     return out;
 }
 
-std::vector<Change> colleagues_questions(const Scenario& s) {
+std::vector<StrategyChange> colleagues_questions(const Scenario& s) {
     const Strategy& g = s.strategy;
     const int node = s.cluster.devices_per_node;
-    std::vector<Change> out;
+    std::vector<StrategyChange> out;
     const auto zero3 = set_field("", "/strategy/zero_stage", "3");
     const Degrees plain{1, 1, 0, mixture(s) ? 1 : 0};
     if (g.tensor_parallel * g.pipeline_parallel > 1 || g.zero_stage < 3)
@@ -159,11 +161,11 @@ std::vector<Change> colleagues_questions(const Scenario& s) {
     return out;
 }
 
-std::vector<Change> guide(const Scenario& s) {
+std::vector<StrategyChange> guide(const Scenario& s) {
     const int node = std::max(1, s.cluster.devices_per_node), devices = s.cluster.devices();
     const auto zero1 = set_field("ZeRO 1", "/strategy/zero_stage", "1");
-    const Change plain_recompute{"", {{"/strategy/recompute", "\"none\""}, {"/strategy/recompute_layers", ""}}};
-    std::vector<Change> simple{
+    const StrategyChange plain_recompute{"", {{"/strategy/recompute", "\"none\""}, {"/strategy/recompute_layers", ""}}};
+    std::vector<StrategyChange> simple{
         renamed(both(set_degrees(s, {1, 1, 0, mixture(s) ? 1 : 0}), set_field("", "/strategy/zero_stage", "0")), "data parallel alone")};
     if (mixture(s)) {
         for (int e = 2; e <= std::min(devices, s.model.moe->experts); e *= 2) {
@@ -174,10 +176,10 @@ std::vector<Change> guide(const Scenario& s) {
         for (int m = 2; m <= devices && m / node <= s.model.layers; m *= 2)
             simple.push_back(both(set_degrees(s, {std::min(m, node), std::max(1, m / node)}), zero1));
     }
-    std::vector<Change> out;
-    for (const Change& c : simple) out.push_back(both(c, plain_recompute));
+    std::vector<StrategyChange> out;
+    for (const StrategyChange& c : simple) out.push_back(both(c, plain_recompute));
     for (const char* more : {"recompute", "offload"})
-        for (const Change& c : simple)
+        for (const StrategyChange& c : simple)
             out.push_back(both(c, std::string(more) == "recompute"
                                       ? set_field("full recompute", "/strategy/recompute", "\"full\"")
                                       : both(set_field("full recompute", "/strategy/recompute", "\"full\""),

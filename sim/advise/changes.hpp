@@ -5,25 +5,25 @@
 
 namespace orrery {
 
-Change set_field(const std::string& words, const std::string& pointer, const std::string& value);
+StrategyChange set_field(const std::string& words, const std::string& pointer, const std::string& value);
 // Degrees of a strategy, 0: as they are; what follows from them is left to defaults. virtual stages are given up where they do not divide.
 struct Degrees {
     int tensor = 0, pipeline = 0, context = 0, expert = 0;
 };
-Change set_degrees(const Scenario& from, const Degrees& degrees);
-Change set_nodes(int nodes);
+StrategyChange set_degrees(const Scenario& from, const Degrees& degrees);
+StrategyChange set_nodes(int nodes);
 
 // One step from the scenario in each field: degrees doubled and halved, micro batch, recompute, ZeRO, virtual stages, sequence parallelism.
-std::vector<Change> neighbours(const Scenario& scenario);
+std::vector<StrategyChange> neighbours(const Scenario& scenario);
 // What saves memory beside those: optimizer states on the host, losses in chunks.
-std::vector<Change> memory_savers(const Scenario& scenario);
+std::vector<StrategyChange> memory_savers(const Scenario& scenario);
 // Full recompute of so many layers on these stages (0: none of a stage's).
-Change recompute_of(const std::vector<int>& layers_by_stage);
+StrategyChange recompute_of(const std::vector<int>& layers_by_stage);
 
 // Strategies that a colleague would ask about, those that are not the scenario's own.
-std::vector<Change> colleagues_questions(const Scenario& scenario);
+std::vector<StrategyChange> colleagues_questions(const Scenario& scenario);
 // What the field's guide takes for this job, the simplest first: it takes the first that fits. Dense: data parallel; tensor within a node x
 // pipeline with ZeRO 1; mixtures: expert parallel; then the same with full recompute, then with optimizer states on the host.
-std::vector<Change> guide(const Scenario& scenario);
+std::vector<StrategyChange> guide(const Scenario& scenario);
 
 } // namespace orrery

@@ -12,7 +12,7 @@ namespace orrery {
 namespace {
 
 // The first field that a change sets: two changes of one field are not put together.
-std::string first_field(const Change& c) {
+std::string first_field(const StrategyChange& c) {
     for (const ChangedField& f : c.fields)
         if (!f.value.empty()) return f.pointer;
     return {};
@@ -44,8 +44,8 @@ class Search {
     }
 
   private:
-    std::vector<Trial> look(const std::vector<Change>& changes) {
-        std::vector<Change> few = changes;
+    std::vector<Trial> look(const std::vector<StrategyChange>& changes) {
+        std::vector<StrategyChange> few = changes;
         few.resize(std::min(few.size(), static_cast<std::size_t>(std::max(0, options_.most - looked_at_))));
         looked_at_ += static_cast<int>(few.size());
         return try_all(json_, few, memory_);
@@ -53,7 +53,7 @@ class Search {
 
     // Changes of one field that fit. Keeps those that save most, of different fields, for together().
     std::vector<Trial> single(const Scenario& s) {
-        std::vector<Change> changes = neighbours(s), more = memory_savers(s);
+        std::vector<StrategyChange> changes = neighbours(s), more = memory_savers(s);
         changes.insert(changes.end(), more.begin(), more.end());
         std::vector<Trial> fitting;
         for (Trial& t : look(changes)) {
@@ -97,11 +97,11 @@ class Search {
     // What saves most, then with it what saves most of another field, until it fits: four changes at most.
     std::vector<Trial> together() {
         if (savers_.empty()) return {};
-        Change sum = savers_.front().change;
+        StrategyChange sum = savers_.front().change;
         std::set<std::string> used{first_field(sum)};
         double least = savers_.front().peak();
         for (int round = 0; round < 3; ++round) {
-            std::vector<Change> next;
+            std::vector<StrategyChange> next;
             for (const Trial& t : savers_)
                 if (!used.contains(first_field(t.change)) && next.size() < 6) next.push_back(both(sum, t.change));
             std::vector<Trial> trials = look(next), fitting;
@@ -125,9 +125,9 @@ class Search {
     std::optional<Trial> more_nodes(const Scenario& s) {
         if (s.cluster.graph) return {};
         for (int nodes = s.cluster.nodes * 2, k = 0; k < 8 && nodes <= 100000; nodes *= 2, ++k) {
-            std::vector<Change> changes{set_nodes(nodes)};
+            std::vector<StrategyChange> changes{set_nodes(nodes)};
             for (const int p : {2, 4, 8}) {
-                const Change deeper = set_degrees(s, {0, s.strategy.pipeline_parallel * p});
+                const StrategyChange deeper = set_degrees(s, {0, s.strategy.pipeline_parallel * p});
                 changes.push_back(both(set_nodes(nodes), deeper));
                 changes.push_back(both(both(set_nodes(nodes), smallest_), deeper));
             }
@@ -146,7 +146,7 @@ class Search {
             return;
         }
         if (fitting.size() > 8) fitting.resize(8);
-        std::vector<Change> changes;
+        std::vector<StrategyChange> changes;
         for (const Trial& t : fitting) changes.push_back(t.change);
         for (Trial& t : try_all(json_, changes, options_.trying))
             if (t.fits() && t.report->step_time_s > 0 && (!fix.change || t.report->step_time_s < fix.change->report->step_time_s))
@@ -158,7 +158,7 @@ class Search {
     const FixOptions& options_;
     TryOptions memory_;
     std::vector<Trial> savers_;
-    Change smallest_;
+    StrategyChange smallest_;
     int looked_at_ = 0;
 };
 

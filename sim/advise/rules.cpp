@@ -34,7 +34,7 @@ std::string random_job(std::mt19937_64& random) {
         R"({{"name": "random", "model": {{"layers": {}, "hidden_size": {}, "attention_heads": {}, "kv_heads": {}, "ffn_size": {}, "activation": "swiglu",
         "norm": "rmsnorm", "position": "rope", "tied_embeddings": false, "bias": false, "vocab_size": {}{}}},
         "cluster": {{"preset": "{}", "nodes": {}}},
-        "training": {{"global_batch_size": {}, "micro_batch_size": 1, "sequence_length": {}, "precision": "bf16"}}, "strategy": {{"framework": "megatron"}}}})",
+        "training": {{"global_batch_size": {}, "micro_batch_size": 1, "sequence_length": {}, "precision": "bf16"}}, "strategy": {{}}}})",
         one_of(layers), hidden, hidden / 128, random() % 2 ? 8 : hidden / 128, hidden * 7 / 2 / 256 * 256, random() % 2 ? 32000 : 128256,
         moe, cluster, n, n * per_node * one_of(batches), sequence);
 }
@@ -43,7 +43,7 @@ std::string random_job(std::mt19937_64& random) {
 class Job {
   public:
     Job(std::string json, const TryOptions& trying) : json_(std::move(json)), trying_(trying) { base_ = &of({}); }
-    const Trial& of(const Change& change) {
+    const Trial& of(const StrategyChange& change) {
         const std::string text = with(json_, change);
         const auto it = known_.find(text);
         return it != known_.end() ? it->second : known_.emplace(text, try_one(json_, change, trying_)).first->second;
@@ -79,7 +79,7 @@ void faster(RuleResult& r, const Trial& right, const std::vector<const Trial*>& 
         ++r.holds;
 }
 
-Change no_model_parallel(const Scenario& s, int zero) {
+StrategyChange no_model_parallel(const Scenario& s, int zero) {
     return both(set_degrees(s, {1, 1, 0, s.model.moe ? 1 : 0}), set_field("", "/strategy/zero_stage", std::to_string(zero)));
 }
 
@@ -139,7 +139,7 @@ void out_of_memory(RuleResult& r, Job& job) {
         less.tensor = g.tensor_parallel / 2;
     else
         return;
-    const Change smaller = set_degrees(s, less);
+    const StrategyChange smaller = set_degrees(s, less);
     const Trial& tight = job.of(smaller);
     if (!tight.report || tight.fits()) return;
     const Scenario& t = *tight.scenario;
@@ -154,7 +154,7 @@ void rules_of_pipelines(std::vector<RuleResult>& r, Job& job) {
     const Scenario& s = job.scenario();
     const int pipeline = std::max(2, s.strategy.pipeline_parallel);
     if (s.model.layers % (2 * pipeline) != 0) return;
-    const Change plain = set_degrees(s, {0, pipeline});
+    const StrategyChange plain = set_degrees(s, {0, pipeline});
     const Trial& without = job.of(plain);
     const Trial& with_them =
         job.of(both(plain, {"", {{"/strategy/virtual_pipeline", "2"}, {"/strategy/schedule", "\"interleaved-1f1b\""}}}));
@@ -173,7 +173,7 @@ void rules_of_degrees(std::vector<RuleResult>& r, Job& job) {
     else if (alone.report)
         faster(r[1], job.base(), {&job.of(no_model_parallel(s, 3))});
     if (s.cluster.nodes > 1) faster(r[2], job.of(set_degrees(s, {node, 0})), {&job.of(set_degrees(s, {2 * node, 0}))});
-    const Change two = set_degrees(s, {std::max(2, s.strategy.tensor_parallel), 0});
+    const StrategyChange two = set_degrees(s, {std::max(2, s.strategy.tensor_parallel), 0});
     faster(r[3], job.of(both(two, set_field("", "/strategy/sequence_parallel", "true"))),
            {&job.of(both(two, set_field("", "/strategy/sequence_parallel", "false")))});
     size_class(r[4], job);
@@ -201,7 +201,7 @@ std::optional<std::string> with_strategy(const std::string& json, const TryOptio
     memory.simulate = false;
     const Trial plain = try_one(json, {}, memory);
     if (!plain.scenario) return {};
-    for (const Change& c : guide(*plain.scenario))
+    for (const StrategyChange& c : guide(*plain.scenario))
         if (Trial t = try_one(json, c, memory); t.fits()) return t.json;
     return {};
 }

@@ -54,20 +54,20 @@ Report report_of(const Scenario& scenario, const TryOptions& options) {
 
 } // namespace
 
-std::string with(const std::string& json, const Change& change) {
+std::string with(const std::string& json, const StrategyChange& change) {
     Json document = Json::parse(json);
     for (const ChangedField& f : change.fields) change_field(document, f);
     return document.dump();
 }
 
-Change both(const Change& a, const Change& b) {
-    Change c = a;
+StrategyChange both(const StrategyChange& a, const StrategyChange& b) {
+    StrategyChange c = a;
     c.words += (c.words.empty() || b.words.empty() ? "" : " and ") + b.words;
     c.fields.insert(c.fields.end(), b.fields.begin(), b.fields.end());
     return c;
 }
 
-Trial try_one(const std::string& json, const Change& change, const TryOptions& options) {
+Trial try_one(const std::string& json, const StrategyChange& change, const TryOptions& options) {
     Trial t{change, with(json, change), "", {}, {}};
     try {
         ParseResult parsed = parse_scenario(t.json, options.parsing);
@@ -85,7 +85,7 @@ Trial try_one(const std::string& json, const Change& change, const TryOptions& o
     return t;
 }
 
-std::vector<Trial> try_all(const std::string& json, const std::vector<Change>& changes, const TryOptions& options) {
+std::vector<Trial> try_all(const std::string& json, const std::vector<StrategyChange>& changes, const TryOptions& options) {
     std::vector<Trial> trials(changes.size());
     std::atomic<std::size_t> next{0};
     const auto work = [&] {

@@ -13,16 +13,16 @@ namespace orrery {
 struct ChangedField {
     std::string pointer, value; // JSON text; empty: the field is taken out, so that its default holds
 };
-struct Change {
+struct StrategyChange {
     std::string words; // "full recompute"
     std::vector<ChangedField> fields;
 };
 // The text with the change. Where a preset's name stands for an object, the object is written: "dgx-h100" -> {"preset": "dgx-h100", ..}.
-std::string with(const std::string& json, const Change& change);
-Change both(const Change& a, const Change& b); // the second wins
+std::string with(const std::string& json, const StrategyChange& change);
+StrategyChange both(const StrategyChange& a, const StrategyChange& b); // the second wins
 
 struct Trial {
-    Change change;
+    StrategyChange change;
     std::string json;                 // the changed text
     std::string refused;              // the rule that forbids it; empty: it is legal
     std::optional<Scenario> scenario; // where it is legal
@@ -37,7 +37,8 @@ struct TryOptions {
     bool simulate = true;     // false: memory alone, step_time_s is 0
     bool too_big_too = false; // simulate also what does not fit: its time if it did
 };
-Trial try_one(const std::string& json, const Change& change, const TryOptions& options);
-std::vector<Trial> try_all(const std::string& json, const std::vector<Change>& changes, const TryOptions& options); // in the same order
+Trial try_one(const std::string& json, const StrategyChange& change, const TryOptions& options);
+std::vector<Trial> try_all(const std::string& json, const std::vector<StrategyChange>& changes,
+                           const TryOptions& options); // in the same order
 
 } // namespace orrery

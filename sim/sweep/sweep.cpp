@@ -162,6 +162,21 @@ SweepRow evaluate(const SweepPoint& point, std::int64_t index, const std::string
     return row;
 }
 
+namespace {
+
+// Rows of other machines' points go; those that a stopped run did not come to say so.
+void settle(SweepRun& run) {
+    for (std::size_t i = 0; run.stopped && i < run.rows.size(); ++i) {
+        SweepRow& row = run.rows[i];
+        if (!row.hash.empty() || row.index < 0) continue;
+        row.index = static_cast<std::int64_t>(i);
+        row.reason = "not computed: the sweep was stopped";
+    }
+    std::erase_if(run.rows, [](const SweepRow& row) { return row.index < 0; });
+}
+
+} // namespace
+
 SweepRun run_sweep(const SweepDocument& document, const std::string& database, const SweepRunOptions& options) {
     SweepStore store(database);
     if (options.fresh) store.clear();
@@ -217,12 +232,7 @@ SweepRun run_sweep(const SweepDocument& document, const std::string& database, c
     writer.finish();
     run.reused = reused;
     run.stopped = stopped;
-    std::erase_if(run.rows, [](const SweepRow& row) { return row.index < 0; });
-    for (std::size_t i = 0; run.stopped && i < run.rows.size(); ++i) {
-        if (!run.rows[i].hash.empty()) continue;
-        run.rows[i].index = static_cast<std::int64_t>(i);
-        run.rows[i].reason = "not computed: the sweep was stopped";
-    }
+    settle(run);
     return run;
 }
 

@@ -28,7 +28,7 @@ Advice advice_on(const std::string& json) {
 
 double step_of(const std::string& json) { return predict(parse_scenario(json).scenario.value()).report.step_time_s; }
 
-TEST(Change, WritesWhatAPresetsNameStandsFor) {
+TEST(StrategyChange, WritesWhatAPresetsNameStandsFor) {
     const std::string text = R"({"cluster": "dgx-h100", "strategy": {"tensor_parallel": 8, "layer_split": [1]}})";
     const auto j = nlohmann::json::parse(with(text, {"", {{"/cluster/nodes", "4"}, {"/strategy/layer_split", ""}, {"/run/steps", ""}}}));
     EXPECT_EQ(j, nlohmann::json::parse(R"({"cluster": {"preset": "dgx-h100", "nodes": 4}, "strategy": {"tensor_parallel": 8}})"));
@@ -69,7 +69,7 @@ TEST(Advise, CheapestChangeMakesItFit) {
     const Prediction changed = predict(parse_scenario(a.fix->change->json).scenario.value());
     EXPECT_TRUE(changed.report.memory.fits);
     EXPECT_NEAR(a.fix->costs, changed.report.step_time_s / step_of(json) - 1, 1e-9) << "against the step if it did fit";
-    for (const Change& c : neighbours(a.scenario)) {
+    for (const StrategyChange& c : neighbours(a.scenario)) {
         const Trial t = try_one(json, c, {});
         if (!t.fits() || t.peak() < a.fix->change->peak()) continue;
         EXPECT_GE(t.report->step_time_s, a.fix->change->report->step_time_s * (1 - 1e-9)) << c.words;
@@ -79,9 +79,9 @@ TEST(Advise, CheapestChangeMakesItFit) {
 }
 
 // Layers by stage, in words and in the plan: less memory on those stages, and a longer step.
-TEST(Change, RecomputesLayersOfSomeStages) {
+TEST(StrategyChange, RecomputesLayersOfSomeStages) {
     const std::string json = job(R"("tensor_parallel": 4, "sequence_parallel": true, "pipeline_parallel": 2)");
-    const Change some = recompute_of({8, 0});
+    const StrategyChange some = recompute_of({8, 0});
     EXPECT_EQ(some.words, "full recompute of 8 layers on stage 0");
     const Trial none = try_one(json, {}, {}), with_some = try_one(json, some, {}), with_more = try_one(json, recompute_of({12, 0}), {});
     ASSERT_TRUE(none.fits() && with_some.fits() && with_more.fits()) << with_some.refused;
