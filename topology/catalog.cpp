@@ -92,6 +92,8 @@ InterNode read_inter(const Json& json) {
 Host read_host(const Json& json) {
     return {Bytes::gigabytes(number(json, "memory_gb")),
             BytesPerSecond::gigabytes(number(json, "memory_gb_per_s")),
+            Bytes::gigabytes(number(json, "cxl_gb")),
+            BytesPerSecond::gigabytes(number(json, "cxl_gb_per_s")),
             BytesPerSecond::gigabytes(number(json, "pcie_gb_per_s")),
             Bytes::gigabytes(number(json, "nvme_gb")),
             BytesPerSecond::gigabytes(number(json, "nvme_gb_per_s")),

@@ -58,6 +58,13 @@ std::optional<IntraKind> parse_intra_kind(std::string_view text) { return kind_o
 std::optional<InterKind> parse_inter_kind(std::string_view text) { return kind_of<InterKind>(inter_words, text); }
 std::optional<InterTopology> parse_inter_topology(std::string_view text) { return kind_of<InterTopology>(topology_words, text); }
 
+BytesPerSecond memory_rate(const Host& host, BytesPerSecond usual) {
+    const BytesPerSecond memory = host.memory_bandwidth.value > 0 ? host.memory_bandwidth : usual;
+    if (host.cxl.count <= 0 || memory.value <= 0) return memory;
+    const double cxl = static_cast<double>(host.cxl.count), behind = cxl / (cxl + static_cast<double>(host.memory.count));
+    return behind >= 1 ? host.cxl_bandwidth : std::min(memory * (1 / (1 - behind)), host.cxl_bandwidth * (1 / behind));
+}
+
 int Cluster::kind_of_node(int node) const {
     int first = nodes;
     for (std::size_t k = others.size(); k > 0; --k) {

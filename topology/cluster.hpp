@@ -95,11 +95,18 @@ struct InterNode {
 struct Host {
     Bytes memory;
     BytesPerSecond memory_bandwidth;
+    Bytes cxl; // memory behind CXL: more room at a rate of its own. Pages are dealt out to both kinds by their capacities (interleaved).
+    BytesPerSecond cxl_bandwidth;
     BytesPerSecond pcie_bandwidth; // per device, each direction
     Bytes nvme;
     BytesPerSecond nvme_bandwidth;
     double adam_rate = 0; // parameters per second that all its processors update by Adam; 0: what memory bandwidth gives
 };
+
+// Rate of what lies in the host's memory and, by capacity, behind CXL: both are read at once, and the one that is done last counts.
+//   min(memory rate / (1 - s), CXL rate / s),  s = CXL capacity / all capacity
+// usual: the memory's rate where the host does not say.
+BytesPerSecond memory_rate(const Host& host, BytesPerSecond usual = {});
 
 // Storage that all nodes share: a parallel file system or an object store. A rate of 0 is not known.
 struct Storage {

@@ -337,10 +337,10 @@ Layout layout_of(const Cluster& c) {
     // Devices of one PCIe node meet under one root, whatever NICs there are.
     if (l.inside == Inside::pcie) l.groups = 1;
     lay_tree(l, c.intra.tree);
-    l.memory_of_socket = c.host.memory_bandwidth * (1.0 / l.sockets);
+    l.memory_of_socket = memory_rate(c.host) * (1.0 / l.sockets);
     lay_kinds(l, c);
     l.has_copy = l.has_pcie && c.host.memory_bandwidth.value > 0;
-    l.copy_per_device = std::min(l.pcie, c.host.memory_bandwidth * (1.0 / l.per_node));
+    l.copy_per_device = std::min(l.pcie, memory_rate(c.host) * (1.0 / l.per_node));
     l.trunk_latency = trunk_hop;
     take_down(l, c.inter);
     number_links(l);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 namespace orrery {
 
@@ -44,6 +45,21 @@ std::vector<std::int64_t> owned_tensors(const Scenario& s, const Practice& pract
     if (!m.tied_embeddings) out.push_back(m.vocab_size * h);
     for (std::int64_t& elements : out) elements = 2 * elements / tp;
     return out;
+}
+
+// Bytes/us that each device of a node has for its copies while all of them copy: what its slot, the switches and host bridges above it and
+// the memory of its socket let through, each shared by those whose way it is. `share`: of a PCIe link, delivered.
+double copy_rate(const Fabric& fabric, double share) {
+    std::map<LinkId, int> users;
+    for (int device = 0; device < fabric.devices() && fabric.node_of(device) == 0; ++device)
+        for (const bool to_host : {false, true})
+            for (const LinkShare& l : fabric.copy_route(device, to_host)) ++users[l.link];
+    double least = 1e30;
+    for (const auto& [link, sharing] : users) {
+        const Link& l = fabric.links()[static_cast<std::size_t>(link)];
+        least = std::min(least, l.capacity.value * 1e-6 / sharing * (l.kind == LinkKind::pcie ? share : 1));
+    }
+    return least;
 }
 
 } // namespace
@@ -109,9 +125,10 @@ CostModel::CostModel(const Scenario& scenario, const Fabric& fabric) : data_(std
     if (c.device.power_limit_w > 0 && c.device.power_limit_w < c.device.power_w)
         d.power = std::sqrt(c.device.power_limit_w / c.device.power_w);
     auto known = [](double mine, double otherwise) { return mine > 0 ? mine * 1e-6 : otherwise; };
-    d.host_memory = known(c.host.memory_bandwidth.value, d.pointwise.host_memory) * d.pointwise.host_share / d.devices_per_node;
-    d.pcie = std::min(known(c.host.pcie_bandwidth.value, d.pointwise.pcie) * d.pointwise.pcie_share,
-                      known(c.host.memory_bandwidth.value, d.pointwise.host_memory) / d.devices_per_node);
+    const double host = memory_rate(c.host, {d.pointwise.host_memory * 1e6}).value * 1e-6;
+    d.host_memory = host * d.pointwise.host_share / d.devices_per_node;
+    d.pcie = std::min(known(c.host.pcie_bandwidth.value, d.pointwise.pcie) * d.pointwise.pcie_share, host / d.devices_per_node);
+    if (c.intra.tree.devices_per_switch > 0 || c.graph) d.pcie = std::min(d.pcie, copy_rate(fabric, d.pointwise.pcie_share));
     d.host_adam = c.host.adam_rate * 1e-6 / d.devices_per_node;
     d.nvme = known(c.host.nvme_bandwidth.value, d.pointwise.nvme) / d.devices_per_node;
     if (c.others.empty()) return;

@@ -305,7 +305,8 @@ MemoryReport memory(const Plan& plan, const PlanMemory& walked, const Scenario& 
         report.stages.push_back(std::move(stage));
     }
     if (!offloads(scenario.strategy.offload)) return report;
-    report.host = {fullest_node(plan, report.stages, std::max(1, scenario.cluster.devices_per_node)), scenario.cluster.host.memory};
+    report.host = {fullest_node(plan, report.stages, std::max(1, scenario.cluster.devices_per_node)),
+                   scenario.cluster.host.memory + scenario.cluster.host.cxl};
     report.fits = report.fits && report.host.fits();
     return report;
 }

@@ -326,6 +326,11 @@ void check_network(Reading& reading) {
             reading.problem("/cluster/others/" + std::to_string(i) + "/device",
                             "cluster.others[" + std::to_string(i) + "].device = " + c.others[i].device.name + " does not compute in " +
                                 name(sc.training.precision) + ", the training's precision");
+    const Host& host = c.host;
+    if ((host.cxl.count > 0) != (host.cxl_bandwidth.value > 0) || (host.cxl.count > 0 && host.memory.count == 0))
+        reading.problem("/cluster/host/cxl_gb",
+                        "cluster.host.cxl_gb, cxl_gb_per_s and memory_gb go together: what is offloaded lies in both "
+                        "kinds of memory by their capacities; state all three, or neither of the first two");
     if (c.inter.down.empty() && c.others.empty()) return;
     for (const std::string& problem : cluster_problems(c))
         reading.problem(problem.starts_with("others") ? "/cluster/others" : "/cluster/inter_node/down", "cluster." + problem);

@@ -96,6 +96,8 @@ constexpr FieldExample examples[] = {
     {"cluster.inter_node.dragonfly.global_links", "4", "4"},
     {"cluster.host.memory_gb", "2000", "the preset's, or not known"},
     {"cluster.host.memory_gb_per_s", "600", "the preset's, or a usual host's"},
+    {"cluster.host.cxl_gb", "1024, with cxl_gb_per_s ..", "none"},
+    {"cluster.host.cxl_gb_per_s", "100, with cxl_gb ..", "none"},
     {"cluster.host.pcie_gb_per_s", "64", "the preset's, or a usual host's"},
     {"cluster.host.nvme_gb", "30000", "the preset's, or not known"},
     {"cluster.host.nvme_gb_per_s", "32", "the preset's, or a usual host's"},

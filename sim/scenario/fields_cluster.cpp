@@ -237,6 +237,11 @@ const Fields& host_fields() {
             "memory_gb", [](Scenario& s, double v) { s.cluster.host.memory = Bytes::gigabytes(v); }, "of a node"),
         gb_per_s(
             "memory_gb_per_s", [](Scenario& s, double v) { s.cluster.host.memory_bandwidth = BytesPerSecond::gigabytes(v); }, "of a node"),
+        gb(
+            "cxl_gb", [](Scenario& s, double v) { s.cluster.host.cxl = Bytes::gigabytes(v); },
+            "memory behind CXL, of a node; what is offloaded lies in both kinds by their capacities"),
+        gb_per_s(
+            "cxl_gb_per_s", [](Scenario& s, double v) { s.cluster.host.cxl_bandwidth = BytesPerSecond::gigabytes(v); }, "of a node"),
         gb_per_s(
             "pcie_gb_per_s", [](Scenario& s, double v) { s.cluster.host.pcie_bandwidth = BytesPerSecond::gigabytes(v); },
             "per device, each direction"),

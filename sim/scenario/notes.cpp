@@ -122,14 +122,14 @@ void note_without_effect(Reading& reading) {
     const ScheduleInfo* schedule = find_schedule(s.schedule);
     note("/strategy/overlap/expert_parallel",
          s.overlap.expert_parallel && s.expert_parallel == 1 && !(schedule && schedule->joins_without_experts), "expert_parallel is 1");
-    note("/strategy/overlap/offload",
-         s.overlap.offload && s.offload.optimizer == Tier::none && s.offload.parameters == Tier::none &&
-             s.offload.gradients == Tier::none && s.offload.activations == Tier::none,
-         "nothing is offloaded");
     const Offload& o = s.offload;
+    const bool all_here =
+        o.optimizer == Tier::none && o.parameters == Tier::none && o.gradients == Tier::none && o.activations == Tier::none;
+    note("/strategy/overlap/offload", s.overlap.offload && all_here, "nothing is offloaded");
     note("/strategy/offload/optimizer_fraction", o.optimizer == Tier::none, "offload.optimizer is none");
     note("/strategy/offload/activation_ops", o.activations == Tier::none, "offload.activations is none");
     note("/strategy/offload/activation_layers", o.activations == Tier::none, "offload.activations is none");
+    for (const char* field : {"/cluster/host/cxl_gb", "/cluster/host/cxl_gb_per_s"}) note(field, all_here, "nothing is offloaded");
     note("/cluster/host/adam_gparams_per_s", o.optimizer == Tier::none, "no optimizer runs on the host");
     note("/strategy/gradient_compression", s.gradient_compression != GradientCompression::none && s.data_parallel * s.context_parallel == 1,
          "there is one data-parallel rank");

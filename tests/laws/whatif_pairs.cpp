@@ -345,7 +345,10 @@ Pair offloaded(Random& random, const Json& base) {
     if (!sharded && !fused) return less(random, base, "/runtime/launch_us", 3);
     strategy["offload"] = sharded && (!fused || one_of(random, 2) == 0) ? Json{{"optimizer", "cpu"}} : Json{{"activations", "cpu"}};
     job["cluster"]["host"] = {{"memory_gb", 2000}, {"memory_gb_per_s", 300}, {"pcie_gb_per_s", 25}};
-    switch (one_of(random, 5)) {
+    switch (one_of(random, 6)) {
+    case 5:
+        job["cluster"]["host"]["cxl_gb"] = any<double>(random, {500, 2000});
+        return rate(random, job, "/cluster/host/cxl_gb_per_s", any<double>(random, {50, 200}));
     case 0:
         return rate(random, job, "/cluster/host/pcie_gb_per_s", 25);
     case 1:
