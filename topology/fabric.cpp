@@ -188,6 +188,10 @@ void Fabric::append_route(int a, int b, std::vector<LinkShare>& out) const {
         orrery::append_route(data_->layout, a, b, out);
 }
 
+bool Fabric::find_moves(std::span<const int> from, std::span<const int> to, LinkMoves& out) const {
+    return !data_->explicit_graph && orrery::find_moves(data_->layout, from, to, out);
+}
+
 std::vector<LinkShare> Fabric::route(int a, int b) const {
     std::vector<LinkShare> out;
     out.reserve(10);

@@ -4,6 +4,7 @@
 
 #include "topology/cluster.hpp"
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -27,6 +28,22 @@ struct Link {
 struct LinkShare {
     LinkId link;
     double share;
+};
+
+// From the links that one group of devices uses to those of another that lies the same way: each block of links moves by so many ids.
+struct LinkMoves {
+    struct Block {
+        LinkId first;
+        std::int32_t by;
+    };
+    std::array<Block, 5> blocks{}; // ascending
+    int device = 0;                // from each device to its counterpart
+
+    LinkId operator()(LinkId link) const {
+        std::size_t b = blocks.size() - 1;
+        while (b > 0 && link < blocks[b].first) --b;
+        return link + blocks[b].by;
+    }
 };
 
 // In an "nvlink-mesh" (and an "infinity-fabric") node every pair of devices has its own link, of bandwidth / (devices - 1): one pair alone
@@ -55,6 +72,9 @@ class Fabric {
     void append_route(int a, int b, std::vector<LinkShare>& out) const;
     // Links of a copy between a device and its host's memory; empty where the cluster does not say what its host can do.
     std::vector<LinkShare> copy_route(int device, bool to_host) const;
+    // Whether the devices `to`, each the counterpart of the one of `from` at its place, lie as those do: all routes among them are then
+    // those among `from`, link by link moved. false: not, or not known (an explicit graph, a torus, hashed routes, links that are down).
+    bool find_moves(std::span<const int> from, std::span<const int> to, LinkMoves& out) const;
     Time latency(int a, int b) const;
     Time latency(int a, int b, std::vector<LinkShare>& scratch) const; // the same, without memory of its own
     // Bandwidth of the route's narrowest link (its capacity / share).

@@ -121,6 +121,9 @@ std::vector<std::string> down_problems(const Cluster& cluster);
 // Appends the shares of the route from device a to device b.
 void append_route(const Layout& layout, int a, int b, std::vector<LinkShare>& out);
 
+// Fabric::find_moves of a built cluster.
+bool find_moves(const Layout& layout, std::span<const int> from, std::span<const int> to, LinkMoves& out);
+
 // A cut of a built cluster into halves of whole nodes.
 BytesPerSecond bisection(const Layout& layout);
 

@@ -293,7 +293,13 @@ CollectiveTime multi_node(const LinkTable& t, const FabricTable& f, const Group&
     const auto whole = [&](const CollectiveTime& c, double rate) {
         return c.us + bytes / std::min(rate, c.rate) - bytes / c.rate + links.hop_us * sequential_hops(kind, c.algorithm, g.nodes);
     };
-    return whole(ring_across(tuned), links.ring) < whole(tree_across(tuned, nvls), links.tree) ? ring : tree;
+    const CollectiveTime as_ring = ring_across(tuned), as_tree = tree_across(tuned, nvls);
+    const double least_ring = whole(as_ring, 1e30), least_tree = whole(as_tree, 1e30);
+    if (!links.rate) return least_ring < least_tree ? ring : tree;
+    // The links of a large group are many: those of the algorithm that loses anyway are not looked at.
+    if (least_ring >= least_tree && least_ring >= whole(as_tree, links.rate(Algorithm::tree))) return tree;
+    const double as_it_is = whole(as_ring, links.rate(Algorithm::ring));
+    return as_it_is < least_tree || as_it_is < whole(as_tree, links.rate(Algorithm::tree)) ? ring : tree;
 }
 
 FanOut fan_out(const Group& g, int copies, int groups, int group_limit) {

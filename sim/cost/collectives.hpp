@@ -18,6 +18,7 @@
 #include "sim/cost/calibration.hpp"
 #include "topology/fabric.hpp"
 
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -83,10 +84,12 @@ struct Group {
 Group group_of(const Fabric& fabric, Domain domain, std::span<const int> ranks);
 
 // What this cluster adds to a choice between algorithms, and not to their times: a hop between nodes that takes longer than in the machines
-// fitted, and the rates (bytes/us) that its links let a tree and a ring have while the groups beside this one do the same.
+// fitted, and the rate (bytes/us) that its links let an algorithm have while the groups beside this one do the same: asked for where the
+// choice rests on it.
 struct Narrower {
-    double hop_us = 0, tree = 1e30, ring = 1e30;
-    bool sharp = true; // switches can reduce for this group (trees, levels and types of data suffice)
+    double hop_us = 0;
+    std::function<double(Algorithm)> rate = nullptr; // none: as fast as the algorithm alone
+    bool sharp = true;                               // switches can reduce for this group (trees, levels and types of data suffice)
 };
 CollectiveTime multi_node(const LinkTable& t, const FabricTable& f, const Group& g, CollectiveKind kind, double bytes, bool one_byte,
                           bool multicast, CollectiveAlgorithm wish, const Narrower& links = {});
@@ -107,5 +110,8 @@ struct LoadShare {
     double load;
 };
 std::vector<LoadShare> link_loads(const Fabric& fabric, Domain domain, const Group& g, CollectiveKind kind, Algorithm algorithm);
+// The same for groups of much of the cluster, a value for each link of the fabric (0: not used). Sums of parts that are no multiples of a
+// power of two may differ from those of link_loads in their last bits.
+std::vector<double> sums_of_loads(const Fabric& fabric, Domain domain, const Group& g, CollectiveKind kind, Algorithm algorithm);
 
 } // namespace orrery

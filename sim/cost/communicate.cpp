@@ -76,10 +76,20 @@ const KnownGroup& CostModel::Data::known(std::span<const int> ranks) const {
     }
 }
 
+namespace {
+constexpr std::size_t whole_cluster = 4096; // ranks: from here on most links of a cluster are theirs
+}
+
 double CostModel::Data::link_rate(const KnownGroup& g, CollectiveKind kind, Algorithm a) const {
     double& rate = g.link_rate[static_cast<std::size_t>(kind)][static_cast<std::size_t>(a)];
     if (rate > 0) return rate;
     rate = 1e30;
+    if (g.ranks.size() >= whole_cluster) {
+        const std::vector<double> loads = sums_of_loads(*fabric, domain, g.group, kind, a);
+        for (std::size_t l = 0; l < loads.size(); ++l)
+            if (loads[l] > 0) rate = std::min(rate, fabric->links()[l].capacity.value * 1e-6 / on_link(static_cast<LinkId>(l), loads[l]));
+        return rate;
+    }
     for (const LinkLoad& l : loads_of(g.ranks, kind, a))
         rate = std::min(rate, fabric->links()[static_cast<std::size_t>(l.link)].capacity.value * 1e-6 / l.load);
     return rate;
@@ -243,12 +253,9 @@ CommCost CostModel::collective(const Collective& c, std::span<const int> ranks) 
         return d.bundle(fan_out_time(links, d.between, g.group, share, bytes), bytes, limit, g.hop,
                         name(Algorithm::fan_out, Protocol::simple));
     }
-    Narrower narrower{g.hop};
+    Narrower narrower{g.hop, nullptr};
     narrower.sharp = wish != CollectiveAlgorithm::sharp || d.switches_reduce(g, one_byte);
-    if (g.group.nodes > 1 && c.kind == CollectiveKind::all_reduce) {
-        narrower.tree = d.shared_rate(g, Algorithm::tree);
-        narrower.ring = d.shared_rate(g, Algorithm::ring);
-    }
+    narrower.rate = [&](Algorithm a) { return d.shared_rate(g, a); };
     const CollectiveTime t = g.group.nodes == 1
                                  ? single_node(links, c.kind, g.group.n, bytes, one_byte, d.multicast, wish)
                                  : multi_node(links, d.between, g.group, c.kind, bytes, one_byte, d.multicast, wish, narrower);

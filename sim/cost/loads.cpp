@@ -32,14 +32,18 @@ void sort_by_link(std::vector<LoadShare>& v) {
 struct Loads {
     const Fabric& fabric;
     Wiring wiring;
-    std::vector<LoadShare> raw;
-    std::vector<LinkShare> route; // of the pair at hand
+    std::vector<LoadShare> raw = {};
+    std::vector<LinkShare> route = {}; // of the pair at hand
+    std::vector<double> of_link = {};  // by link, in place of `raw`: where only sums are asked for
 
     void add(int from, int to, double weight) {
         if (from == to || weight <= 0) return;
         route.clear();
         fabric.append_route(from, to, route);
-        for (const LinkShare& s : route) raw.push_back({s.link, s.share * weight});
+        if (of_link.empty())
+            for (const LinkShare& s : route) raw.push_back({s.link, s.share * weight});
+        else
+            for (const LinkShare& s : route) of_link[static_cast<std::size_t>(s.link)] += s.share * weight;
     }
 
     // One entry a link, in order of links. Equal links are added in order of their loads, so that twins get the same sum to the last bit.
@@ -359,8 +363,9 @@ Group group_of(const Fabric& fabric, Domain domain, std::span<const int> ranks) 
     return g;
 }
 
-std::vector<LoadShare> link_loads(const Fabric& fabric, Domain domain, const Group& g, CollectiveKind kind, Algorithm algorithm) {
-    Loads l{fabric, domain.wiring, {}, {}};
+namespace {
+
+void add_loads(Loads& l, const Group& g, CollectiveKind kind, Algorithm algorithm) {
     const double v = volume(kind, g.n);
     switch (algorithm) {
     case Algorithm::none:
@@ -396,11 +401,25 @@ std::vector<LoadShare> link_loads(const Fabric& fabric, Domain domain, const Gro
     case Algorithm::fan_out: // fan_out_loads
         break;
     }
+}
+
+} // namespace
+
+std::vector<LoadShare> link_loads(const Fabric& fabric, Domain domain, const Group& g, CollectiveKind kind, Algorithm algorithm) {
+    Loads l{fabric, domain.wiring};
+    add_loads(l, g, kind, algorithm);
     return l.merged();
 }
 
+std::vector<double> sums_of_loads(const Fabric& fabric, Domain domain, const Group& g, CollectiveKind kind, Algorithm algorithm) {
+    Loads l{fabric, domain.wiring};
+    l.of_link.assign(fabric.links().size(), 0);
+    add_loads(l, g, kind, algorithm);
+    return std::move(l.of_link);
+}
+
 std::vector<LoadShare> fan_out_loads(const Fabric& fabric, Domain domain, const Group& g, const FanOut& share) {
-    Loads l{fabric, domain.wiring, {}, {}};
+    Loads l{fabric, domain.wiring};
     all_to_all(l, g, [&](double) { return share; });
     return l.merged();
 }

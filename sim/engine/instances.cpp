@@ -65,6 +65,17 @@ struct InstanceFinder {
     std::unordered_map<std::uint64_t, std::int32_t> profile_of = {}; // shape -> profile
     bool trust_shapes = true;
 
+    // The bundle before this one, if it was one of the same communicator and kind: many lie as the one before them did.
+    struct Before {
+        CommId comm = -1;
+        bool channel = false;
+        std::int32_t profile = 0;
+        std::vector<int> ranks;
+        std::size_t edges_begin = 0, edges_end = 0; // its links in the graph
+    };
+    Before before = {};
+    LinkMoves moves = {};
+
     std::int32_t variant(const CommPattern& p, const std::string& algorithm) {
         int kind = p.transfer ? transfer_kind : static_cast<int>(p.collective.kind) + 256 * p.collective.copies;
         return variant_ids.try_emplace({kind, algorithm}, static_cast<std::int32_t>(variant_ids.size())).first->second;
@@ -147,14 +158,43 @@ struct InstanceFinder {
     std::unordered_map<std::uint64_t, std::int32_t> tag_of = {};
     std::int32_t last_tag = 0;
 
+    bool lies_as_before(CommId comm, bool channel) {
+        return trust_shapes && c.costs.moves && before.comm == comm && before.channel == channel &&
+               c.costs.moves(before.ranks, ranks, moves);
+    }
+
+    void add_moved_links() {
+        auto& edges = all.graph.link_edges;
+        for (std::size_t e = before.edges_begin; e < before.edges_end; ++e) {
+            const FoldGraph::LinkEdge edge = edges[e]; // a copy: the array may move as it grows
+            edges.push_back({moves(edge.link), edge.tag});
+        }
+    }
+
+    void add_own_links(const Profile& p) {
+        for (const Profile::Loaded& l : p.loaded)
+            for (const LinkLoad& load : loads_of(c.comms[at(p.comm)].patterns[at(l.pattern)], all.costs[at(p.costs + l.pattern)]))
+                if (load.load > 0) all.graph.link_edges.push_back({load.link, tag(l.variant, load.load)});
+    }
+
     // The bundle of the ranks in `ranks`: a whole instance, or a channel's sender and receiver.
     void add_bundle(CommId comm, std::int32_t member) {
-        bool channel = member >= 0;
-        std::int32_t id = profile_for(comm, channel);
-        const Profile& p = profiles[at(id)];
-        for (const Profile::Loaded& l : p.loaded)
-            for (const LinkLoad& load : loads_of(c.comms[at(comm)].patterns[at(l.pattern)], all.costs[at(p.costs + l.pattern)]))
-                if (load.load > 0) all.graph.link_edges.push_back({load.link, tag(l.variant, load.load)});
+        const bool channel = member >= 0, moved = lies_as_before(comm, channel);
+        const std::int32_t id = moved ? before.profile : profile_for(comm, channel);
+        Profile& p = profiles[at(id)];
+        const std::size_t first_edge = all.graph.link_edges.size();
+        if (moved) {
+            ++p.instances;
+            p.last.assign(ranks.begin(), ranks.end());
+            add_moved_links();
+        } else
+            add_own_links(p);
+        before.comm = comm;
+        before.channel = channel;
+        before.profile = id;
+        before.ranks.assign(ranks.begin(), ranks.end());
+        before.edges_begin = first_edge;
+        before.edges_end = all.graph.link_edges.size();
         all.bundles.push_back({comm, member, p.costs});
         all.graph.bundle.push_back(p.colour);
         all.graph.link_begin.push_back(static_cast<std::int32_t>(all.graph.link_edges.size()));
@@ -225,6 +265,7 @@ struct InstanceFinder {
         profile_of.clear();
         tag_of.clear();
         last_tag = 0;
+        before = {};
         colour_ranks_and_links();
         make_room();
         for (std::size_t i = 0; i < c.plan.communicators.size(); ++i) add_instances(static_cast<CommId>(i));

@@ -24,6 +24,8 @@ struct Costs {
     std::function<std::vector<LinkLoad>(int from, int to)> transfer_loads;
     // Optional. Ranks of one shape (a communicator's, or a transfer's two ends) cost the same: only one of them is asked for.
     std::function<std::uint64_t(std::span<const int>)> shape;
+    // Optional. Ranks that lie as those before them did cost the same, and load the same links, moved (Fabric::find_moves).
+    std::function<bool(std::span<const int> before, std::span<const int> now, LinkMoves&)> moves = {};
     Interference interference;
     Time launch;                                           // host time of one kernel launch
     std::function<Time(const Op&, int kernels)> host = {}; // optional: of all an op's launches and of the call that makes them

@@ -27,6 +27,7 @@ Costs costs_of(const CostModel& cost, const Plan& plan, const Scenario& scenario
     c.host = [&](const Op& op, int kernels) { return cost.host(op, kernels); };
     // No two places of a custom graph need be alike, nor those of a cluster with unlike nodes or with links down.
     if (scenario.cluster.graph || !scenario.cluster.others.empty() || !scenario.cluster.inter.down.empty()) return c;
+    c.moves = [&](std::span<const int> before, std::span<const int> now, LinkMoves& out) { return fabric.find_moves(before, now, out); };
     // The nodes of a regular cluster are alike: only the placement of ranks on them and the distance to the next node count.
     c.shape = [&, route = std::vector<LinkShare>{}](std::span<const int> ranks) mutable {
         std::uint64_t h = ranks.size();
