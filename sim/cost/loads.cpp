@@ -179,9 +179,27 @@ std::vector<double> lane_shares(Loads& l, std::span<const int> node, std::span<c
     return rate_of(l, node, next, share) > rate_of(l, node, next, alike) ? share : alike;
 }
 
+// Whether each member of a node has a NIC of its own, as fast as the others': the usual case, told without a list.
+bool own_nics(const Fabric& fabric, std::span<const int> node) {
+    for (std::size_t i = 1; i < node.size(); ++i)
+        if (nic_in_domain(fabric, node[i]) <= nic_in_domain(fabric, node[i - 1]) ||
+            fabric.endpoint_bandwidth(node[i]).value != fabric.endpoint_bandwidth(node[0]).value)
+            return false;
+    return true;
+}
+
 // `weight` split over the lanes, from one node to another.
 void between(Loads& l, const Group& g, std::size_t from, std::size_t to, double weight) {
     const std::span<const int> here = g.node(from), there = g.node(to);
+    const auto lanes = static_cast<std::size_t>(g.lanes);
+    if (here.size() == lanes && there.size() == lanes) { // a member a lane
+        l.evenly.resize(static_cast<std::size_t>(g.nodes), 0);
+        if (l.evenly[from] != 0 || own_nics(l.fabric, here)) {
+            l.evenly[from] = 1;
+            for (std::size_t i = 0; i < lanes; ++i) l.add(here[i], there[i], weight * (1.0 / g.lanes));
+            return;
+        }
+    }
     const std::vector<double> share = lane_shares(l, here, there, g.lanes);
     for (int i = 0; i < g.lanes; ++i)
         l.add(on_lane(l.fabric, here, there, i, g.lanes), on_lane(l.fabric, there, here, i, g.lanes),
