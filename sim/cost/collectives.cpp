@@ -296,7 +296,9 @@ CollectiveTime multi_node(const LinkTable& t, const FabricTable& f, const Group&
     const CollectiveTime as_ring = ring_across(tuned), as_tree = tree_across(tuned, nvls);
     const double least_ring = whole(as_ring, 1e30), least_tree = whole(as_tree, 1e30);
     if (!links.rate) return least_ring < least_tree ? ring : tree;
-    // The links of a large group are many: those of the algorithm that loses anyway are not looked at.
+    // The links of a large group are many: they are not looked at where one algorithm loses whatever they hold back.
+    if (links.least > 0 && least_ring >= whole(as_tree, links.least)) return tree;
+    if (links.least > 0 && whole(as_ring, links.least) < least_tree) return ring;
     if (least_ring >= least_tree && least_ring >= whole(as_tree, links.rate(Algorithm::tree))) return tree;
     const double as_it_is = whole(as_ring, links.rate(Algorithm::ring));
     return as_it_is < least_tree || as_it_is < whole(as_tree, links.rate(Algorithm::tree)) ? ring : tree;

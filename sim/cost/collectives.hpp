@@ -89,6 +89,7 @@ Group group_of(const Fabric& fabric, Domain domain, std::span<const int> ranks);
 struct Narrower {
     double hop_us = 0;
     std::function<double(Algorithm)> rate = nullptr; // none: as fast as the algorithm alone
+    double least = 0;                                // no rate is below it
     bool sharp = true;                               // switches can reduce for this group (trees, levels and types of data suffice)
 };
 CollectiveTime multi_node(const LinkTable& t, const FabricTable& f, const Group& g, CollectiveKind kind, double bytes, bool one_byte,

@@ -129,6 +129,11 @@ double CostModel::Data::shared_rate(const KnownGroup& g, Algorithm a) const {
     return rate;
 }
 
+// No link carries more than all that the groups of its nodes send: 2 from node to node and 2 inside, each way, in a ring as in two trees.
+double CostModel::Data::least_rate(const KnownGroup& g) const {
+    return slowest_link * std::min(1.0, between.usable) / (devices_per_node * (4.0 * g.group.nodes + 4));
+}
+
 const Group& CostModel::Data::group(std::span<const int> ranks) const {
     if (!std::equal(ranks.begin(), ranks.end(), met.ranks.begin(), met.ranks.end())) {
         met.ranks.assign(ranks.begin(), ranks.end());
@@ -256,6 +261,7 @@ CommCost CostModel::collective(const Collective& c, std::span<const int> ranks) 
     Narrower narrower{g.hop, nullptr};
     narrower.sharp = wish != CollectiveAlgorithm::sharp || d.switches_reduce(g, one_byte);
     narrower.rate = [&](Algorithm a) { return d.shared_rate(g, a); };
+    narrower.least = d.least_rate(g);
     const CollectiveTime t = g.group.nodes == 1
                                  ? single_node(links, c.kind, g.group.n, bytes, one_byte, d.multicast, wish)
                                  : multi_node(links, d.between, g.group, c.kind, bytes, one_byte, d.multicast, wish, narrower);

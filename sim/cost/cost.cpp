@@ -75,6 +75,9 @@ CostModel::CostModel(const Scenario& scenario, const Fabric& fabric) : data_(std
     d.nodes = fabric.nodes();
     d.devices_per_node = std::max(1, c.devices_per_node);
     d.fabric = &fabric;
+    d.slowest_link = 1e30;
+    for (const Link& l : fabric.links())
+        if (l.kind != LinkKind::copy) d.slowest_link = std::min(d.slowest_link, l.capacity.value * 1e-6);
     d.kernels = kernel_tables(c.device, d.practice.releases, scenario.constants.get());
     d.pointwise = pointwise_table();
     if (d.practice.collectives_on_lists && d.strategy.zero_stage == 3) d.list_copy_us = d.pointwise.list_copy;

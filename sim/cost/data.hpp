@@ -67,6 +67,7 @@ struct CostModel::Data {
     Practice practice;
     int nodes = 1, devices_per_node = 1;
     const Fabric* fabric = nullptr;
+    double slowest_link = 0; // bytes/us; copies to the host apart
     KernelTables kernels;
     PointwiseTable pointwise;
     bool modules_overlap = false; // Transformer Engine's overlap of tensor parallelism, as NeMo's recipes and jobs that say so have it
@@ -124,6 +125,7 @@ struct CostModel::Data {
     double shared_rate(const KnownGroup& g, Algorithm a) const;
     const std::vector<LinkLoad>& loads_of(std::span<const int> ranks, CollectiveKind kind, Algorithm a) const; // until the next call
     const Group& group(std::span<const int> ranks) const;                                                      // until the next call
+    double least_rate(const KnownGroup& g) const; // of a ring or tree over it and the groups beside it (bytes/us)
     double extra_hop(int from, int to) const;
     bool switches_reduce(const KnownGroup& g, bool one_byte) const;
     template <class Ask> CommCost slowest_kind(std::span<const int> ranks, Ask&& ask) const;

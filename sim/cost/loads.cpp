@@ -35,6 +35,7 @@ struct Loads {
     std::vector<LoadShare> raw = {};
     std::vector<LinkShare> route = {}; // of the pair at hand
     std::vector<double> of_link = {};  // by link, in place of `raw`: where only sums are asked for
+    std::vector<char> evenly = {};     // by node of the group: its lanes take equal shares (0: not known to)
 
     void add(int from, int to, double weight) {
         if (from == to || weight <= 0) return;
