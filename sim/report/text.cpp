@@ -304,8 +304,7 @@ std::string memory_text(const Report& r, const TextStyle& style) {
     text += legend(full, style);
     for (const ReserveItem& item : full.reserve) {
         text += "    " + pad_right(item.name, 24) + fmt::format("{:>9}  ", gb(item.bytes)) +
-                (item.kept ? "not in the sum, the allocator gives it up before memory runs out: " : "") +
-                paint(clip(item.source, std::max(20, style.width - 41)), Ink::dim, style) + "\n";
+                paint(clip((item.kept ? "not needed: " : "") + item.source, std::max(20, style.width - 41)), Ink::dim, style) + "\n";
     }
     return text + as_shown(full) + node_memory_text(m.host, style);
 }

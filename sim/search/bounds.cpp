@@ -232,7 +232,7 @@ double least_factor(const Scenario& s) {
 
 // A stage begins when the first microbatch has passed the stages before it, and its last goes back through them before their optimizer
 // steps; weight gradients may come after that. Of several directions the nearer end counts: their gradients meet before any steps.
-double time_bound(const Scenario& s, const Profile& profile, InFlight& in_flight, Sharing* sharing) {
+double time_bound(const Scenario& s, const Profile& profile, InFlight& in_flight, SharedWire* sharing) {
     const ScheduleInfo* info = find_schedule(s.strategy.schedule);
     if (!info || uncertain(s)) return 0;
     const int stages = s.strategy.pipeline_parallel;

@@ -42,7 +42,7 @@ class InFlight {
 // Seconds. The kernels of the busiest stage and the communication between them, and what stands before a stage's first microbatch and
 // behind its last: pipelines fill and drain. 0 where nothing can be said (jitter). With `sharing` what data parallelism adds: reductions
 // that nothing is left to hide, gathers before the next step, and all that a stage's queue of them has to do.
-double time_bound(const Scenario& scenario, const Profile& profile, InFlight& in_flight, Sharing* sharing = nullptr);
+double time_bound(const Scenario& scenario, const Profile& profile, InFlight& in_flight, SharedWire* sharing = nullptr);
 // Bytes of the fullest stage: parameters, gradients and optimizer states as they are sharded, what is saved of the microbatches in flight,
 // and the reserve.
 double memory_bound(const Scenario& scenario, const Profile& profile, InFlight& in_flight);

@@ -61,7 +61,7 @@ struct Shared {
 struct Worker {
     std::vector<std::unique_ptr<Variation>> variations; // by machine
     std::vector<std::unique_ptr<Fabric>> fabrics;
-    std::vector<std::unique_ptr<Sharing>> sharings;
+    std::vector<std::unique_ptr<SharedWire>> sharings;
 };
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
@@ -140,7 +140,7 @@ class Search {
             for (const SpaceMachine& machine : space_.machines) {
                 w.variations.push_back(std::make_unique<Variation>(machine.variations));
                 w.fabrics.push_back(std::make_unique<Fabric>(machine.variations.base().cluster));
-                w.sharings.push_back(std::make_unique<Sharing>(*w.fabrics.back()));
+                w.sharings.push_back(std::make_unique<SharedWire>(*w.fabrics.back()));
             }
             workers_.push_back(std::move(w));
         }

@@ -9,13 +9,13 @@
 namespace orrery {
 
 // Seconds a byte: in all, and on the group's link.
-struct Sharing::Rate {
+struct SharedWire::Rate {
     double all = 0, link = 0;
     bool known = false;
 };
 
 // The ranks of a stage that share parameters, as the passes place them, and a cost model that prices what they do.
-struct Sharing::Group {
+struct SharedWire::Group {
     CostModel cost;
     std::vector<int> shards, all;
     LinkId link = -1;                                                  // that shards load most
@@ -36,7 +36,7 @@ SharingPractice sharing_practice(const Scenario& s) {
     return p;
 }
 
-Sharing::Group& Sharing::group_of(const Scenario& s) {
+SharedWire::Group& SharedWire::group_of(const Scenario& s) {
     const Strategy& t = s.strategy;
     const int shard = t.shard_group_size > 0 ? std::max(1, t.shard_group_size / t.context_parallel) : t.data_parallel;
     const Key key{t.tensor_parallel, t.context_parallel, shard, t.data_parallel / shard, t.pipeline_parallel, t.zero_stage, t.rank_order};
@@ -55,7 +55,7 @@ Sharing::Group& Sharing::group_of(const Scenario& s) {
 
 // The best rate at this size or at any that its buckets could have: of a larger message a rate is no lower, but another algorithm may be
 // chosen for it.
-Sharing::Rate Sharing::rate(Group& group, CollectiveKind kind, DType dtype, double bytes) {
+SharedWire::Rate SharedWire::rate(Group& group, CollectiveKind kind, DType dtype, double bytes) {
     const std::vector<int>& ranks = kind == CollectiveKind::all_reduce ? group.all : group.shards;
     const int most = std::max(16, static_cast<int>(std::ceil(std::log2(std::max(2.0, bytes)))));
     Rate best{1e30, 1e30, true};
@@ -85,7 +85,7 @@ Sharing::Rate Sharing::rate(Group& group, CollectiveKind kind, DType dtype, doub
     return best;
 }
 
-SharingTime Sharing::of(const Scenario& s, double elements) {
+SharingTime SharedWire::of(const Scenario& s, double elements) {
     const Strategy& t = s.strategy;
     const SharingPractice practice = sharing_practice(s);
     const bool elsewhere = t.offload.optimizer != Tier::none || t.offload.gradients != Tier::none || t.offload.parameters != Tier::none;

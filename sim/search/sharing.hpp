@@ -17,9 +17,9 @@ struct SharingTime {
 };
 
 // Remembers what it has worked out: one for each thread and machine.
-class Sharing {
+class SharedWire {
   public:
-    explicit Sharing(const Fabric& fabric) : fabric_(fabric) {}
+    explicit SharedWire(const Fabric& fabric) : fabric_(fabric) {}
     // elements: of one rank, divided among tensor-parallel ranks alone. 0 where nothing can be said: local steps, gradients elsewhere.
     SharingTime of(const Scenario& scenario, double elements);
 

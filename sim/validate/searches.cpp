@@ -153,8 +153,8 @@ ErrorBar interval_without(const ValidationRow& row) {
     return error_bar(row.configuration, others);
 }
 
-Choice choice_of(const MeasuredJob& job, const std::vector<std::size_t>& order) {
-    Choice c;
+SearchChoice choice_of(const MeasuredJob& job, const std::vector<std::size_t>& order) {
+    SearchChoice c;
     if (order.empty()) return c;
     const auto time = [&](std::size_t i) { return job.strategies[i].measured.step_time_s; };
     if (time(order.front())) c.regret = *time(order.front()) / job.best_step_time_s - 1;

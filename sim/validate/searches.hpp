@@ -33,7 +33,7 @@ SearchFile load_search(const std::string& path);
 void predict_searches(std::vector<MeasuredSearch>& searches, const std::vector<ValidationRow>& known, int jobs, const Progress& progress);
 
 // Regret: measured step time of what was chosen over the best measured, less 1. Below 0 where a doubtful row was faster than the best.
-struct Choice {
+struct SearchChoice {
     std::optional<double> regret;   // of the first choice; none: it did not fit in memory, or nothing is predicted to fit
     std::optional<double> of_three; // of the best of the first three that ran
 };
@@ -41,8 +41,8 @@ struct Choice {
 struct JobChoices {
     std::string job;
     int strategies = 0, out_of_memory = 0;
-    Choice chosen;                // as `simrun search` chooses: with intervals of time and memory
-    Choice fastest;               // predicted fastest of those predicted to fit
+    SearchChoice chosen;                // as `simrun search` chooses: with intervals of time and memory
+    SearchChoice fastest;               // predicted fastest of those predicted to fit
     std::optional<double> told;   // regret of the fastest of those that really ran: the prediction of time alone
     std::optional<double> simple; // expected regret of the rule of thumb, which is told what runs; see rule_of_thumb()
     std::optional<double> random; // expected regret of any that ran

@@ -14,7 +14,7 @@ using Json = nlohmann::ordered_json;
 
 std::string percent(double x) { return fmt::format("{:.1f}", x * 100); }
 std::string percent(const std::optional<double>& x) { return x ? percent(*x) : ""; }
-std::string first_of(const Choice& c) { return c.regret ? percent(*c.regret) : "out of memory"; }
+std::string first_of(const SearchChoice& c) { return c.regret ? percent(*c.regret) : "out of memory"; }
 
 struct Scored {
     SearchSummary summary;

@@ -55,7 +55,7 @@ TEST_P(Bounds, AreNeverAboveWhatIsSimulated) {
     InFlight in_flight;
     std::mt19937 random(7);
     const auto below = [&](std::size_t n) { return static_cast<std::int32_t>(random() % n); };
-    Sharing sharing(fabric);
+    SharedWire sharing(fabric);
     double times = 0, shared = 0, bytes = 0;
     int simulated = 0;
     for (int i = 0; i < points; ++i) {
