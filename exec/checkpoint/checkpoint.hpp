@@ -3,12 +3,14 @@
 // flushed, and then renamed. README.md describes the files.
 #pragma once
 
+#include "exec/checkpoint/mapped_file.hpp"
 #include "topology/units.hpp"
 
 #include "sim/scenario/scenario.hpp"
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <future>
 #include <map>
 #include <optional>
@@ -74,6 +76,45 @@ class CheckpointDraft {
 
 // Step numbers of the complete checkpoints of a folder, ascending; empty where it is not there.
 std::vector<std::int64_t> checkpoint_steps(const std::filesystem::path& folder);
+
+// The complete checkpoints that may be resumed, the newest first: those of a folder, or `path` itself where it is one.
+std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& path);
+
+// Drafts that a run left behind which died while it wrote: removed. No other process may be writing there.
+void remove_drafts(const std::filesystem::path& folder);
+
+// A checkpoint whose parts are mapped into memory: of its bytes only those are read that somebody asks for.
+class CheckpointFiles {
+  public:
+    // Throws std::runtime_error that names the file: one is missing, or its size or the checksum of its directory is another.
+    explicit CheckpointFiles(const std::filesystem::path& folder);
+
+    const CheckpointState& state() const { return state_; }
+    std::vector<std::string> names() const;
+    // Null: it has no such tensor.
+    const std::vector<std::int64_t>* shape(const std::string& tensor) const;
+    DType dtype(const std::string& tensor) const;
+
+    // Calls put(place, bytes, n) for runs of elements of `wanted` (its tensor, shape, offset, extent, begin, count): from the place-th of
+    // the count on, n elements of type dtype(tensor). wanted.shape may have more rows than the tensor: those are left out. Throws
+    // std::runtime_error where a piece of the file is damaged or elements are missing.
+    using Put = std::function<void(std::int64_t place, const std::byte* bytes, std::int64_t n)>;
+    void read(const CheckpointPiece& wanted, const Put& put) const;
+
+  private:
+    struct Piece {
+        std::filesystem::path file;
+        CheckpointPiece at;     // data: in the mapped file
+        std::uint64_t checksum; // of its bytes
+        mutable bool checked = false;
+    };
+    void open_part(const std::filesystem::path& file, std::uint64_t size);
+
+    std::filesystem::path folder_;
+    CheckpointState state_;
+    std::vector<MappedFile> parts_;
+    std::map<std::string, std::vector<Piece>> pieces_;
+};
 
 // The newest of a folder, or the one in `path` itself. Throws std::runtime_error: there is none, a piece is missing, sizes or checksums
 // are not what was written, pieces leave a gap or disagree on the tensor's shape.

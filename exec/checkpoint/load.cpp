@@ -12,6 +12,7 @@
 #include <fstream>
 #include <limits>
 #include <stdexcept>
+#include <utility>
 
 namespace orrery {
 
@@ -48,13 +49,6 @@ std::string read_all(const fs::path& file) {
     if (in.bad()) throw std::runtime_error("cannot be read");
     return bytes;
 }
-
-// The elements of a tensor that have arrived, while its pieces come.
-struct Filling {
-    CheckpointTensor tensor;
-    std::vector<bool> there;
-};
-using Fillings = std::map<std::string, Filling>;
 
 constexpr std::int64_t largest = std::int64_t{1} << 40; // elements of a tensor: a number above is no tensor's
 
@@ -106,58 +100,6 @@ template <class Put> void runs(const CheckpointPiece& p, Put&& put) {
     }
 }
 
-void fill(Fillings& fillings, const CheckpointPiece& p, std::string_view bytes) {
-    const auto [it, fresh] = fillings.try_emplace(p.tensor);
-    Filling& f = it->second;
-    const auto width = static_cast<std::size_t>(bytes_per_element(p.dtype));
-    if (fresh) {
-        f.tensor.shape = p.shape;
-        f.tensor.dtype = p.dtype;
-        f.tensor.data.resize(static_cast<std::size_t>(elements(p.shape)) * width);
-        f.there.assign(static_cast<std::size_t>(elements(p.shape)), false);
-    }
-    if (f.tensor.shape != p.shape || f.tensor.dtype != p.dtype)
-        throw std::runtime_error(p.tensor + ": its pieces disagree on its shape or type");
-    runs(p, [&](std::int64_t place, std::int64_t from, std::int64_t n) {
-        std::memcpy(f.tensor.data.data() + static_cast<std::size_t>(place) * width, bytes.data() + static_cast<std::size_t>(from) * width,
-                    static_cast<std::size_t>(n) * width);
-        std::fill_n(f.there.begin() + place, n, true);
-    });
-}
-
-void read_part(const fs::path& file, std::uint64_t size, Fillings& fillings) {
-    const std::string bytes = read_all(file);
-    if (bytes.size() != size) throw std::runtime_error(fmt::format("has {} bytes where {} were written", bytes.size(), size));
-    if (!bytes.starts_with(magic)) throw std::runtime_error("is no part of a checkpoint");
-    std::string_view rest = std::string_view(bytes).substr(magic.size());
-    ByteReader head(rest);
-    if (const std::uint64_t v = head.fixed(4); v != version)
-        throw std::runtime_error(fmt::format("is of version {}; this program reads version {}", v, version));
-    const std::uint64_t length = head.fixed(8);
-    rest.remove_prefix(12);
-    if (length > rest.size()) throw std::runtime_error("is corrupt: its directory is longer than the file");
-    const std::string_view listed = rest.substr(0, length);
-    rest.remove_prefix(length);
-    ByteReader in(listed);
-    std::vector<CheckpointPiece> pieces(in.count("pieces"));
-    std::size_t data = 0;
-    for (CheckpointPiece& p : pieces) {
-        p = piece(in);
-        data += static_cast<std::size_t>(p.count) * static_cast<std::size_t>(bytes_per_element(p.dtype));
-    }
-    if (rest.size() != data + 8 * (pieces.size() + 1)) throw std::runtime_error("is corrupt: its pieces do not fill it");
-    ByteReader sums(rest.substr(data));
-    if (sums.fixed(8) != trace_file::checksum(listed)) throw std::runtime_error("is corrupt: the checksum of its directory does not match");
-    for (const CheckpointPiece& p : pieces) {
-        const std::string_view own =
-            rest.substr(0, static_cast<std::size_t>(p.count) * static_cast<std::size_t>(bytes_per_element(p.dtype)));
-        rest.remove_prefix(own.size());
-        if (sums.fixed(8) != trace_file::checksum(own))
-            throw std::runtime_error("is corrupt: the checksum of " + p.tensor + " does not match");
-        fill(fillings, p, own);
-    }
-}
-
 struct Index {
     CheckpointState state;
     std::vector<std::pair<std::string, std::uint64_t>> parts;
@@ -199,25 +141,132 @@ std::vector<std::int64_t> checkpoint_steps(const fs::path& folder) {
     return steps;
 }
 
-Checkpoint load_checkpoint(const fs::path& path) {
-    fs::path folder = path;
-    if (!fs::exists(folder / state_name)) {
-        const std::vector<std::int64_t> steps = checkpoint_steps(path);
-        if (steps.empty()) throw std::runtime_error(path.string() + ": no checkpoint is there");
-        folder /= folder_name(steps.back());
-    }
+std::vector<fs::path> checkpoints_in(const fs::path& path) {
+    if (fs::exists(path / state_name)) return {path};
+    std::vector<fs::path> found;
+    for (const std::int64_t step : checkpoint_steps(path)) found.insert(found.begin(), path / folder_name(step));
+    return found;
+}
+
+void remove_drafts(const fs::path& folder) {
+    std::error_code none;
+    std::vector<fs::path> drafts;
+    for (const auto& entry : fs::directory_iterator(folder, none))
+        if (const std::string name = entry.path().filename().string(); name.starts_with(".step-") && name.ends_with(".draft"))
+            drafts.push_back(entry.path());
+    for (const fs::path& d : drafts) fs::remove_all(d, none);
+}
+
+CheckpointFiles::CheckpointFiles(const fs::path& folder) : folder_(folder) {
     const Index index = from(folder / state_name, [&] { return read_index(folder / state_name); });
-    Fillings fillings;
+    state_ = index.state;
     for (const auto& part : index.parts)
         from(folder / part.first, [&] {
-            read_part(folder / part.first, part.second, fillings);
+            open_part(folder / part.first, part.second);
             return 0;
         });
-    Checkpoint result{index.state, {}};
-    for (auto& [name, f] : fillings) {
-        if (std::ranges::find(f.there, false) != f.there.end())
-            throw std::runtime_error(folder.string() + ": " + name + " is not whole: a piece is missing");
-        result.tensors.emplace(name, std::move(f.tensor));
+}
+
+void CheckpointFiles::open_part(const fs::path& file, std::uint64_t size) {
+    const std::string_view bytes = parts_.emplace_back(file).bytes();
+    if (bytes.size() != size) throw std::runtime_error(fmt::format("has {} bytes where {} were written", bytes.size(), size));
+    if (!bytes.starts_with(magic)) throw std::runtime_error("is no part of a checkpoint");
+    std::string_view rest = bytes.substr(magic.size());
+    ByteReader head(rest);
+    if (const std::uint64_t v = head.fixed(4); v != version)
+        throw std::runtime_error(fmt::format("is of version {}; this program reads version {}", v, version));
+    const std::uint64_t length = head.fixed(8);
+    rest.remove_prefix(12);
+    if (length > rest.size()) throw std::runtime_error("is corrupt: its directory is longer than the file");
+    const std::string_view listed = rest.substr(0, length);
+    rest.remove_prefix(length);
+    ByteReader in(listed);
+    std::vector<CheckpointPiece> pieces(in.count("pieces"));
+    std::size_t data = 0;
+    for (CheckpointPiece& p : pieces) {
+        p = piece(in);
+        data += static_cast<std::size_t>(p.count) * static_cast<std::size_t>(bytes_per_element(p.dtype));
+    }
+    if (rest.size() != data + 8 * (pieces.size() + 1)) throw std::runtime_error("is corrupt: its pieces do not fill it");
+    ByteReader sums(rest.substr(data));
+    if (sums.fixed(8) != trace_file::checksum(listed)) throw std::runtime_error("is corrupt: the checksum of its directory does not match");
+    for (CheckpointPiece& p : pieces) {
+        p.data = reinterpret_cast<const std::byte*>(rest.data());
+        rest.remove_prefix(static_cast<std::size_t>(p.count) * static_cast<std::size_t>(bytes_per_element(p.dtype)));
+        std::vector<Piece>& alike = pieces_[p.tensor];
+        if (!alike.empty() && (alike[0].at.shape != p.shape || alike[0].at.dtype != p.dtype))
+            throw std::runtime_error(p.tensor + ": its pieces disagree on its shape or type");
+        alike.push_back({file, p, sums.fixed(8)});
+    }
+}
+
+std::vector<std::string> CheckpointFiles::names() const {
+    std::vector<std::string> names;
+    for (const auto& [name, pieces] : pieces_) names.push_back(name);
+    return names;
+}
+
+const std::vector<std::int64_t>* CheckpointFiles::shape(const std::string& tensor) const {
+    const auto it = pieces_.find(tensor);
+    return it == pieces_.end() ? nullptr : &it->second[0].at.shape;
+}
+
+DType CheckpointFiles::dtype(const std::string& tensor) const { return pieces_.at(tensor)[0].at.dtype; }
+
+void CheckpointFiles::read(const CheckpointPiece& wanted, const Put& put) const {
+    struct Run {
+        std::int64_t place, from, n; // in the whole tensor; in the piece; elements
+    };
+    const auto runs_of = [](const CheckpointPiece& p) {
+        std::vector<Run> list;
+        runs(p, [&](std::int64_t place, std::int64_t from, std::int64_t n) {
+            if (!list.empty() && list.back().place + list.back().n == place)
+                list.back().n += n;
+            else
+                list.push_back({place, from, n});
+        });
+        return list;
+    };
+    const std::vector<Run> mine = runs_of(wanted);
+    const std::vector<Piece>& pieces = pieces_.at(wanted.tensor);
+    const std::int64_t all = elements(pieces[0].at.shape);
+    std::vector<bool> there(static_cast<std::size_t>(wanted.count), false);
+    for (const Piece& p : pieces) {
+        const auto width = static_cast<std::int64_t>(bytes_per_element(p.at.dtype));
+        auto next = mine.begin();
+        for (const Run& r : runs_of(p.at)) {
+            while (next != mine.end() && next->place + next->n <= r.place) ++next;
+            for (auto m = next; m != mine.end() && m->place < r.place + r.n; ++m) {
+                if (!std::exchange(p.checked, true) && trace_file::checksum({reinterpret_cast<const char*>(p.at.data),
+                                                                             static_cast<std::size_t>(p.at.count * width)}) != p.checksum)
+                    throw std::runtime_error(p.file.string() + " is corrupt: the checksum of " + wanted.tensor + " does not match");
+                const std::int64_t begin = std::max(m->place, r.place), end = std::min(m->place + m->n, r.place + r.n);
+                const std::int64_t at = m->from + begin - m->place;
+                put(at, p.at.data + (r.from + begin - r.place) * width, end - begin);
+                std::fill_n(there.begin() + at, end - begin, true);
+            }
+        }
+    }
+    for (const Run& m : mine)
+        for (std::int64_t i = 0; i < m.n && m.place + i < all; ++i)
+            if (!there[static_cast<std::size_t>(m.from + i)])
+                throw std::runtime_error(folder_.string() + ": " + wanted.tensor + " is not whole: a piece is missing");
+}
+
+Checkpoint load_checkpoint(const fs::path& path) {
+    const std::vector<fs::path> found = checkpoints_in(path);
+    if (found.empty()) throw std::runtime_error(path.string() + ": no checkpoint is there");
+    const CheckpointFiles files(found[0]);
+    Checkpoint result{files.state(), {}};
+    for (const std::string& name : files.names()) {
+        CheckpointTensor& t = result.tensors[name];
+        t.shape = *files.shape(name);
+        t.dtype = files.dtype(name);
+        const auto width = static_cast<std::int64_t>(bytes_per_element(t.dtype));
+        t.data.resize(static_cast<std::size_t>(elements(t.shape) * width));
+        files.read(whole(name, t.shape, t.dtype, nullptr), [&](std::int64_t place, const std::byte* bytes, std::int64_t n) {
+            std::memcpy(t.data.data() + place * width, bytes, static_cast<std::size_t>(n * width));
+        });
     }
     return result;
 }

@@ -3,6 +3,11 @@
 #include "exec/kernels/random.hpp"
 #include "topology/check.hpp"
 
+#include <fmt/format.h>
+
+#include <cstring>
+#include <stdexcept>
+
 namespace orrery {
 
 void read_sequence(const Corpus& corpus, std::int64_t index, std::span<std::int64_t> tokens) {
@@ -12,11 +17,18 @@ void read_sequence(const Corpus& corpus, std::int64_t index, std::span<std::int6
     };
     const std::int64_t n = static_cast<std::int64_t>(tokens.size());
     if (!corpus.text.empty()) {
-        const std::int64_t places = static_cast<std::int64_t>(corpus.text.size()) - n + 1;
-        require(places > 0 && corpus.vocabulary >= 256, "a text shorter than its sequences, or fewer tokens than bytes");
+        const auto width = static_cast<std::int64_t>(corpus.width), places = static_cast<std::int64_t>(corpus.text.size()) / width - n + 1;
+        require(places > 0, "a text shorter than its sequences");
         const std::int64_t at = draw(0, places);
-        for (std::int64_t i = 0; i < n; ++i)
-            tokens[static_cast<std::size_t>(i)] = static_cast<unsigned char>(corpus.text[static_cast<std::size_t>(at + i)]);
+        for (std::int64_t i = 0; i < n; ++i) {
+            std::uint32_t token = 0;
+            std::memcpy(&token, corpus.text.data() + (at + i) * width, static_cast<std::size_t>(width));
+            if (token >= corpus.vocabulary)
+                throw std::runtime_error(fmt::format("token {} of the text is {}, and model.vocab_size is {}: it is of another vocabulary, "
+                                                     "or --token-type is another",
+                                                     at + i, token, corpus.vocabulary));
+            tokens[static_cast<std::size_t>(i)] = token;
+        }
         return;
     }
     std::int64_t token = draw(0, corpus.vocabulary);

@@ -1,20 +1,22 @@
-// Training data: sequences of token ids by global index, the same whatever rank asks. Text as bytes, or a synthetic language.
+// Training data: sequences of token ids by global index, the same whatever rank asks. Text as bytes, token ids, or a synthetic language.
 #pragma once
 
 #include <cstdint>
 #include <span>
-#include <string>
+#include <string_view>
 
 namespace orrery {
 
 struct Corpus {
-    std::string text; // of bytes, drawn from at places that follow from the seed; empty: synthetic
+    std::string_view text; // drawn from at places that follow from the seed; empty: synthetic
     std::int64_t vocabulary = 256;
     std::uint64_t seed = 0;
+    int width = 1; // bytes of a token of the text, little-endian: 1, 2 or 4
 };
 
 // The index-th sequence of the whole training run; its labels are the same, one further. Synthetic: each token follows from the one
-// before but for one in eight, which is any. Needs a text longer than the sequence.
+// before but for one in eight, which is any. Needs a text longer than the sequence. Throws std::runtime_error for a token that the
+// vocabulary has not.
 void read_sequence(const Corpus& corpus, std::int64_t index, std::span<std::int64_t> tokens);
 
 } // namespace orrery

@@ -2,6 +2,8 @@
 
 #include "exec/kernels/shards.hpp"
 
+#include <algorithm>
+#include <cstring>
 #include <set>
 #include <stdexcept>
 #include <tuple>
@@ -13,13 +15,19 @@ constexpr Quantity kept[] = {Quantity::parameters, Quantity::states};
 
 std::string prefix(Quantity q) { return q == Quantity::parameters ? "parameters/" : "states/"; }
 
-Tensor tensor_of(const CheckpointTensor& from) {
-    Tensor t;
-    t.shape = from.shape;
-    t.values.resize(from.data.size() / static_cast<std::size_t>(bytes_per_element(from.dtype)));
-    for (std::size_t i = 0; i < t.values.size(); ++i)
-        t.values[i] = read_element(reinterpret_cast<const std::byte*>(from.data.data()), static_cast<std::int64_t>(i), from.dtype);
-    return t;
+// Into a rank's part; rows that pad a vocabulary are zero.
+void read_part(const CheckpointFiles& files, const std::string& name, const ShardView& view, const TensorPart& part) {
+    const DType stored = files.dtype(name);
+    const auto width = static_cast<std::int64_t>(bytes_per_element(stored));
+    std::memset(part.data, 0, static_cast<std::size_t>(part.count * static_cast<std::int64_t>(bytes_per_element(part.stored))));
+    files.read({name, view.whole, view.offset, view.local, part.begin, part.count, part.stored, nullptr},
+               [&](std::int64_t place, const std::byte* bytes, std::int64_t n) {
+                   if (stored == part.stored) {
+                       std::memcpy(part.data + place * width, bytes, static_cast<std::size_t>(n * width));
+                       return;
+                   }
+                   for (std::int64_t i = 0; i < n; ++i) write_element(part.data, place + i, read_element(bytes, i, stored), part.stored);
+               });
 }
 
 } // namespace
@@ -41,30 +49,25 @@ std::vector<CheckpointPiece> pieces_of(const World& world) {
     return pieces;
 }
 
-void restore(World& world, const Checkpoint& checkpoint) {
-    for (Quantity q : kept) {
-        Tensors tensors;
-        for (const auto& [name, tensor] : checkpoint.tensors)
-            if (name.starts_with(prefix(q))) tensors[name.substr(prefix(q).size())] = tensor_of(tensor);
+void restore(World& world, const CheckpointFiles& files) {
+    for (Quantity q : kept)
         for (const auto& rank : world.ranks) {
             if (!rank) continue;
             for (const TensorPart& part : parts_of(world, *rank, q)) {
-                const ShardView view = shard_view(world.plan, world.plan.buffers[static_cast<std::size_t>(part.tensor)], rank->context.at,
-                                                  rank->context.expert_at);
-                const auto found = tensors.find(part.name);
-                if (found == tensors.end())
-                    throw std::runtime_error("the checkpoint has no " + prefix(q) + part.name + ": it is of another model or optimizer");
-                // Rows that pad a vocabulary differ between strategies; nothing else may.
-                const auto& shape = found->second.shape;
-                const bool alike = shape.size() == view.whole.size() && std::equal(shape.begin() + 1, shape.end(), view.whole.begin() + 1);
                 const Buffer& buffer = world.plan.buffers[static_cast<std::size_t>(part.tensor)];
-                const LogicalTensor& tensor = world.plan.tensors[static_cast<std::size_t>(buffer.tensor)];
-                const bool rows = alike && (shape[0] == view.whole[0] || has_vocabulary_rows(tensor));
-                if (!rows) throw std::runtime_error("the checkpoint's " + prefix(q) + part.name + " is of another shape");
+                const ShardView view = shard_view(world.plan, buffer, rank->context.at, rank->context.expert_at);
+                const std::string name = prefix(q) + part.name;
+                const std::vector<std::int64_t>* const shape = files.shape(name);
+                if (!shape) throw WrongModel("the checkpoint has no " + name + ": it is of another model or optimizer");
+                // Rows that pad a vocabulary differ between strategies; nothing else may.
+                const bool alike =
+                    shape->size() == view.whole.size() && std::equal(shape->begin() + 1, shape->end(), view.whole.begin() + 1);
+                const bool rows = alike && ((*shape)[0] == view.whole[0] ||
+                                            has_vocabulary_rows(world.plan.tensors[static_cast<std::size_t>(buffer.tensor)]));
+                if (!rows) throw WrongModel("the checkpoint's " + name + " is of another shape");
+                read_part(files, name, view, part);
             }
         }
-        scatter(world, q, tensors);
-    }
 }
 
 } // namespace orrery

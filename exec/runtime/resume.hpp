@@ -4,6 +4,7 @@
 #include "exec/checkpoint/checkpoint.hpp"
 #include "exec/runtime/tensors.hpp"
 
+#include <stdexcept>
 #include <vector>
 
 namespace orrery {
@@ -11,7 +12,13 @@ namespace orrery {
 // Each element once, by the first rank that holds it; the pieces name memory of the world.
 std::vector<CheckpointPiece> pieces_of(const World& world);
 
-// Throws std::runtime_error where a parameter or state is not in the checkpoint, or of another size.
-void restore(World& world, const Checkpoint& checkpoint);
+// A parameter or state is not in the checkpoint, or of another size.
+struct WrongModel : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+// Reads of the checkpoint what the ranks of this process hold, each part where it lies, without a copy of the whole. Throws WrongModel, or
+// what CheckpointFiles throws where a piece is damaged.
+void restore(World& world, const CheckpointFiles& files);
 
 } // namespace orrery

@@ -256,6 +256,8 @@ void run_op(World& world, Rank& rank, const Issue& issue, std::span<const Operan
     watch_before(world, rank, issue, in);
     world.machine.kernel(op, in, out, rank.context);
     watch_after(world, rank, issue, out);
+    if (const auto* p = std::get_if<Pointwise>(&op.work); p && p->kind == PointwiseKind::clip)
+        rank.gradient_norm = std::sqrt(read_element(in[0].data, 0, stored_type(in[0].buffer->dtype, world.real)));
     if (makes_routing(op)) note_routing(rank, issue, out[2]);
     if (makes_loss(op)) note_loss(world, rank, issue, out[0]);
 }

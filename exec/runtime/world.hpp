@@ -23,6 +23,7 @@ struct Rank {
     KernelContext context;
     RankMemory memory;
     const IssueOrder* order;
+    double gradient_norm = -1;                         // of all gradients, as the last step clipped them; < 0: not known here
     std::map<int, std::vector<std::int64_t>> routed{}; // by layer with experts: tokens each expert was chosen for, since the world was made
 };
 

@@ -2,6 +2,8 @@
 #pragma once
 
 #include "exec/kernels/machine.hpp"
+#include "exec/runtime/text_file.hpp"
+#include "exec/simexec/learning_rate.hpp"
 #include "sim/console/console.hpp"
 
 #include <cstdint>
@@ -30,11 +32,17 @@ struct RunOptions {
     int steps = 10, every = 0;
     bool fp64 = false, fp32 = false, find_nan = false;
     double patience = 60; // threads, mpi: seconds without progress
-    std::int64_t job = 0; // of the scenario's text and overrides: what ranks compare
-    double memory_gb = 0; // a rank may hold, as the plan counts it; 0: as much as there is
-    int copy_every = 0;   // steps between copies of the state into memory, here and on a peer's machine; 0: none
-    std::string copies;   // the folder of such copies; "{rank}" is replaced; empty: of /dev/shm
-    std::string watch;    // of a supervised run: the folder of its checkpoints, where rank 0 keeps the record
+    TokenType token_type = TokenType::by_file;
+    std::string log; // .csv: a row a step; else a line of JSON a step
+    RateDecay decay = RateDecay::none;
+    std::int64_t decay_steps = 0; // 0: as many as `steps`
+    double least_rate = 0;        // at the end of the decay, a share of the learning rate
+    std::int64_t text_is = 0;     // of the text's contents: what ranks compare
+    std::int64_t job = 0;         // of the scenario's text and overrides: what ranks compare
+    double memory_gb = 0;         // a rank may hold, as the plan counts it; 0: as much as there is
+    int copy_every = 0;           // steps between copies of the state into memory, here and on a peer's machine; 0: none
+    std::string copies;           // the folder of such copies; "{rank}" is replaced; empty: of /dev/shm
+    std::string watch;            // of a supervised run: the folder of its checkpoints, where rank 0 keeps the record
     int attempt = 0;
 };
 
@@ -86,14 +94,16 @@ void complain(const std::string& text);                        // "simexec: erro
 std::optional<Scenario> load(const std::string& file, const Options& options, bool forced_routing = false);
 std::optional<std::string> read_text(const std::string& file);
 
-// A line on standard error that is written over, where that is a terminal and -q was not given.
+// A line on standard error that is written over, where that is a terminal; else a line every ten seconds. Nothing with -q.
 class Progress {
   public:
-    explicit Progress(const Options& options) : line_(!options.quiet) {}
+    explicit Progress(const Options& options);
     void show(int done, int total, const std::string& beside);
 
   private:
     console::StatusLine line_;
+    bool plain_;       // no terminal
+    double next_ = 10; // s since it was made
 };
 
 } // namespace orrery::simexec

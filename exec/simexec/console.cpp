@@ -5,6 +5,8 @@
 #include "exec/runtime/world.hpp"
 
 #include <fmt/format.h>
+
+#include <cstdio>
 #include <unistd.h>
 
 namespace orrery::simexec {
@@ -33,7 +35,13 @@ Backend machine_of(const std::string& device) {
     return cuda_machine(std::move(first));
 }
 
+Progress::Progress(const Options& options) : line_(!options.quiet), plain_(!options.quiet && !isatty(STDERR_FILENO)) {}
+
 void Progress::show(int done_steps, int total, const std::string& beside) {
+    if (plain_ && line_.seconds() >= next_) { // a pipe or a file: a line now and then, without escape codes
+        next_ = line_.seconds() + 10;
+        std::fputs(fmt::format("{}/{}  {}\n", done_steps, total, beside).c_str(), stderr);
+    }
     if (!line_.due()) return;
     line_.show(fmt::format("{} {}/{}  {}", bar(static_cast<double>(done_steps) / total, 30, Ink::green, error_style()), done_steps, total,
                            beside));

@@ -13,6 +13,7 @@
 #include <CLI/CLI.hpp>
 
 #include <exception>
+#include <map>
 #include <new>
 
 namespace orrery::simexec {
@@ -116,10 +117,31 @@ void add_run(CLI::App& app, Parsed& p) {
     run->add_option("--device", p.run.device,
                     "Where kernels run; cuda with --executor queues: one GPU per rank, with serial: all ranks on one GPU")
         ->check(CLI::IsMember({"cpu", "cuda"}));
-    run->add_option("--patience", p.run.patience, "Give up after S seconds without progress (threads, mpi; with --restart all): default 60")
+    run->add_option("--patience", p.run.patience,
+                    "Give up after S seconds in which no op and no communication of a rank ends (default: 60). threads, mpi, queues, with "
+                    "--restart all; also how long "
+                    "processes wait for each other at the start and between steps")
         ->type_name("S");
     run->add_option("--steps", p.run.steps, "Train up to this step")->check(CLI::Range(1, 1000000000))->type_name("N");
-    run->add_option("--text", p.run.text, "Train on the bytes of this file; a synthetic language if left out")->type_name("FILE");
+    run->add_option("--text", p.run.text, "Train on this file, of bytes or token ids; a synthetic language if left out")->type_name("FILE");
+    run->add_option(
+           "--token-type", p.run.token_type,
+           "What the file has: bytes, or token ids of 2 or 4 bytes (default: as its name and first bytes say: Megatron's .idx beside it, "
+           "llm.c's header, .bin as nanoGPT's)")
+        ->transform(CLI::CheckedTransformer(
+            std::map<std::string, TokenType>{{"bytes", TokenType::byte}, {"uint16", TokenType::uint16}, {"uint32", TokenType::uint32}}));
+    run->add_option(
+           "--log", p.run.log,
+           "Write what each step brings (loss, gradient norm, learning rate, tokens/s, MFU, memory): .csv, or a line of JSON a step")
+        ->type_name("FILE");
+    run->add_option("--decay", p.run.decay, "How the learning rate goes down after training.warmup_steps")
+        ->transform(CLI::CheckedTransformer(
+            std::map<std::string, RateDecay>{{"none", RateDecay::none}, {"linear", RateDecay::linear}, {"cosine", RateDecay::cosine}}));
+    run->add_option("--decay-steps", p.run.decay_steps, "The step at which the decay ends (default: --steps)")
+        ->check(CLI::Range(1, 1000000000))
+        ->type_name("N");
+    run->add_option("--least-rate", p.run.least_rate, "What the decay leaves, as a share of the learning rate")
+        ->check(CLI::Range(0.0, 1.0));
     run->add_option("--trace", p.run.trace, "Write the last step: .json for Perfetto, any other name compact")->type_name("FILE");
     run->add_option("--checkpoint", p.run.checkpoint, "Write checkpoints into this folder: at the end, when stopped, and with --every")
         ->type_name("DIR");

@@ -7,6 +7,7 @@
 #include "exec/mpi/processes.hpp"
 #include "exec/runtime/machine.hpp"
 #include "exec/runtime/resume.hpp"
+#include "exec/runtime/text_file.hpp"
 #include "exec/simexec/gpu.hpp"
 #include "exec/simexec/merged.hpp"
 #include "exec/simexec/others.hpp"
@@ -20,10 +21,14 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <thread>
 #include <unistd.h>
 
 namespace orrery::simexec {
+
+namespace fs = std::filesystem;
+
 namespace {
 
 // complete: the step has ended on all ranks. Then rank 0 writes one trace of all; else each process what it has.
@@ -64,23 +69,49 @@ std::filesystem::path newest_state(const RunOptions& how, const PeerLink& link) 
     return !steps.empty() && checkpoint_file::folder_name(steps.back()) >= copy->filename().string() ? stored : *copy;
 }
 
+// Where the run goes on, after the newest checkpoint that all processes can read; a damaged one is passed over.
+CheckpointState resume(World& world, const std::string& folder, const Others* others) {
+    const bool one = fs::exists(fs::path(folder) / "state.json");
+    std::vector<std::int64_t> steps = one ? std::vector<std::int64_t>{0} : checkpoint_steps(folder);
+    for (bool first = true;; first = false) {
+        std::int64_t step = steps.empty() ? -1 : steps.back();
+        if (others) step = others->gather({step})[0][0]; // rank 0's: the others must have it, too
+        if (step < 0)
+            throw std::runtime_error(folder + (first ? ": no checkpoint is there" : ": no checkpoint there can be read on all ranks"));
+        std::string why;
+        CheckpointState state;
+        try {
+            const CheckpointFiles files(one ? fs::path(folder) : fs::path(folder) / fmt::format("step-{:08}", step));
+            restore(world, files);
+            state = files.state();
+        } catch (const WrongModel&) { throw; } catch (const std::runtime_error& e) {
+            why = e.what();
+        }
+        const bool failed = others ? others->any(!why.empty()) : !why.empty();
+        if (!failed) return state;
+        if (one) throw std::runtime_error(why.empty() ? folder + " cannot be read on another rank" : why);
+        if (!why.empty()) complain(why + "; the checkpoint before it is taken");
+        std::erase_if(steps, [&](std::int64_t s) { return s >= step; });
+    }
+}
+
 // The world as it begins: fresh, or as the checkpoint has it. The step to begin with; nothing, with a message, where there is none to do.
-std::optional<std::int64_t> begin_or_resume(World& world, const Scenario& scenario, const RunOptions& how, const PeerLink& link) {
-    const std::filesystem::path from = newest_state(how, link);
+std::optional<std::int64_t> begin_or_resume(World& world, const Scenario& scenario, const RunOptions& how, const Others* others,
+                                            const PeerLink& link) {
+    const bool speaks = !others || others->rank == 0;
+    if (!how.checkpoint.empty() && speaks) remove_drafts(how.checkpoint); // of a run that died
+    const fs::path from = newest_state(how, link);
     if (from.empty()) {
         initialise(world);
         return 0;
     }
-    const Checkpoint checkpoint = load_checkpoint(from);
-    restore(world, checkpoint);
-    const auto it = checkpoint.state.facts.find("corpus");
-    if (checkpoint.state.seed != scenario.training.seed || (it != checkpoint.state.facts.end() && it->second != how.text))
+    const CheckpointState state = resume(world, from.string(), others);
+    const auto it = state.facts.find("corpus");
+    if (speaks && (state.seed != scenario.training.seed || (it != state.facts.end() && it->second != how.text)))
         complain("the checkpoint was trained on another text or seed: going on with this one");
-    if (checkpoint.state.step >= how.steps) {
-        complain(fmt::format("{} stands at step {} already: ask for more with --steps", from.string(), checkpoint.state.step));
-        return std::nullopt;
-    }
-    return checkpoint.state.step;
+    if (state.step < how.steps) return state.step;
+    if (speaks) complain(fmt::format("{} stands at step {} already: ask for more with --steps", from.string(), state.step));
+    return std::nullopt;
 }
 
 // Messages of copies in peers' memory, between steps.
@@ -105,10 +136,13 @@ std::string refusal(const Plan& plan, const RunOptions& how, const std::optional
                "leave out "
                "--checkpoint and --resume";
     if (launched && how.copy_every > 0) return "--copy-every sends copies over MPI: leave it out where GPUs have processes of their own";
+    if (plan.workers != 0 && how.decay != RateDecay::none)
+        return "strategy.synchronization.kind = local_sgd runs several steps at a time with one learning rate: leave out --decay";
     if (launched && launched->size != plan.mesh.ranks())
         return fmt::format("the scenario has {} ranks, and {} started {} processes", plan.mesh.ranks(), launched->by, launched->size);
     return "";
 }
+
 
 // What a run of this process consists of, once it is known who the others are.
 struct Job {
@@ -142,17 +176,19 @@ std::unique_ptr<Executor> Job::executor() {
 
 void Job::agree(std::int64_t first) const {
     const bool rounds = std::ranges::any_of(world->ranks, [](const auto& r) { return r && r->context.rounds; });
-    agree_on_terms(*others, {{"program version", term(ORRERY_VERSION)},
-                             {"plan", static_cast<std::int64_t>(hash(world->plan))},
-                             {"kernel library", term(fleet ? fleet->software : gemm_library())},
-                             {"element type", 2 * static_cast<std::int64_t>(world->real) + rounds},
-                             {"scenario file or --set", how.job},
-                             {"text", term(corpus.text)},
-                             {"number of --steps", how.steps},
-                             {"step to resume from", first},
-                             {"choice of --checkpoint and --every", how.checkpoint.empty() ? -1 : how.every},
-                             {"choice of --trace", !how.trace.empty()},
-                             {"choice of --routing", !how.routing.empty()}});
+    agree_on_terms(*others,
+                   {{"program version", term(ORRERY_VERSION)},
+                    {"plan", static_cast<std::int64_t>(hash(world->plan))},
+                    {"kernel library", term(fleet ? fleet->software : gemm_library())},
+                    {"element type", 2 * static_cast<std::int64_t>(world->real) + rounds},
+                    {"scenario file or --set", how.job},
+                    {"text", how.text_is},
+                    {"number of --steps", how.steps},
+                    {"step to resume from", first},
+                    {"choice of --decay", term(fmt::format("{} {} {}", static_cast<int>(how.decay), how.decay_steps, how.least_rate))},
+                    {"choice of --checkpoint and --every", how.checkpoint.empty() ? -1 : how.every},
+                    {"choice of --trace", !how.trace.empty()},
+                    {"choice of --routing", !how.routing.empty()}});
 }
 
 int Job::deliver_all(const Result& r) const {
@@ -172,7 +208,7 @@ int Job::deliver_all(const Result& r) const {
 int Job::train() {
     if (transport && options.verbose) std::fputs(fmt::format("rank {} is process {}\n", transport->rank, getpid()).c_str(), stderr);
     const PeerLink link = link_of(transport, others, how);
-    const std::optional<std::int64_t> first = begin_or_resume(*world, scenario, how, link);
+    const std::optional<std::int64_t> first = begin_or_resume(*world, scenario, how, others ? &*others : nullptr, link);
     if (!first) return bad_input;
     if (others) agree(*first);
     world->watch = how.find_nan ? Watch::all : Watch::ends;
@@ -188,7 +224,10 @@ int Job::train() {
         if (!r.record.empty()) write_trace(*world, r, how, others ? &*others : nullptr, complete);
     };
     try {
-        Training{*world, *running, corpus, options, how, how.text, others ? &*others : nullptr, signals, life, link}.run(*first, r);
+        const OptimizerFacts& optimizer = world->facts.optimizer;
+        const RateSchedule rates{optimizer.learning_rate, optimizer.warmup_steps, how.decay,
+                                 how.decay_steps > 0 ? how.decay_steps : how.steps, how.least_rate};
+        Training{*world, *running, corpus, options, how, how.text, others ? &*others : nullptr, signals, life, link, rates}.run(*first, r);
     } catch (...) {
         trace(false);
         throw;
@@ -241,16 +280,18 @@ int run_run(const std::string& file, const Options& options, const RunOptions& a
                                     "one process",
                                     launched->by, launched->size)),
                bad_input;
+    std::optional<TextFile> text;
     Corpus corpus{"", scenario->model.vocab_size, scenario->training.seed};
     if (!how.text.empty()) {
-        auto text = read_text(how.text);
-        if (!text) return bad_input;
-        corpus.text = std::move(*text);
+        text.emplace(how.text, how.token_type);
+        corpus.text = text->tokens();
+        corpus.width = text->width();
+        how.text_is = text->fingerprint();
         const std::int64_t needed = scenario->training.sequence_length + 2 + scenario->model.mtp_layers;
-        if (static_cast<std::int64_t>(corpus.text.size()) < needed)
-            return complain(fmt::format("{}: a text of {} bytes is shorter than a sequence of {}", how.text, corpus.text.size(), needed)),
+        if (text->count() < needed)
+            return complain(fmt::format("{}: a text of {} tokens is shorter than a sequence of {}", how.text, text->count(), needed)),
                    bad_input;
-        if (corpus.vocabulary < 256)
+        if (corpus.width == 1 && corpus.vocabulary < 256)
             return complain(fmt::format("/model/vocab_size: {} is less than the 256 that bytes of a text need", corpus.vocabulary)),
                    bad_input;
     }

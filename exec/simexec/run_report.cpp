@@ -16,30 +16,24 @@ bool rounded(const Scenario& s, const RunOptions& how) {
     return s.training.precision == DType::bf16 && !how.fp32 && !how.fp64 && how.device == "cpu";
 }
 
+Figures figures(const Scenario& s, double step_s, const RunOptions& how) {
+    const double tokens = static_cast<double>(s.training.global_batch_size * s.training.sequence_length);
+    const double flops = model_flops_per_sequence(s.model, static_cast<double>(s.training.sequence_length)) *
+                         static_cast<double>(s.training.global_batch_size);
+    const bool gpu = how.device == "cuda";
+    const auto peak = s.cluster.device.peak.find(gpu ? name(stored_on_gpu(s)) : "fp32");
+    Figures f{tokens / step_s, flops / step_s, std::nullopt, s.cluster.device.name};
+    if (gpu == (s.cluster.device.architecture != "cpu") && peak != s.cluster.device.peak.end() && peak->second.value > 0)
+        f.mfu = f.flops_per_s / peak->second.value;
+    return f;
+}
+
 namespace {
 
 std::string stored_as(const Scenario& s, const RunOptions& how) {
     if (how.fp64) return "fp64";
     if (rounded(s, how)) return "fp32 arithmetic, buffers rounded as in bf16";
     return how.device == "cpu" ? "fp32" : "as the device has it";
-}
-
-struct Figures {
-    double tokens_per_s, flops_per_s;
-    std::optional<double> mfu;
-    std::string peak_of;
-}; // mfu: of the scenario's device, where it ran on such
-
-Figures figures(const Scenario& s, const Result& r, const RunOptions& how) {
-    const double tokens = static_cast<double>(s.training.global_batch_size * s.training.sequence_length);
-    const double flops = model_flops_per_sequence(s.model, static_cast<double>(s.training.sequence_length)) *
-                         static_cast<double>(s.training.global_batch_size);
-    const bool gpu = how.device == "cuda";
-    const auto peak = s.cluster.device.peak.find(gpu ? name(stored_on_gpu(s)) : "fp32");
-    Figures f{tokens / r.step_s, flops / r.step_s, std::nullopt, s.cluster.device.name};
-    if (gpu == (s.cluster.device.architecture != "cpu") && peak != s.cluster.device.peak.end() && peak->second.value > 0)
-        f.mfu = f.flops_per_s / peak->second.value;
-    return f;
 }
 
 // The most of any rank of each stage: alive as the plan counts it, and allocated here.
@@ -64,7 +58,7 @@ std::string memory_text(const World& world, const Result& r, const MemoryReport&
 } // namespace
 
 std::string as_json(const World& world, const Result& r, const RunOptions& how, const MemoryReport& predicted) {
-    const Figures f = figures(world.scenario, r, how);
+    const Figures f = figures(world.scenario, r.step_s, how);
     nlohmann::ordered_json j{{"name", world.scenario.name},
                              {"world_size", world.plan.mesh.ranks()},
                              {"executor", how.executor},
@@ -90,7 +84,7 @@ std::string as_json(const World& world, const Result& r, const RunOptions& how, 
 }
 
 std::string as_text(const World& world, const Result& r, const RunOptions& how, const MemoryReport& predicted, const TextStyle& style) {
-    const Figures f = figures(world.scenario, r, how);
+    const Figures f = figures(world.scenario, r.step_s, how);
     std::string text = paint(world.scenario.name, Ink::bold, style) +
                        fmt::format(": {} steps on {} rank{}, {} executor, {}\n\n", r.steps, world.plan.mesh.ranks(),
                                    world.plan.mesh.ranks() == 1 ? "" : "s", how.executor, r.on);

@@ -52,18 +52,35 @@ void Training::checkpoint(std::optional<CheckpointWriter>& writer, std::int64_t 
     others->meet();
 }
 
+StepFacts Training::facts(std::int64_t step, double loss, double seconds) const {
+    const Figures f = figures(world.scenario, seconds, how);
+    StepFacts s{step, loss, std::nullopt, rates.at(step), seconds, f.tokens_per_s, f.mfu, 0};
+    for (const auto& rank : world.ranks) {
+        if (!rank) continue;
+        if (rank->gradient_norm >= 0) s.gradient_norm = rank->gradient_norm;
+        s.memory_bytes = std::max(s.memory_bytes, rank->memory.device().highest);
+    }
+    return s;
+}
+
 void Training::run(std::int64_t first, Result& r) {
     r.first_step = first;
-    Progress progress(options);
+    const bool speaks = !others || others->rank == 0;
+    Options quiet = options;
+    quiet.quiet = true;
+    Progress progress(speaks ? options : quiet);
     std::optional<CheckpointWriter> writer;
     std::vector<double> times;
     std::int64_t step = first, saved = first;
     std::optional<MemoryCopies> copies;
     if (how.copy_every > 0) copies.emplace(folder_of_copies(how, link.rank), link, first);
     life.begin(first);
+    std::optional<StepLog> log;
+    if (!how.log.empty() && speaks) log.emplace(how.log, first > 0);
     const std::int64_t round = world.plan.steps; // what the executor does at a time
     for (; step < how.steps && !r.signal; step += round) {
         load_batch(world, corpus, step);
+        world.facts.optimizer.learning_rate = rates.decayed(step);
         const double began = now();
         r.record.clear(); // kept until the next: where a step fails, its trace says how far it came
         executor.step(how.trace.empty() ? nullptr : &r.record);
@@ -88,10 +105,11 @@ void Training::run(std::int64_t first, Result& r) {
             saved = step + 1;
             life.saved(saved);
         }
+        if (log) log->add(facts(step, r.last_loss, times.back()));
         const double tokens = static_cast<double>(world.facts.loss_tokens * world.facts.workers) / times.back();
         progress.show(static_cast<int>(std::min<std::int64_t>(step + round, how.steps) - first), static_cast<int>(how.steps - first),
                       fmt::format("loss {:.4f}  {} tokens/s", r.last_loss, metric(tokens, 3)));
-        if (options.verbose)
+        if (options.verbose && speaks)
             std::fputs(fmt::format("step {}: loss {:.6f} in {}\n", step, r.last_loss, seconds_text(times.back())).c_str(), stderr);
     }
     if (copies) copies->finish();

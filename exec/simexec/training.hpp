@@ -7,6 +7,7 @@
 #include "exec/runtime/corpus.hpp"
 #include "exec/simexec/command.hpp"
 #include "exec/simexec/others.hpp"
+#include "exec/simexec/step_log.hpp"
 #include "exec/simexec/supervised.hpp"
 #include "sim/memory/memory.hpp"
 
@@ -56,16 +57,24 @@ struct Training {
     const StopSignals& signals;
     Supervised& life;
     PeerLink link; // of copies in memory
+    RateSchedule rates;
 
     bool anyone(bool mine) const { return others ? others->any(mine) : mine; }
     void checkpoint(std::optional<CheckpointWriter>& writer, std::int64_t step) const;
     CheckpointState state(std::int64_t step) const {
         return {step, world.scenario.training.seed, {{"scenario", world.scenario.name}, {"corpus", corpus_name}}};
     }
+    StepFacts facts(std::int64_t step, double loss, double seconds) const;
     void run(std::int64_t first, Result& result);
 };
 
 std::filesystem::path folder_of_copies(const RunOptions& how, int rank); // --copies, or a folder in memory
+struct Figures {
+    double tokens_per_s, flops_per_s;
+    std::optional<double> mfu; // of the scenario's device, where it ran on such
+    std::string peak_of;
+};
+Figures figures(const Scenario& scenario, double step_s, const RunOptions& how);
 
 // The processor has no bf16: what buffers of that type hold is rounded to it. GPUs store for themselves.
 bool rounded(const Scenario& scenario, const RunOptions& how);

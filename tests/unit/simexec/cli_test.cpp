@@ -2,14 +2,18 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
+#include <vector>
 
 namespace {
 
@@ -172,6 +176,132 @@ TEST(Simexec, RecordsRouting) {
 }
 
 // A signal ends the run behind its step, with a checkpoint; what goes on from there is what would have been.
+std::vector<std::string> lines_of(const fs::path& file) {
+    std::ifstream in(file);
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(in, line);) lines.push_back(line);
+    return lines;
+}
+
+// A row or a line of JSON a step; the learning rate warms up and goes down, and the loss is the report's.
+TEST(Simexec, LogsEveryStep) {
+    const fs::path csv = scratch("log.csv"), json = scratch("log.jsonl");
+    const std::string how =
+        "run" + small + " --steps 8 --set training.learning_rate=0.01 --set training.warmup_steps=2 --decay linear --least-rate 0.1";
+    const nlohmann::json r = report(how + " --log " + csv.string());
+    const auto rows = lines_of(csv);
+    ASSERT_EQ(rows.size(), 9u);
+    EXPECT_EQ(rows[0], "step,loss,gradient_norm,learning_rate,seconds,tokens_per_s,mfu,memory_bytes");
+    report(how + " --log " + json.string());
+    const auto lines = lines_of(json);
+    ASSERT_EQ(lines.size(), 8u);
+    std::vector<double> rates;
+    for (const std::string& line : lines) {
+        const nlohmann::json step = nlohmann::json::parse(line, nullptr, false);
+        ASSERT_FALSE(step.is_discarded()) << line;
+        rates.push_back(step["learning_rate"]);
+        EXPECT_GT(step["gradient_norm"], 0);
+        EXPECT_EQ(step["memory_bytes"], r["memory"][0]["peak_bytes"]);
+    }
+    EXPECT_EQ(nlohmann::json::parse(lines.back())["loss"], r["last_loss"]);
+    const double expected[] = {0.005, 0.01, 0.0085, 0.007, 0.0055, 0.004, 0.0025, 0.001};
+    for (std::size_t i = 0; i < 8; ++i) EXPECT_NEAR(rates[i], expected[i], 1e-12) << "step " << i;
+}
+
+// Half a cosine: half of it is gone in the middle.
+TEST(Simexec, DecaysAsACosine) {
+    const fs::path json = scratch("cosine.jsonl");
+    report("run" + small +
+           " --steps 5 --set training.learning_rate=0.02 --set training.warmup_steps=0 --decay cosine --decay-steps 4 --log " +
+           json.string());
+    const auto lines = lines_of(json);
+    ASSERT_EQ(lines.size(), 5u);
+    EXPECT_NEAR(nlohmann::json::parse(lines[1])["learning_rate"], 0.01, 1e-12);
+    EXPECT_NEAR(nlohmann::json::parse(lines[3])["learning_rate"], 0, 1e-12);
+    EXPECT_NEAR(nlohmann::json::parse(lines[4])["learning_rate"], 0, 1e-12); // and stays there
+}
+
+// Bytes, and the same as ids of two or four bytes, under all headers, train to the same loss.
+TEST(Simexec, TrainsOnTokenFiles) {
+    std::string bytes, words, longs;
+    for (int i = 0; i < 3000; ++i) {
+        const char c = static_cast<char>((i * 7 + i / 13) % 100);
+        bytes += c;
+        words += {c, 0};
+        longs += {c, 0, 0, 0};
+    }
+    const auto put = [](const std::string& name, const std::string& text) {
+        std::ofstream(scratch(name), std::ios::binary) << text;
+        return scratch(name).string();
+    };
+    const auto loss = [](const std::string& more) {
+        return report("run" + small + " --steps 2 --text " + more)["last_loss"].get<double>();
+    };
+    const double expected = loss(put("tokens.txt", bytes));
+    EXPECT_EQ(loss(put("nano.bin", words)), expected);
+    EXPECT_EQ(loss(put("long.tok", longs) + " --token-type uint32"), expected);
+    put("megatron.idx", std::string("MMIDIDX\0\0\1\0\0\0\0\0\0\0\4", 18));
+    EXPECT_EQ(loss(put("megatron.bin", longs)), expected);
+    std::string header(1024, '\0');
+    const std::int32_t magic = 20240520;
+    std::memcpy(header.data(), &magic, 4);
+    EXPECT_EQ(loss(put("llmc.bin", header + words)), expected);
+    const Outcome odd = run("run" + small + " --text " + put("odd.bin", words + "x"));
+    EXPECT_EQ(odd.code, 1);
+    EXPECT_NE(odd.err.find("no whole number of tokens"), std::string::npos) << odd.err;
+    const Outcome high = run("run" + small + " --steps 1 --text " + put("high.bin", std::string(4000, '\xff')));
+    EXPECT_EQ(high.code, 1);
+    EXPECT_NE(high.err.find("is 65535, and model.vocab_size is"), std::string::npos) << high.err;
+}
+
+// 30 GB, of which nothing is on the disk: it is mapped, not read.
+TEST(Simexec, LongFilesAreMappedAndEndlessOnesRefused) {
+    const fs::path file = scratch("long.bin");
+    std::ofstream(file) << "";
+    std::error_code failed;
+    fs::resize_file(file, std::uintmax_t{30} << 30, failed);
+    if (failed) GTEST_SKIP() << "no such long files here";
+    const auto began = std::chrono::steady_clock::now();
+    const Outcome o = run("run" + small + " -q --steps 1 --text " + file.string());
+    EXPECT_EQ(o.code, 0) << o.err;
+    EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count(), 5); // reading takes longer
+    fs::remove(file);
+    const Outcome zero = run("run" + small + " --text /dev/zero");
+    EXPECT_EQ(zero.code, 1);
+    EXPECT_NE(zero.err.find("no regular file"), std::string::npos) << zero.err;
+    const fs::path pipe = scratch("pipe");
+    ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+    const Outcome fifo = run("run" + small + " --text " + pipe.string());
+    EXPECT_EQ(fifo.code, 1);
+    EXPECT_NE(fifo.err.find("no regular file"), std::string::npos) << fifo.err;
+}
+
+// The newest is damaged: the one before is taken, and says so; drafts of a run that died go.
+TEST(Simexec, ResumesFromTheCheckpointBefore) {
+    const fs::path folder = scratch("damaged");
+    ASSERT_EQ(run("run" + small + " -q --steps 4 --every 2 --checkpoint " + folder.string()).code, 0);
+    const fs::path part = folder / "step-00000004" / "part-0";
+    std::fstream damage(part, std::ios::in | std::ios::out | std::ios::binary);
+    damage.seekp(static_cast<std::streamoff>(fs::file_size(part) / 2));
+    damage << "damaged";
+    damage.close();
+    fs::create_directories(folder / ".step-00000003.draft");
+    const Outcome o = run("run" + small + " --json --steps 6 --checkpoint " + folder.string() + " --resume " + folder.string());
+    EXPECT_EQ(o.code, 0) << o.err;
+    EXPECT_NE(o.err.find("the checkpoint before it is taken"), std::string::npos) << o.err;
+    const nlohmann::json r = nlohmann::json::parse(o.out, nullptr, false), whole = report("run" + small + " --steps 6");
+    EXPECT_EQ(r["first_step"], 2);
+    EXPECT_EQ(r["last_loss"], whole["last_loss"]);
+    EXPECT_FALSE(fs::exists(folder / ".step-00000003.draft"));
+    for (const char* step : {"step-00000002", "step-00000006"}) { // nothing else is left to take
+        std::ofstream(folder / step / "part-0") << "short";
+    }
+    fs::remove_all(folder / "step-00000004");
+    const Outcome none = run("run" + small + " --steps 8 --resume " + folder.string());
+    EXPECT_EQ(none.code, 1);
+    EXPECT_NE(none.err.find("no checkpoint there can be read"), std::string::npos) << none.err;
+}
+
 TEST(Simexec, StopsAndGoesOn) {
     const fs::path folder = scratch("checkpoints");
     fs::remove_all(folder);

@@ -1,0 +1,32 @@
+// A file of text or of token ids, mapped into memory: however long, it is there at once, and only what is drawn from it is read.
+#pragma once
+
+#include "exec/checkpoint/mapped_file.hpp"
+
+#include <cstdint>
+#include <string_view>
+
+namespace orrery {
+
+// What one token of the file is: a byte; two or four bytes, little-endian; or as the file's name and first bytes say (Megatron's .idx
+// beside it, llm.c's header, else two bytes where it ends in .bin, as nanoGPT's, else a byte).
+enum class TokenType : std::uint8_t { by_file, byte, uint16, uint32 };
+
+class TextFile {
+  public:
+    // Throws std::runtime_error, with the file and what is wrong: it is not there, has no length (a pipe, a device), is of another type.
+    explicit TextFile(const std::filesystem::path& file, TokenType type = TokenType::by_file);
+
+    std::string_view tokens() const { return tokens_; } // their bytes, without a header
+    int width() const { return width_; }                // bytes of a token: 1, 2 or 4
+    std::int64_t count() const { return static_cast<std::int64_t>(tokens_.size()) / width_; }
+    // Stands for the contents: of the length and some thousand places, so that long files take no time.
+    std::int64_t fingerprint() const;
+
+  private:
+    MappedFile file_;
+    std::string_view tokens_;
+    int width_ = 1;
+};
+
+} // namespace orrery

@@ -1,0 +1,21 @@
+#include "exec/simexec/learning_rate.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace orrery::simexec {
+
+double RateSchedule::decayed(std::int64_t step) const {
+    if (decay == RateDecay::none || step < warm_up) return rate;
+    const double length = static_cast<double>(std::max<std::int64_t>(1, decay_steps - warm_up));
+    const double done = std::clamp(static_cast<double>(step + 1 - warm_up) / length, 0.0, 1.0);
+    const double left = decay == RateDecay::linear ? 1 - done : (1 + std::cos(std::numbers::pi * done)) / 2;
+    return rate * (least + (1 - least) * left);
+}
+
+double RateSchedule::at(std::int64_t step) const {
+    return decayed(step) * (warm_up > 0 ? std::min(1.0, static_cast<double>(step + 1) / static_cast<double>(warm_up)) : 1.0);
+}
+
+} // namespace orrery::simexec

@@ -1,0 +1,22 @@
+// The learning rate over a run: up in the scenario's warm-up, then down as `simexec run --decay` asks.
+#pragma once
+
+#include <cstdint>
+
+namespace orrery::simexec {
+
+// Not at all, in a straight line, or as half a cosine (Loshchilov and Hutter, arXiv:1608.03983, without restarts).
+enum class RateDecay : std::uint8_t { none, linear, cosine };
+
+struct RateSchedule {
+    double rate = 0;          // after the warm-up
+    std::int64_t warm_up = 0; // steps
+    RateDecay decay = RateDecay::none;
+    std::int64_t decay_steps = 0; // the step at whose end the decay has ended
+    double least = 0;             // what is left then, a share of the rate
+
+    double decayed(std::int64_t step) const; // without the warm-up, which the optimizer applies. step: from 0
+    double at(std::int64_t step) const;      // with it
+};
+
+} // namespace orrery::simexec
