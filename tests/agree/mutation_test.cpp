@@ -180,7 +180,7 @@ TEST(Deadlock, IsTheSimulators) {
         const Scenario scenario = tiny(fields);
         const Fabric fabric(scenario.cluster);
         const CostModel cost(scenario, fabric);
-        const Plan right = lower(scenario);
+        const Plan right = executed_plan(scenario);
         int standing = 0;
         for (std::size_t b = 0; b < right.blocks.size(); ++b)
             for (std::size_t i = 0; i < right.blocks[b].ops.size(); ++i) {
