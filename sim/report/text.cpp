@@ -256,8 +256,7 @@ std::string as_shown(const StageMemory& s) {
     const Bytes allocated = peak_as(s, MemoryMeasure::allocated), reserved = peak_as(s, MemoryMeasure::reserved),
                 device = peak_as(s, MemoryMeasure::device);
     if (allocated == device) return {};
-    return fmt::format("  needed {}; tools show: allocated {}, reserved {}, on the device {}\n", gb(s.peak), gb(allocated), gb(reserved),
-                       gb(device));
+    return fmt::format("  needed {}; allocated {}, reserved {}, on the device {}\n", gb(s.peak), gb(allocated), gb(reserved), gb(device));
 }
 
 bool alike(const StageMemory& a, const StageMemory& b) {

@@ -47,7 +47,7 @@ void bounds_of_points(benchmark::State& state) {
     const Fabric fabric(space.machines.front().variations.base().cluster);
     Profiles profiles;
     InFlight in_flight;
-    Sharing sharing(fabric);
+    SharedWire sharing(fabric);
     std::size_t form = 0;
     std::int64_t points = 0;
     for (auto _ : state) {
