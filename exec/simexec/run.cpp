@@ -323,7 +323,7 @@ int run_run(const std::string& file, const Options& options, const RunOptions& a
                    bad_input;
     }
     try {
-        return train(*scenario, std::move(corpus), options, how, transport, signals);
+        return train(*scenario, corpus, options, how, transport, signals);
     } catch (const std::exception& e) {
         if (!transport) throw;
         report(e); // the others would wait for this rank

@@ -41,8 +41,8 @@ struct SearchChoice {
 struct JobChoices {
     std::string job;
     int strategies = 0, out_of_memory = 0;
-    SearchChoice chosen;                // as `simrun search` chooses: with intervals of time and memory
-    SearchChoice fastest;               // predicted fastest of those predicted to fit
+    SearchChoice chosen;          // as `simrun search` chooses: with intervals of time and memory
+    SearchChoice fastest;         // predicted fastest of those predicted to fit
     std::optional<double> told;   // regret of the fastest of those that really ran: the prediction of time alone
     std::optional<double> simple; // expected regret of the rule of thumb, which is told what runs; see rule_of_thumb()
     std::optional<double> random; // expected regret of any that ran

@@ -251,7 +251,7 @@ class ViewsTest : public QObject {
         std::set<std::string> down;
         for (const auto& e : p.edges)
             if (e.down) down.insert(fabric.link_name(e.link));
-        QCOMPARE(down, (std::set<std::string>{"leaf0 > spine0", "node1.nic3 > leaf0", "leaf0 > node1.nic3", "spine0 > leaf0"}));
+        QCOMPARE(down, (std::set<std::string>{"leaf0 > spine0", "node1.nic3 > leaf3", "leaf3 > node1.nic3", "spine0 > leaf0"}));
     }
 
     void namesOfTheClusterLieApart() {
