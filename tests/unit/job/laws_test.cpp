@@ -198,7 +198,7 @@ TEST(JobLaws, AReplayedTraceGivesItsUnavailableShare) {
 
 // The published trace, where it is: 584 faults of 400 nodes over 348 days (stepfun-ai/InfiniteHBD-Trace), 2.32 % of the node time.
 TEST(JobLaws, InfiniteHbdsTrace) {
-    std::ifstream in(ORRERY_SOURCE_DIR "/../../shared/data/run_fault_trace_infinitehbd.csv");
+    std::ifstream in(ORRERY_SOURCE_DIR "/../shared/data/run_fault_trace_infinitehbd.csv");
     if (!in) GTEST_SKIP() << "the trace is not here";
     TrainingJob job;
     job.nodes = 400;
