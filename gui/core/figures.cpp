@@ -33,7 +33,6 @@ Figures figures(const RunData& data) {
         const Report& r = *data.report;
         f.devices = r.world_size;
         f.step_s = r.step_time_s;
-        if (r.error_bar.rows > 0) f.step_within = r.error_bar.step_time;
         f.tokens_per_s = r.tokens_per_s;
         f.mfu = r.mfu;
         f.bubble = r.bubble_fraction;

@@ -15,7 +15,6 @@ using Breakdown = std::array<double, category_count>; // seconds, by Category
 
 struct Figures {
     std::optional<double> devices, step_s, tokens_per_s, mfu, bubble, cost_usd;
-    double step_within = 0; // half width of the 80 % interval of a predicted step, as a fraction; 0: none
     std::optional<Breakdown> breakdown;
     std::optional<double> peak_bytes, capacity_bytes; // of the fullest stage
     std::optional<bool> fits;

@@ -183,7 +183,7 @@ QString StrategiesModel::text(int row, int column) const {
         return (run->id == state_.baseline() ? QStringLiteral("\u2691 ") : QString{}) + shown_name(*run);
     }
     case StepColumn:
-        return step_words(value, figuresAt(row).step_within);
+        return step_words(value, 0);
     case DeltaColumn: {
         if (runAt(row) == state_.baseline() && rowOf(state_.baseline()) >= 0) return tr("baseline");
         return value ? (*value >= 0 ? QStringLiteral("+") : QString{}) + percent_words(value) : QString{};

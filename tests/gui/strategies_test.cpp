@@ -45,8 +45,10 @@ class StrategiesTest : public QObject {
         QCOMPARE(model.rowCount(), 2);
         const Report& report = *store.find(b)->data->report;
         QCOMPARE(shown(model, 1, StrategiesModel::StepColumn), report.step_time_s);
-        QVERIFY2(model.index(1, StrategiesModel::StepColumn).data().toString().contains(QChar(0xb1)),
+        QCOMPARE(shown(model, 1, StrategiesModel::IntervalColumn), report.error_bar.step_time);
+        QVERIFY2(model.index(1, StrategiesModel::IntervalColumn).data().toString().contains(QChar(0xb1)),
                  "a predicted step shows its interval");
+        QVERIFY(!model.index(1, StrategiesModel::StepColumn).data().toString().contains(QChar(0xb1)));
         QCOMPARE(shown(model, 1, StrategiesModel::MfuColumn), report.mfu);
         QCOMPARE(shown(model, 1, StrategiesModel::BubbleColumn), report.bubble_fraction);
         QCOMPARE(shown(model, 1, StrategiesModel::TensorColumn),
