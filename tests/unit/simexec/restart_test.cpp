@@ -108,11 +108,17 @@ int disturb(const Course& run, const std::vector<std::pair<std::int64_t, int>>& 
     for (const auto& [steps, signal] : when) {
         for (int tries = 0; tries < 20'000 && run.steps_done() < steps && run.alive(); ++tries)
             std::this_thread::sleep_for(std::chrono::milliseconds(2));
-        const auto ranks = run.ranks();
-        if (ranks.empty()) continue;
-        auto it = ranks.begin();
-        std::advance(it, static_cast<int>(random() % ranks.size()));
-        if (process_started(it->second.process) == it->second.started && kill(static_cast<pid_t>(it->second.process), signal) == 0) ++sent;
+        const int before = sent;
+        for (int tries = 0; tries < 20'000 && sent == before && run.alive(); ++tries) { // a rank that is listed may just have gone
+            const auto ranks = run.ranks();
+            if (!ranks.empty()) {
+                auto it = ranks.begin();
+                std::advance(it, static_cast<int>(random() % ranks.size()));
+                const auto process = static_cast<pid_t>(it->second.process);
+                if (process_started(it->second.process) == it->second.started && kill(process, signal) == 0) ++sent;
+            }
+            if (sent == before) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        }
         // The next one meets another attempt.
         const int attempt = run.events().back().attempt;
         for (int tries = 0; tries < 20'000 && run.alive(); ++tries) {
