@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <functional>
 
 namespace orrery::simexec {
 namespace {
@@ -39,20 +40,28 @@ std::vector<OpTime> median_of(std::vector<std::vector<OpTime>> steps) {
     return result;
 }
 
+// The times of the ops of each step, after a step that warms up. Calls show(step) after each.
+std::vector<std::vector<OpTime>> timed_steps(World& world, const Scenario& scenario, Executor& executor, int steps,
+                                             const std::function<void(int)>& show) {
+    const Corpus corpus{"", scenario.model.vocab_size, scenario.training.seed};
+    std::vector<std::vector<OpTime>> records;
+    for (int i = 0; i <= steps; ++i) {
+        load_batch(world, corpus, i * world.plan.steps);
+        std::vector<OpTime> record;
+        executor.step(&record);
+        if (i > 0) records.push_back(std::move(record));
+        show(i);
+    }
+    return records;
+}
+
 Trace measure(const Scenario& scenario, int steps, const Options& options) {
     const auto world = make_world(scenario, DType::fp32);
     initialise(*world);
     const auto executor = serial_executor(*world);
-    const Corpus corpus{"", scenario.model.vocab_size, scenario.training.seed};
-    std::vector<std::vector<OpTime>> records;
     Progress progress(options);
-    for (int i = 0; i <= steps; ++i) { // the first warms up
-        load_batch(*world, corpus, i * world->plan.steps);
-        std::vector<OpTime> record;
-        executor->step(&record);
-        if (i > 0) records.push_back(std::move(record));
-        progress.show(i, steps, "measuring");
-    }
+    std::vector<std::vector<OpTime>> records =
+        timed_steps(*world, scenario, *executor, steps, [&](int i) { progress.show(i, steps, "measuring"); });
     return trace_of(
         *world, side_by_side(*world, median_of(std::move(records))),
         fmt::format(
@@ -73,16 +82,10 @@ std::optional<Trace> measure_across(const Scenario& scenario, int steps, const O
         {{"program version", term(ORRERY_VERSION)}, {"plan", static_cast<std::int64_t>(hash(world->plan))}, {"number of --steps", steps}});
     initialise(*world);
     const auto executor = processes_executor(*world, transport, patience);
-    const Corpus corpus{"", scenario.model.vocab_size, scenario.training.seed};
-    std::vector<std::vector<OpTime>> records;
     Progress progress(options);
-    for (int i = 0; i <= steps; ++i) { // the first warms up
-        load_batch(*world, corpus, i * world->plan.steps);
-        std::vector<OpTime> record;
-        executor->step(&record);
-        if (i > 0) records.push_back(std::move(record));
+    const std::vector<std::vector<OpTime>> records = timed_steps(*world, scenario, *executor, steps, [&](int i) {
         if (transport.rank == 0) progress.show(i, steps, "measuring");
-    }
+    });
     auto trace = merged_trace(*world, records[middle_step(records, &others)],
                               fmt::format("measured: {}, a process a rank ({}), the median of {} steps, on {}", gemm_library(),
                                           transport.library, steps, processor_name()),

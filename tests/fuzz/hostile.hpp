@@ -5,6 +5,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include <cmath>
+#include <cstdint>
+#include <string>
 #include <vector>
 
 namespace orrery::fuzz {
@@ -83,6 +86,40 @@ inline Json mutated(const Json& document, Random& r) {
             out[at] = hostile_value(r);
     }
     return out;
+}
+
+// A number of the scenario's schema, and its limits.
+struct NumberField {
+    std::string path;
+    double least = 0, most = 0;
+};
+
+// Those of a part of the schema that stands at `path`; a cluster's graph apart.
+inline void collect_numbers(const Json& schema, const std::string& path, std::vector<NumberField>& out) {
+    if (schema.contains("anyOf"))
+        for (const Json& one : schema["anyOf"]) collect_numbers(one, path, out);
+    if (!schema.contains("properties")) {
+        const std::string type = schema.value("type", "");
+        if (type == "number" || type == "integer")
+            out.push_back({path, schema.value("minimum", schema.value("exclusiveMinimum", 0.0)), schema.value("maximum", 1e18)});
+        return;
+    }
+    for (const auto& [key, field] : schema["properties"].items())
+        if (key != "graph") collect_numbers(field, path + "." + key, out);
+}
+
+// One to three fields set to a hostile value, or, as often as `percent` says, to one just inside their limits or beyond them.
+inline std::vector<std::string> extreme_overrides(Random& r, const std::vector<NumberField>& fields, int percent) {
+    std::vector<std::string> overrides;
+    for (std::uint64_t n = 1 + r.next() % 3; n > 0; --n) {
+        const NumberField& f = fields[r.next() % fields.size()];
+        Json value = hostile_value(r);
+        if (r.chance(percent)) value = r.of({f.least, f.least * 1.001, f.most, f.most * 0.999, f.least * 10 + 1, std::sqrt(f.most)});
+        if (value.is_number_float() && value.get<double>() == std::floor(value.get<double>()) && std::abs(value.get<double>()) < 9e15)
+            value = static_cast<std::int64_t>(value.get<double>());
+        overrides.push_back(f.path + "=" + value.dump());
+    }
+    return overrides;
 }
 
 } // namespace orrery::fuzz

@@ -13,31 +13,14 @@
 namespace orrery::fuzz {
 namespace {
 
-struct Limits {
-    std::string path;
-    double least = 0, most = 0;
-};
-
-void collect_limits(const Json& schema, const std::string& path, std::vector<Limits>& out) {
-    if (schema.contains("anyOf"))
-        for (const Json& one : schema["anyOf"]) collect_limits(one, path, out);
-    if (!schema.contains("properties")) {
-        const std::string type = schema.value("type", "");
-        if (type == "number" || type == "integer")
-            out.push_back({path, schema.value("minimum", schema.value("exclusiveMinimum", 0.0)), schema.value("maximum", 1e18)});
-        return;
-    }
-    for (const auto& [key, field] : schema["properties"].items()) collect_limits(field, path + "." + key, out);
-}
-
-std::vector<Limits> limits_of_runs() {
-    std::vector<Limits> out;
+std::vector<NumberField> limits_of_runs() {
+    std::vector<NumberField> out;
     const Json schema = Json::parse(scenario_schema())["properties"];
-    collect_limits(schema["run"], "run", out);
+    collect_numbers(schema["run"], "run", out);
     const auto section = [&](const char* of, const char* name) {
         const Json& outer = schema[of].contains("properties") ? schema[of] : schema[of]["anyOf"].back();
         if (outer.contains("properties") && outer["properties"].contains(name))
-            collect_limits(outer["properties"][name], std::string(of) + "." + name, out);
+            collect_numbers(outer["properties"][name], std::string(of) + "." + name, out);
     };
     section("cluster", "storage");
     section("training", "data");
@@ -91,22 +74,14 @@ std::string outcome_of_run(const std::vector<std::string>& overrides) {
 }
 
 TEST(Fuzz, ExtremeValuesOfRuns) {
-    const std::vector<Limits> fields = limits_of_runs();
+    const std::vector<NumberField> fields = limits_of_runs();
     ASSERT_GT(fields.size(), 60u);
     const int count = setting("ORRERY_FUZZ", 600);
     const auto seed = static_cast<std::uint64_t>(setting("ORRERY_FUZZ_SEED", 1)) * 1000033;
     std::map<std::string, int> outcomes;
     for (int i = 0; i < count && !::testing::Test::HasFailure(); ++i) {
         Random r{seed + static_cast<std::uint64_t>(i)};
-        std::vector<std::string> overrides;
-        for (std::uint64_t n = 1 + r.next() % 3; n > 0; --n) {
-            const Limits& f = fields[r.next() % fields.size()];
-            Json value = hostile_value(r);
-            if (r.chance(75)) value = r.of({f.least, f.least * 1.001, f.most, f.most * 0.999, f.least * 10 + 1, std::sqrt(f.most)});
-            if (value.is_number_float() && value.get<double>() == std::floor(value.get<double>()) && std::abs(value.get<double>()) < 9e15)
-                value = static_cast<std::int64_t>(value.get<double>());
-            overrides.push_back(f.path + "=" + value.dump());
-        }
+        std::vector<std::string> overrides = extreme_overrides(r, fields, 75);
         for (const auto& [field, words] :
              {std::pair<const char*, std::vector<const char*>>{"run.checkpoint.kind", {"sync", "async", "peer", "local", "tiers"}},
               {"run.elastic", {"none", "drop-replica", "shrink-batch", "replan", "reroute", "stepwise"}},

@@ -10,28 +10,11 @@
 namespace orrery::fuzz {
 namespace {
 
-struct NumberField {
-    std::string path;
-    double least = 0, most = 0;
-};
-
-void collect(const Json& schema, const std::string& path, std::vector<NumberField>& out) {
-    if (schema.contains("anyOf"))
-        for (const Json& one : schema["anyOf"]) collect(one, path, out);
-    if (!schema.contains("properties")) {
-        const std::string type = schema.value("type", "");
-        if (type == "number" || type == "integer") out.push_back({path, schema.value("minimum", 0.0), schema.value("maximum", 1e18)});
-        return;
-    }
-    for (const auto& [key, field] : schema["properties"].items())
-        if (key != "graph") collect(field, path.empty() ? key : path + "." + key, out);
-}
-
 std::vector<NumberField> number_fields() {
     std::vector<NumberField> fields;
     const Json schema = Json::parse(scenario_schema());
     for (const char* section : {"model", "cluster", "training", "strategy", "runtime"})
-        collect(schema["properties"][section], section, fields);
+        collect_numbers(schema["properties"][section], section, fields);
     return fields;
 }
 
@@ -105,15 +88,7 @@ TEST(Fuzz, ExtremeValuesOfEveryField) {
     std::map<std::string, int> outcomes;
     for (int i = 0; i < count && !::testing::Test::HasFailure(); ++i) {
         Random r{seed + static_cast<std::uint64_t>(i)};
-        std::vector<std::string> overrides;
-        for (std::uint64_t n = 1 + r.next() % 3; n > 0; --n) {
-            const NumberField& f = fields[r.next() % fields.size()];
-            Json value = hostile_value(r);
-            if (r.chance(60)) value = r.of({f.least, f.least * 1.001, f.most, f.most * 0.999, f.least * 10 + 1, std::sqrt(f.most)});
-            if (value.is_number_float() && value.get<double>() == std::floor(value.get<double>()) && std::abs(value.get<double>()) < 9e15)
-                value = static_cast<std::int64_t>(value.get<double>());
-            overrides.push_back(f.path + "=" + value.dump());
-        }
+        std::vector<std::string> overrides = extreme_overrides(r, fields, 60);
         if (r.chance(20))
             overrides.push_back(fmt::format("perturb=[{{\"slow\":{},\"link\":\"nic\"}},{{\"jitter\":{}}}]", r.of({1e-3, 1.0, 1e6}),
                                             r.of({1e-6, 0.5, 2.0})));

@@ -1,5 +1,6 @@
 // Ranks in processes of their own: the same bits as in one process, and a clear end where one is lost. Skipped where there is no MPI.
 #include "sim/trace/trace.hpp"
+#include "tests/unit/simexec/process.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -21,12 +22,11 @@
 namespace {
 
 namespace fs = std::filesystem;
-using Words = std::vector<std::string>;
+using orrery::test::Process;
+using orrery::test::Words;
 
 const std::string simexec = ORRERY_BINARY_DIR "/bin/simexec";
 const std::string simrun = ORRERY_BINARY_DIR "/bin/simrun";
-
-bool can_run() { return fs::exists(ORRERY_BINARY_DIR "/bin/exec_mpi.so") && std::system("command -v mpirun > /dev/null 2>&1") == 0; }
 
 fs::path scratch(const std::string& name) { return fs::path(testing::TempDir()) / ("orrery_mpi_" + name + std::to_string(getpid())); }
 
@@ -41,51 +41,7 @@ std::string scenario(int ranks) {
     return file.string();
 }
 
-// A program under way, its output in a file.
-struct Process {
-    pid_t id;
-    fs::path output;
-    std::string text() const {
-        std::ifstream in(output);
-        return {std::istreambuf_iterator<char>(in), {}};
-    }
-    // Its exit code; -1 where it had to be killed after `seconds`.
-    int wait(double seconds) const {
-        const auto began = std::chrono::steady_clock::now();
-        int status = 0;
-        while (waitpid(id, &status, WNOHANG) == 0) {
-            if (std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count() > seconds) {
-                kill(id, SIGKILL);
-                waitpid(id, &status, 0);
-                return -1;
-            }
-            std::this_thread::sleep_for(std::chrono::milliseconds(20));
-        }
-        return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    }
-};
-
-Process start(const Words& words, const std::string& name) {
-    for (const auto& [variable, value] : {std::pair{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
-                                          {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
-                                          {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
-                                          {"OMPI_MCA_hwloc_base_binding_policy", "none"},
-                                          {"OMPI_MCA_btl_vader_single_copy_mechanism", "none"},
-                                          {"PMIX_MCA_gds", "hash"}})
-        setenv(variable, value, 1);
-    Process p{0, scratch(name)};
-    p.id = fork();
-    if (p.id == 0) {
-        std::freopen(p.output.c_str(), "w", stdout);
-        dup2(STDOUT_FILENO, STDERR_FILENO);
-        std::vector<char*> arguments;
-        for (const std::string& w : words) arguments.push_back(const_cast<char*>(w.c_str()));
-        arguments.push_back(nullptr);
-        execvp(arguments[0], arguments.data());
-        _exit(127);
-    }
-    return p;
-}
+Process start(const Words& words, const std::string& name) { return orrery::test::start_process(words, scratch(name)); }
 
 Words over(int ranks, const Words& more) {
     Words words{"mpirun", "-n", std::to_string(ranks), simexec, "run", scenario(ranks), "--executor", "mpi"};
@@ -118,7 +74,7 @@ std::vector<pid_t> ranks_of(const Process& p, int ranks) {
 class Mpi : public testing::Test {
   protected:
     void SetUp() override {
-        if (!can_run()) GTEST_SKIP() << "no MPI here: exec_mpi.so was not built, or there is no mpirun";
+        if (!orrery::test::has_mpi()) GTEST_SKIP() << "no MPI here: exec_mpi.so was not built, or there is no mpirun";
     }
 };
 
@@ -424,7 +380,7 @@ TEST_F(Mpi, StopsAtASignalAndGoesOn) {
 
 // A sweep of a few hundred points, dealt to four ranks; then again with a rank killed on its way, and the same command after that.
 TEST(MpiSweep, RanksMakeTheCsvOfOneProcessAlsoAfterOneWasKilled) {
-    if (!can_run() || !fs::exists(simrun)) GTEST_SKIP() << "no MPI";
+    if (!orrery::test::has_mpi() || !fs::exists(simrun)) GTEST_SKIP() << "no MPI";
     const fs::path folder = scratch("sweep");
     fs::create_directories(folder);
     const std::string sweep = (folder / "sweep.json").string();

@@ -5,20 +5,13 @@
 //
 // After it: such shards are on the device inside a block alone, and Lowering::homes says where each lives.
 #include "sim/plan/passes/offload_shards.hpp"
+#include "sim/plan/passes/bucket_blocks.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
 
 namespace orrery {
 namespace {
-
-Op memory_op(Work work) {
-    Op op;
-    op.work = std::move(work);
-    op.queue = host_queue;
-    op.phase = Phase::offload;
-    return op;
-}
 
 Op copy_op(const Lowering& l, BufferId from, BufferId to) {
     const Buffer& x = l.plan.buffers[static_cast<std::size_t>(from)];
@@ -71,24 +64,24 @@ void fetch_shard(Lowering& l, Bucket& b) {
     const BufferId shard = b.weight_shard, home = home_of(l, shard);
     Block& gather = l.plan.blocks[static_cast<std::size_t>(b.gather)];
     const std::size_t at = find(gather, [](const Op& op) { return std::holds_alternative<Collective>(op.work); });
-    insert(gather, at + 1, {memory_op(Free{shard})});
-    insert(gather, at, {memory_op(Alloc{shard}), copy_op(l, home, shard)});
+    insert(gather, at + 1, {memory_op(Free{shard}, Phase::offload)});
+    insert(gather, at, {memory_op(Alloc{shard}, Phase::offload), copy_op(l, home, shard)});
 }
 
 void send_shard(Lowering& l, Bucket& b) {
     const BufferId shard = b.gradient_shard, home = home_of(l, shard);
     Block& reduce = l.plan.blocks[static_cast<std::size_t>(b.reduce)];
     if (!b.accumulates) {
-        insert(reduce, reduce.ops.size(), {copy_op(l, shard, home), memory_op(Free{shard})});
-        insert(reduce, 0, {memory_op(Alloc{shard})});
+        insert(reduce, reduce.ops.size(), {copy_op(l, shard, home), memory_op(Free{shard}, Phase::offload)});
+        insert(reduce, 0, {memory_op(Alloc{shard}, Phase::offload)});
         return;
     }
     const std::size_t at = find(reduce, [](const Op& op) {
         const auto* p = std::get_if<Pointwise>(&op.work);
         return p && p->kind == PointwiseKind::add;
     });
-    insert(reduce, at + 1, {copy_op(l, shard, home), memory_op(Free{shard})});
-    insert(reduce, at, {memory_op(Alloc{shard}), copy_op(l, home, shard)});
+    insert(reduce, at + 1, {copy_op(l, shard, home), memory_op(Free{shard}, Phase::offload)});
+    insert(reduce, at, {memory_op(Alloc{shard}, Phase::offload), copy_op(l, home, shard)});
 }
 
 void fetch_whole(Lowering& l, Bucket& b) {
@@ -96,9 +89,9 @@ void fetch_whole(Lowering& l, Bucket& b) {
     for (std::int32_t i : b.parameters) {
         const BufferId w = l.parameters[static_cast<std::size_t>(b.stage)][static_cast<std::size_t>(i)].weight;
         const BufferId home = home_of(l, w);
-        gather.ops.push_back(memory_op(Alloc{w}));
+        gather.ops.push_back(memory_op(Alloc{w}, Phase::offload));
         gather.ops.push_back(copy_op(l, home, w));
-        release.ops.push_back(memory_op(Free{w}));
+        release.ops.push_back(memory_op(Free{w}, Phase::offload));
     }
     b.gather = l.add(std::move(gather));
     b.release = l.add(std::move(release));
@@ -111,13 +104,13 @@ void send_whole(Lowering& l, Bucket& b) {
         const BufferId home = home_of(l, p.gradient);
         if (!b.accumulates) {
             send.ops.push_back(copy_op(l, p.gradient, home));
-            send.ops.push_back(memory_op(Free{p.gradient}));
+            send.ops.push_back(memory_op(Free{p.gradient}, Phase::offload));
             continue;
         }
         Buffer so_far = l.buffer(p.gradient);
         so_far.name += ".so_far";
         const BufferId sum = l.add(std::move(so_far));
-        send.ops.push_back(memory_op(Alloc{sum}));
+        send.ops.push_back(memory_op(Alloc{sum}, Phase::offload));
         send.ops.push_back(copy_op(l, home, sum));
         Op add;
         add.name = "accumulate." + l.buffer(p.gradient).name;
@@ -126,9 +119,9 @@ void send_whole(Lowering& l, Bucket& b) {
         add.in = {p.gradient, sum};
         add.out = {sum};
         send.ops.push_back(std::move(add));
-        send.ops.push_back(memory_op(Free{p.gradient}));
+        send.ops.push_back(memory_op(Free{p.gradient}, Phase::offload));
         send.ops.push_back(copy_op(l, sum, home));
-        send.ops.push_back(memory_op(Free{sum}));
+        send.ops.push_back(memory_op(Free{sum}, Phase::offload));
     }
     b.reduce = l.add(std::move(send));
 }

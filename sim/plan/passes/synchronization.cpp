@@ -8,6 +8,7 @@
 // away from it is the gradient of an outer optimizer, whose step all start from again.
 //
 // After it: each stage's parameters are averaged once a round, and Plan::further has the programs that do it.
+#include "sim/plan/passes/bucket_blocks.hpp"
 #include "sim/plan/passes/passes.hpp"
 
 #include <fmt/format.h>
@@ -23,14 +24,6 @@ Op averaging_op(std::string name, Work work, QueueId queue, std::vector<BufferId
     op.phase = Phase::optimizer;
     op.in = std::move(in);
     op.out = std::move(out);
-    return op;
-}
-
-Op memory_op(Work work) {
-    Op op;
-    op.work = std::move(work);
-    op.queue = host_queue;
-    op.phase = Phase::optimizer;
     return op;
 }
 
@@ -72,10 +65,10 @@ struct Meeting {
     }
     BufferId brief(const std::string& name, std::vector<std::int64_t> shape, DType dtype) {
         const BufferId b = add(name, Role::pseudo_gradient, MemoryKind::communication, Scope::action, std::move(shape), dtype);
-        block.ops.push_back(memory_op(Alloc{b}));
+        block.ops.push_back(memory_op(Alloc{b}, Phase::optimizer));
         return b;
     }
-    void done(BufferId b) { block.ops.push_back(memory_op(Free{b})); }
+    void done(BufferId b) { block.ops.push_back(memory_op(Free{b}, Phase::optimizer)); }
 
     void meet(const std::string& name, const std::vector<BufferId>& buffers) {
         l.scenario.strategy.diloco() ? step_outside(name, buffers) : average(name, buffers);

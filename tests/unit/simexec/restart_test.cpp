@@ -1,6 +1,7 @@
 // A supervised run: whatever is killed or stopped, does it end as the undisturbed run does?
 #include "exec/supervise/beats.hpp"
 #include "exec/supervise/record.hpp"
+#include "tests/unit/simexec/process.hpp"
 
 #include <gtest/gtest.h>
 
@@ -21,15 +22,14 @@ namespace orrery {
 namespace {
 
 namespace fs = std::filesystem;
-using Words = std::vector<std::string>;
+using test::has_mpi;
+using test::Words;
 
 const std::string program = ORRERY_BINARY_DIR "/bin/simexec";
 
 fs::path scratch(const std::string& name) {
     return fs::path(testing::TempDir()) / ("orrery_restart_" + std::to_string(getpid()) + "_" + name);
 }
-
-bool has_mpi() { return fs::exists(ORRERY_BINARY_DIR "/bin/exec_mpi.so") && std::system("command -v mpirun > /dev/null 2>&1") == 0; }
 
 // Four replicas of a batch of 12, so that three, two and one can take it too.
 std::string scenario() {
@@ -42,13 +42,8 @@ std::string scenario() {
     return file.string();
 }
 
-struct Course {
-    pid_t id = 0;
-    fs::path folder, output;
-    std::string said() const {
-        std::ifstream in(output);
-        return {std::istreambuf_iterator<char>(in), {}};
-    }
+struct Course : test::Process {
+    fs::path folder = {};
     std::vector<RunEvent> events() const { return read_record(folder / "supervised.csv"); }
     std::int64_t steps_done() const {
         std::int64_t n = 0;
@@ -57,49 +52,14 @@ struct Course {
     }
     // Of the current attempt.
     std::map<int, Beat> ranks() const { return read_beats(folder / ".watch"); }
-    bool over(int& status) const { return waitpid(id, &status, WNOHANG) == id; }
-    bool alive() const { // its end is still to be waited for
-        siginfo_t info{};
-        return waitid(P_PID, static_cast<id_t>(id), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0;
-    }
-    int wait(double seconds) const {
-        const auto began = std::chrono::steady_clock::now();
-        int status = 0;
-        while (!over(status)) {
-            if (std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count() > seconds) {
-                kill(id, SIGKILL);
-                waitpid(id, &status, 0);
-                return -1;
-            }
-            std::this_thread::sleep_for(std::chrono::milliseconds(5));
-        }
-        return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    }
 };
 
-Course start(const std::string& name, Words more) {
-    for (const auto& [variable, value] : {std::pair{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
-                                          {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
-                                          {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
-                                          {"OMPI_MCA_hwloc_base_binding_policy", "none"},
-                                          {"OMPI_MCA_btl_vader_single_copy_mechanism", "none"},
-                                          {"PMIX_MCA_gds", "hash"}})
-        setenv(variable, value, 1);
-    Course run{0, scratch(name), scratch(name + ".txt")};
-    fs::remove_all(run.folder);
-    Words words{program, "run", scenario(), "--checkpoint", run.folder.string()};
+Course start(const std::string& name, const Words& more) {
+    const fs::path folder = scratch(name);
+    fs::remove_all(folder);
+    Words words{program, "run", scenario(), "--checkpoint", folder.string()};
     words.insert(words.end(), more.begin(), more.end());
-    run.id = fork();
-    if (run.id == 0) {
-        std::freopen(run.output.c_str(), "w", stdout);
-        dup2(STDOUT_FILENO, STDERR_FILENO);
-        std::vector<char*> arguments;
-        for (const std::string& w : words) arguments.push_back(const_cast<char*>(w.c_str()));
-        arguments.push_back(nullptr);
-        execvp(arguments[0], arguments.data());
-        _exit(127);
-    }
-    return run;
+    return {test::start_process(words, scratch(name + ".txt")), folder};
 }
 
 // Sends a signal to a random rank each time the run has done so many steps, those included that are done again. How many were sent.
@@ -142,7 +102,7 @@ RunSummary undisturbed(int steps, const Words& more = {}) {
     Words words{"--steps", std::to_string(steps), "--restart", "0", "-q"};
     words.insert(words.end(), more.begin(), more.end());
     const Course run = start("undisturbed", words);
-    EXPECT_EQ(run.wait(60), 0) << run.said();
+    EXPECT_EQ(run.wait(60), 0) << run.text();
     return summary(run.events());
 }
 
@@ -159,13 +119,13 @@ TEST(Restart, TenKillsChangeNoLoss) {
         std::mt19937 random(7);
         const Course run = start("killed_" + executor, {"--steps", "300", "--every", "20", "--restart", "20", "--executor", executor});
         const int sent = disturb(run, random_moments(10, 280, 0, random), random);
-        EXPECT_EQ(run.wait(120), 0) << run.said();
+        EXPECT_EQ(run.wait(120), 0) << run.text();
         EXPECT_EQ(sent, 10);
         const RunSummary found = summary(run.events());
         expect_the_same_curve(found, expected);
-        EXPECT_EQ(found.attempts, 11) << run.said();
-        EXPECT_NE(run.said().find("ended by signal 9"), std::string::npos) << run.said();
-        const std::string said = run.said();
+        EXPECT_EQ(found.attempts, 11) << run.text();
+        EXPECT_NE(run.text().find("ended by signal 9"), std::string::npos) << run.text();
+        const std::string said = run.text();
         EXPECT_NE(said.find("10 restarts; goodput"), std::string::npos) << said;
         // On a quiet machine within a tenth (exec/supervise/README.md); others' work makes steps and starts of one run unlike each other.
         const std::string before = "with these losses: ";
@@ -185,12 +145,12 @@ TEST(Restart, TenKillsOfRandomRanksOverMpi) {
     words.insert(words.end(), two.begin(), two.end());
     const Course run = start("killed_mpi", words);
     const int sent = disturb(run, random_moments(10, 280, 2, random), random);
-    EXPECT_EQ(run.wait(300), 0) << run.said();
+    EXPECT_EQ(run.wait(300), 0) << run.text();
     EXPECT_EQ(sent, 10);
     const RunSummary found = summary(run.events());
     expect_the_same_curve(found, expected);
-    EXPECT_GE(found.attempts, 11) << run.said();
-    EXPECT_NE(run.said().find("has given no sign of life for"), std::string::npos) << run.said();
+    EXPECT_GE(found.attempts, 11) << run.text();
+    EXPECT_NE(run.text().find("has given no sign of life for"), std::string::npos) << run.text();
 }
 
 // With a replica less each time; sums are made in another order then: equal to 1e-4 over the 40 steps.
@@ -200,13 +160,13 @@ TEST(Restart, GoesOnWithFewerRanks) {
     std::mt19937 random(3);
     const Course run = start("elastic", {"--steps", "40", "--every", "4", "--restart", "5", "--executor", "mpi", "--elastic"});
     const int sent = disturb(run, {{8, SIGKILL}, {18, SIGKILL}, {30, SIGKILL}}, random);
-    EXPECT_EQ(run.wait(120), 0) << run.said();
+    EXPECT_EQ(run.wait(120), 0) << run.text();
     EXPECT_EQ(sent, 3);
     const RunSummary found = summary(run.events());
     ASSERT_EQ(found.losses.size(), 40u);
     for (std::size_t i = 0; i < found.losses.size(); ++i) EXPECT_NEAR(found.losses[i] / expected.losses[i], 1, 1e-4) << i;
-    EXPECT_NE(run.said().find("on 3 ranks"), std::string::npos) << run.said();
-    EXPECT_NE(run.said().find("on 1 rank"), std::string::npos) << run.said();
+    EXPECT_NE(run.text().find("on 3 ranks"), std::string::npos) << run.text();
+    EXPECT_NE(run.text().find("on 1 rank"), std::string::npos) << run.text();
 }
 
 // Nothing is on the disk, and with each rank that is killed its machine's memory is gone too: peers have it.
@@ -220,7 +180,7 @@ TEST(Restart, CopiesOfPeersOutliveAMachine) {
     for (const std::int64_t when : {10, 24}) {
         while (run.steps_done() < when && run.alive()) std::this_thread::sleep_for(std::chrono::milliseconds(2));
         const auto ranks = run.ranks();
-        ASSERT_EQ(ranks.size(), 4u) << run.said();
+        ASSERT_EQ(ranks.size(), 4u) << run.text();
         const int attempt = run.events().back().attempt;
         kill(static_cast<pid_t>(ranks.at(1).process), SIGKILL);
         fs::remove_all(memory / "rank1");
@@ -229,9 +189,9 @@ TEST(Restart, CopiesOfPeersOutliveAMachine) {
         std::int64_t from = -1;
         for (const RunEvent& e : run.events())
             if (e.attempt == attempt + 1 && e.what == "begin") from = e.step;
-        EXPECT_GT(from, 0) << run.said();
+        EXPECT_GT(from, 0) << run.text();
     }
-    EXPECT_EQ(run.wait(120), 0) << run.said();
+    EXPECT_EQ(run.wait(120), 0) << run.text();
     expect_the_same_curve(summary(run.events()), expected);
 }
 
@@ -252,21 +212,21 @@ TEST(Restart, StopsWhenAsked) {
     const Course run = start("stopped", {"--steps", "100000", "--restart", "3"});
     while (run.steps_done() < 10) std::this_thread::sleep_for(std::chrono::milliseconds(5));
     kill(run.id, SIGTERM);
-    EXPECT_EQ(run.wait(20), 5) << run.said();
-    EXPECT_NE(run.said().find("checkpoint"), std::string::npos) << run.said();
+    EXPECT_EQ(run.wait(20), 5) << run.text();
+    EXPECT_NE(run.text().find("checkpoint"), std::string::npos) << run.text();
     EXPECT_EQ(summary(run.events()).attempts, 1);
 }
 
 // What would come again is not tried again.
 TEST(Restart, GivesUpWhereItCannotHelp) {
     const Course no_number = start("nan", {"--steps", "1000", "--restart", "5", "--set", "training.learning_rate=1e30"});
-    EXPECT_EQ(no_number.wait(20), 4) << no_number.said();
+    EXPECT_EQ(no_number.wait(20), 4) << no_number.text();
     EXPECT_EQ(summary(no_number.events()).attempts, 1);
     const Course none = start("launcher", {"--steps", "10", "--restart", "5", "--launch", "sh -c \"kill\""});
     EXPECT_NE(none.wait(20), 0);
     Course killed = start("early", {"--steps", "10", "--restart", "9", "--launch", "/usr/bin/timeout -s KILL 0.001"});
-    EXPECT_EQ(killed.wait(20), 6) << killed.said();
-    EXPECT_NE(killed.said().find("a restart will not help"), std::string::npos) << killed.said();
+    EXPECT_EQ(killed.wait(20), 6) << killed.text();
+    EXPECT_NE(killed.text().find("a restart will not help"), std::string::npos) << killed.text();
     const Course again = start("again", {"--steps", "20", "--restart", "1", "-q"});
     EXPECT_EQ(again.wait(20), 0);
     const std::string line = program + " run " + scenario() + " --restart 1 --steps 30 --checkpoint " + again.folder.string() + " 2>&1";
