@@ -92,7 +92,8 @@ void Runner::check(const Status& s, const char* what) {
     throw std::runtime_error(fmt::format("rank {}: {}: {}", rank_.rank, what, s.message));
 }
 
-// Before there is any communication: an allocation may wait for the whole device, and a device that waits for a peer for ever.
+// Before there is any communication: an allocation may wait for the whole device, and a device that waits for a peer for ever. Integers say
+// where a kernel reads and writes; no gather has filled them, and what lay there before is another buffer's.
 void Runner::warm_kernels() {
     if (!separate_) return;
     for (int space = 0; space < 2; ++space)
@@ -105,6 +106,9 @@ void Runner::warm_kernels() {
                               !std::holds_alternative<Exchange>(op.work) && !std::holds_alternative<Copy>(op.work) &&
                               !std::holds_alternative<HostWork>(op.work);
         if (!computes) continue;
+        for (const Operand& o : c.in)
+            if (!is_floating(o.buffer->dtype))
+                check(device_.fill(o.data, 0, bytes_of(world_, o), home(static_cast<std::int32_t>(i))), "warming up");
         check(device_.run(op, c.in, c.out, rank_.context, home(static_cast<std::int32_t>(i))), op.name.c_str());
         synchronise();
     }

@@ -129,14 +129,6 @@ PeerLink link_of(const OrreryTransport* t, const std::optional<Others>& others, 
     return link;
 }
 
-// Whether experts' counts come to the host again in a recomputation. On the stand-ins of CUDA the asynchronous executor reads them too
-// early.
-bool recomputes_counts(const Plan& plan) {
-    const auto again = [](const Op& op) { return op.phase == Phase::recompute && std::holds_alternative<HostSync>(op.work); };
-    return std::any_of(plan.blocks.begin(), plan.blocks.end(),
-                       [&](const Block& b) { return std::any_of(b.ops.begin(), b.ops.end(), again); });
-}
-
 // Why this plan cannot be run like this; empty: it can.
 std::string refusal(const Plan& plan, const RunOptions& how, const std::optional<LaunchedRank>& launched) {
     if (plan.workers != 0 && (!how.checkpoint.empty() || !how.resume.empty()))
@@ -146,9 +138,6 @@ std::string refusal(const Plan& plan, const RunOptions& how, const std::optional
     if (launched && how.copy_every > 0) return "--copy-every sends copies over MPI: leave it out where GPUs have processes of their own";
     if (plan.workers != 0 && how.decay != RateDecay::none)
         return "strategy.synchronization.kind = local_sgd runs several steps at a time with one learning rate: leave out --decay";
-    if (how.executor == "queues" && how.device == "cuda" && recomputes_counts(plan))
-        return "experts' counts that are recomputed are read too early on GPUs: recompute other ops (strategy.recompute), or give "
-               "model.moe.capacity_factor";
     if (launched && launched->size != plan.mesh.ranks())
         return fmt::format("the scenario has {} ranks, and {} started {} processes", plan.mesh.ranks(), launched->by, launched->size);
     return "";
