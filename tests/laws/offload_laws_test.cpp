@@ -235,11 +235,13 @@ TEST(ActivationOffload, OfAllThatIsSavedLeavesTheDeviceWithoutIt) {
 }
 
 TEST(ActivationOffload, IsVerifiedAndFoldsUnderEveryKindOfParallelism) {
-    std::vector<Gpt> all(4, checkpoints(inputs));
+    std::vector<Gpt> all(5, checkpoints(inputs));
     all[0].tp = 2, all[0].sp = true, all[0].dp = 2, all[0].zero = 1;
     all[1].dp = 4, all[1].zero = 3, all[1].framework = "fsdp";
     all[2].pp = 2, all[2].schedule = "zb-h1", all[2].recompute = "none", all[2].extra_strategy = R"(, "offload": {"activations": "cpu"})";
     all[3].pp = 2, all[3].vp = 2, all[3].schedule = "interleaved-1f1b";
+    // Attention in steps, some of whose results take the place of what they read.
+    all[4].recompute = "none", all[4].flash = false, all[4].extra_strategy = R"(, "offload": {"activations": "cpu"})";
     for (Gpt& g : all) {
         g.cluster = "";
         const Scenario s = g.make();

@@ -97,6 +97,7 @@ void Insertions::apply(Block& block) {
 // Where a buffer is touched in a block.
 struct Touched {
     std::int64_t first = -1, last = -1, alloc = -1, free = -1;
+    BufferId written = -1; // the name, of those that share its storage, by which it is written last
     bool any() const { return first >= 0; }
 };
 
@@ -111,7 +112,7 @@ class Offloading {
     void find_lives();
     bool goes(const Life& life) const;
     void send(std::int32_t block, const Touched& in, BufferId x, BufferId host);
-    void fetch(std::int32_t block, const Touched& in, BufferId x, BufferId host);
+    void fetch(std::int32_t block, const Touched& in, BufferId x, BufferId written, BufferId host);
     const Block& block(std::int32_t b) const { return l_.plan.blocks[static_cast<std::size_t>(b)]; }
     // The first op of the run of ops of one unit that op i stands in, and the op behind it.
     std::int64_t begin_of_unit(const Block& b, std::int64_t i) const;
@@ -153,6 +154,7 @@ void Offloading::find_lives() {
                     if (Touched* t = touched(raw)) {
                         if (t->first < 0) t->first = at(i);
                         t->last = at(i);
+                        if (list == &b.ops[i].out) t->written = raw;
                     }
         }
     };
@@ -164,7 +166,7 @@ void Offloading::find_lives() {
 // Made and read by one forward pass, read and freed by backward passes.
 bool Offloading::goes(const Life& life) const {
     if (life.size() < 2 || block(life[0].first).kind != BlockKind::forward || block(life[1].first).kind == BlockKind::forward) return false;
-    return life[0].second.alloc >= 0 && life[0].second.any() && life[1].second.any() && life.back().second.free >= 0;
+    return life[0].second.alloc >= 0 && life[0].second.written >= 0 && life[1].second.any() && life.back().second.free >= 0;
 }
 
 std::int64_t Offloading::begin_of_unit(const Block& b, std::int64_t i) const {
@@ -203,25 +205,26 @@ void Offloading::send(std::int32_t id, const Touched& in, BufferId x, BufferId h
     Insertions& insert = inserted_[static_cast<std::size_t>(id)];
     const Op& last = b.ops[static_cast<std::size_t>(in.last)];
     insert.before(in.last + 1, op_like(last, Alloc{host}, host_queue));
-    insert.before(in.last + 1, copy(last, CopyKind::device_to_host, x, host));
+    insert.before(in.last + 1, copy(last, CopyKind::device_to_host, in.written, host));
     // Computation goes on where the copy has ended: its memory is another's from there.
     const std::int64_t own = end_of_unit(b, in.last), end = own < at(b.ops.size()) ? end_of_unit(b, own) : own;
     const Op& near = b.ops[static_cast<std::size_t>(end - 1)];
     Op wait = op_like(near, HostWork{Time{}}, compute_queue);
     wait.name = "left." + l_.plan.buffers[static_cast<std::size_t>(x)].name;
-    wait.in = wait.out = {x};
+    wait.in = wait.out = {in.written};
     insert.before(end, std::move(wait));
     insert.before(end, op_like(near, Free{x}, host_queue));
 }
 
-void Offloading::fetch(std::int32_t id, const Touched& in, BufferId x, BufferId host) {
+// What was written last on the device is what comes back.
+void Offloading::fetch(std::int32_t id, const Touched& in, BufferId x, BufferId written, BufferId host) {
     const Block& b = block(id);
     Insertions& insert = inserted_[static_cast<std::size_t>(id)];
     std::int64_t begin = begin_of_unit(b, in.first);
     if (begin > 0) begin = begin_of_unit(b, begin - 1);
     const Op& near = b.ops[static_cast<std::size_t>(begin)];
     insert.before(begin, op_like(near, Alloc{x}, host_queue));
-    Op back = copy(near, CopyKind::host_to_device, host, x);
+    Op back = copy(near, CopyKind::host_to_device, host, written);
     back.layer = b.ops[static_cast<std::size_t>(in.first)].layer;
     insert.before(begin, std::move(back));
 }
@@ -238,7 +241,7 @@ void Offloading::run() {
         host.space = Space::host;
         const BufferId away = l_.add(std::move(host));
         send(life[0].first, life[0].second, x, away);
-        fetch(life[1].first, life[1].second, x, away);
+        fetch(life[1].first, life[1].second, x, life[0].second.written, away);
         const auto& [last, where] = life.back();
         const Op& freed = block(last).ops[static_cast<std::size_t>(where.free)];
         inserted_[static_cast<std::size_t>(last)].before(where.free + 1, op_like(freed, Free{away}, host_queue));
