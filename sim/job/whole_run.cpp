@@ -143,12 +143,27 @@ std::vector<ElasticOption> compare_elastic(const Scenario& scenario, const Predi
     return out;
 }
 
-void add_money(WholeRunReport& out, const Scenario& s, const Report& step) {
+// A run of so many seconds, whose nodes and spares are paid for from its begin to its end.
+double cost_of(double wall_s, const TrainingJob& job, const Report& step) {
+    return step.cost_usd * wall_s / job.step_s() * (job.nodes + job.spares) / job.nodes;
+}
+
+void add_money(WholeRunReport& out, const Scenario& s, const TrainingJob& job, const Report& step) {
     const double steps = out.mean_wall_s / out.step_s; // as if all the time were steps: an upper bound of the energy
-    const double more = static_cast<double>(out.nodes + out.spares) / out.nodes;
     out.device_hours = out.mean_wall_s / 3600 * (out.nodes + out.spares) * s.cluster.devices_per_node;
-    out.cost_usd = step.cost_usd * steps * more;
+    out.cost_usd = cost_of(out.mean_wall_s, job, step);
     out.energy_j = step.energy_j * steps;
+}
+
+double tokens_of_a_step(const Scenario& s) {
+    return static_cast<double>(s.training.global_batch_size) * static_cast<double>(s.training.sequence_length);
+}
+
+bool chooses_interval(const TrainingJob& job) { return job.run.checkpoint.every_steps == 0 && job.run.checkpoint.every_seconds <= 0; }
+
+double failure_every_s(const TrainingJob& job) { // 0: a trace, or nothing fails
+    const double rate = job.run.failures.distribution == FailureLaw::trace ? 0 : failures_per_s(job.run, job.nodes);
+    return rate > 0 ? 1 / rate : 0;
 }
 
 void add_target(WholeRunReport& out, const Scenario& s) {
@@ -171,9 +186,8 @@ TrainingJob job_of(const Scenario& scenario, const Prediction& prediction) {
     job.replicas = scenario.strategy.data_parallel;
     job.replicas_per_node = replicas_per_node(scenario);
     job.step_ps = std::max<std::int64_t>(1, std::llround(step.step_time_s * 1e12));
-    const double tokens = static_cast<double>(scenario.training.global_batch_size) * static_cast<double>(scenario.training.sequence_length);
     if (job.run.steps > 0) job.steps = static_cast<double>(job.run.steps);
-    if (job.run.tokens > 0) job.steps = std::ceil(job.run.tokens / tokens);
+    if (job.run.tokens > 0) job.steps = std::ceil(job.run.tokens / tokens_of_a_step(scenario));
     if (job.run.days > 0) job.horizon_s = job.run.days * day;
     job.seed = scenario.training.seed;
     job.init_s = job.run.restart.init_s + job.run.restart.init_s_per_1024_ranks * scenario.world_size() / 1024;
@@ -186,6 +200,27 @@ TrainingJob job_of(const Scenario& scenario, const Prediction& prediction) {
     if (c.every_seconds > 0) job.save_every = std::max<std::int64_t>(1, std::llround(c.every_seconds / job.step_s()));
     job.pace = paces(scenario, prediction);
     return job;
+}
+
+RunFigures run_figures(const Scenario& scenario, const Prediction& prediction, int jobs) {
+    TrainingJob job = job_of(scenario, prediction);
+    check_size(job, job.run);
+    if (chooses_interval(job))
+        job.save_every = best_interval(interval_curve(job, jobs), least_interval_s(job, failure_every_s(job)), job.step_s()).steps;
+    const std::vector<JobOutcome> outcomes = simulate_seeds(job, job.run.seeds, jobs);
+    RunFigures out;
+    double wall_s = 0;
+    for (const JobOutcome& o : outcomes) {
+        out.finished += o.finished ? 1.0 / job.run.seeds : 0;
+        wall_s += o.wall_s / job.run.seeds;
+    }
+    if (!std::ranges::all_of(outcomes, &JobOutcome::finished)) return out;
+    out.finished = 1;
+    out.goodput = band_of(outcomes, [](const JobOutcome& o) { return o.goodput(); }).p50;
+    out.wall_s = band_of(outcomes, [](const JobOutcome& o) { return o.wall_s; }).p50;
+    out.tokens = band_of(outcomes, [&](const JobOutcome& o) { return o.steps * tokens_of_a_step(scenario); }).p50;
+    out.cost_usd = cost_of(wall_s, job, prediction.report);
+    return out;
 }
 
 WholeRunReport whole_run(const Scenario& scenario, const Prediction& prediction, int jobs) {
@@ -203,19 +238,17 @@ WholeRunReport whole_run(const Scenario& scenario, const Prediction& prediction,
     out.state_bytes = state_bytes(scenario, prediction.report.parameters);
     out.save = job.save;
     out.curve = interval_curve(job, jobs);
-    const double failure_rate = job.run.failures.distribution == FailureLaw::trace ? 0 : failures_per_s(job.run, job.nodes);
-    out.least_s = least_interval_s(job, failure_rate > 0 ? 1 / failure_rate : 0);
+    out.least_s = least_interval_s(job, failure_every_s(job));
     const IntervalPoint best = best_interval(out.curve, out.least_s, job.step_s());
     out.best_s = static_cast<double>(best.steps) * job.step_s();
-    out.save_auto = job.run.checkpoint.every_steps == 0 && job.run.checkpoint.every_seconds <= 0;
+    out.save_auto = chooses_interval(job);
     if (out.save_auto) job.save_every = best.steps;
     out.save_every = job.save_every;
     const std::vector<JobOutcome> outcomes = simulate_seeds(job, out.seeds, jobs);
-    const double tokens = static_cast<double>(scenario.training.global_batch_size) * static_cast<double>(scenario.training.sequence_length);
     out.wall_s = band_of(outcomes, [](const JobOutcome& o) { return o.wall_s; });
     out.goodput = band_of(outcomes, [](const JobOutcome& o) { return o.goodput(); });
     out.ettr = band_of(outcomes, [](const JobOutcome& o) { return o.ettr(); });
-    out.tokens = band_of(outcomes, [&](const JobOutcome& o) { return o.steps * tokens; });
+    out.tokens = band_of(outcomes, [&](const JobOutcome& o) { return o.steps * tokens_of_a_step(scenario); });
     add_means(out, outcomes);
     const WholeRun::Checkpoint& c = job.run.checkpoint;
     const double mean_save = out.state_bytes * (1 + (c.full_every - 1) * c.fraction) / c.full_every;
@@ -225,7 +258,7 @@ WholeRunReport whole_run(const Scenario& scenario, const Prediction& prediction,
     out.restart_s = restart_s(job, !direct);
     add_theory(out, job);
     out.elastic = compare_elastic(scenario, prediction, job, jobs);
-    add_money(out, scenario, prediction.report);
+    add_money(out, scenario, job, prediction.report);
     add_target(out, scenario);
     out.example = simulate_job(job, 0, true);
     if (out.finished < out.seeds)

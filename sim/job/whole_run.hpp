@@ -80,6 +80,17 @@ double least_interval_s(const TrainingJob& job, double failure_every_s);
 // Of the intervals not below least_s whose goodput is within 0.1 points of the best, the longest: storage has the least to do.
 IntervalPoint best_interval(const std::vector<IntervalPoint>& curve, double least_s, double step_s);
 
+// The figures of a whole run that a sweep or a search ranks by; those of the report, without its curves and options.
+struct RunFigures {
+    double finished = 0; // share of the simulated runs that came to an end; below 1 the rest is 0: not known
+    double goodput = 0;  // p50
+    double wall_s = 0;   // p50; of a run of so many days, their length
+    double tokens = 0;   // p50 of the tokens that count
+    double cost_usd = 0; // of all nodes, spares too, in the mean; 0: no price is known
+};
+// Throws as whole_run().
+RunFigures run_figures(const Scenario& scenario, const Prediction& prediction, int jobs = 0);
+
 // Throws InputError where a run cannot be simulated: more failures than can be counted.
 WholeRunReport whole_run(const Scenario& scenario, const Prediction& prediction, int jobs = 0);
 SeedBand band(std::vector<double> values);

@@ -24,14 +24,17 @@ std::size_t leader(std::span<const Candidate> points) {
     if (first == points.size() || points[first].score > best.score * (1 + best.time_interval)) first = 0;
     std::size_t most = first;
     for (std::size_t i = first; i < points.size() && points[i].score <= points[first].score * 1.001; ++i)
-        if (points[i].surely >= points[most].surely && points[i].to_spare > points[most].to_spare) most = i;
+        if (points[i].step_s <= points[first].step_s * 1.001 && points[i].surely >= points[most].surely &&
+            points[i].to_spare > points[most].to_spare)
+            most = i;
     return most;
 }
 
 std::size_t leader(const std::vector<SearchPoint>& points) {
     std::vector<Candidate> candidates;
     candidates.reserve(points.size());
-    for (const SearchPoint& p : points) candidates.push_back({p.score, p.row.step_time_error_bar, fits_surely(p.row), to_spare(p.row)});
+    for (const SearchPoint& p : points)
+        candidates.push_back({p.score, p.row.step_time_error_bar, fits_surely(p.row), to_spare(p.row), p.row.step_time_s});
     return leader(candidates);
 }
 

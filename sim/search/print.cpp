@@ -14,12 +14,19 @@ namespace {
 
 std::string gigabytes(std::int64_t bytes) { return fmt::format("{:.1f}", Bytes{bytes}.gigabytes()); }
 
+std::string days_text(double s) { return s >= 10 * 86400 ? fmt::format("{:.1f}", s / 86400) : fmt::format("{:.3g}", s / 86400); }
+
 Table table_of(const SearchResult& result, const std::vector<std::size_t>& which, const TextStyle& style) {
     const double best = result.points.front().score;
     Table t{{"", "step time", "within", "behind", "peak memory", "bubble", "MFU", "USD a step", "strategy"},
             {true, true, true, true, true, true, true, true, false},
             {},
             true};
+    const bool runs = std::ranges::any_of(which, [&](std::size_t i) { return result.points[i].row.run_finished >= 0; });
+    if (runs) {
+        t.header.insert(t.header.end() - 1, {"goodput", "days", "USD of the run"});
+        t.right.insert(t.right.end() - 1, {true, true, true});
+    }
     for (const std::size_t i : which) {
         const SearchPoint& p = result.points[i];
         const SweepRow& r = p.row;
@@ -31,6 +38,11 @@ Table table_of(const SearchResult& result, const std::vector<std::size_t>& which
                           fmt::format("{:.1f} %", r.bubble_fraction * 100), fmt::format("{:.1f} %", r.mfu * 100),
                           p.cost_usd > 0 ? fmt::format("{:.3g}", p.cost_usd) : "",
                           r.label + (p.limits.empty() ? "" : "; time: " + p.limits)});
+        if (!runs) continue;
+        const bool ends = r.run_finished >= 1;
+        auto& cells = t.rows.back();
+        cells.insert(cells.end() - 1, {ends ? fmt::format("{:.2f} %", r.run_goodput * 100) : "", ends ? days_text(r.run_s) : "no end",
+                                       r.run_cost_usd > 0 ? metric(r.run_cost_usd, 3) : ""});
     }
     return t;
 }
@@ -85,7 +97,9 @@ std::string to_text(const SearchResult& r, const SearchOptions& options, const T
     const SearchPoint& first = r.points[lead];
     std::string text = paint("Best strategy", Ink::bold, style) + ": " + first.row.label + "\n";
     std::string proof = "Proven: none of the other legal points is better by the model.";
-    if (!r.proven && r.gap() < 1)
+    if (!r.proven && !r.unproven.empty())
+        proof = "Not proven: " + r.unproven + ". The points that are fastest by the bound of their step were simulated.";
+    else if (!r.proven && r.gap() < 1)
         proof = fmt::format("Not proven: the search was stopped. No legal point is more than {:.1f} % better by the model.", r.gap() * 100);
     else if (!r.proven)
         proof = "Not proven: the search was stopped before every point had a bound.";
@@ -142,6 +156,12 @@ std::string to_json(const SearchResult& r, const SearchOptions& options) {
                {"cost_usd", p.cost_usd},
                {"energy_j", p.energy_j},
                {"scenario", Json::parse(p.json)}};
+        if (p.row.run_finished >= 0)
+            j["run"] = {{"finished", p.row.run_finished},
+                        {"goodput", p.row.run_goodput},
+                        {"wall_s", p.row.run_s},
+                        {"tokens", p.row.run_tokens},
+                        {"cost_usd", p.row.run_cost_usd}};
         if (!p.refined.empty()) j["refined"] = p.refined;
         if (!p.limits.empty()) j["limits"] = p.limits;
         return j;
@@ -149,6 +169,7 @@ std::string to_json(const SearchResult& r, const SearchOptions& options) {
     const SearchCounts& c = r.counts;
     Json j{{"proven", r.proven},
            {"gap", r.gap()},
+           {"unproven", r.unproven},
            {"unit", unit(options.by)},
            {"counts",
             {{"legal", c.legal},
@@ -178,13 +199,15 @@ std::string to_json(const SearchResult& r, const SearchOptions& options) {
 }
 
 std::string to_csv(const SearchResult& r) {
+    const auto known = [](double figure) { return figure > 0 ? fmt::format("{}", figure) : std::string(); };
     std::string text =
         "strategy,score,bound,step_time_s,tokens_per_s,mfu,bubble_fraction,world_size,peak_bytes,capacity_bytes,step_time_error_"
-        "bar,memory_error_bar,cost_usd,energy_j,hash\n";
+        "bar,memory_error_bar,cost_usd,energy_j,run_goodput,run_days,run_cost_usd,hash\n";
     for (const SearchPoint& p : r.points)
-        text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", csv_cell(p.row.label), p.score, p.bound, p.row.step_time_s,
-                            p.row.tokens_per_s, p.row.mfu, p.row.bubble_fraction, p.row.world_size, p.row.peak_bytes, p.row.capacity_bytes,
-                            p.row.step_time_error_bar, p.row.memory_error_bar, p.cost_usd, p.energy_j, p.row.hash);
+        text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", csv_cell(p.row.label), p.score, p.bound,
+                            p.row.step_time_s, p.row.tokens_per_s, p.row.mfu, p.row.bubble_fraction, p.row.world_size, p.row.peak_bytes,
+                            p.row.capacity_bytes, p.row.step_time_error_bar, p.row.memory_error_bar, p.cost_usd, p.energy_j,
+                            known(p.row.run_goodput), known(p.row.run_s / 86400), known(p.row.run_cost_usd), p.row.hash);
     return text;
 }
 

@@ -6,6 +6,7 @@
 #include "sim/scenario/parse.hpp"
 #include "sim/search/bounds.hpp"
 #include "sim/search/choose.hpp"
+#include "sim/search/objective.hpp"
 #include "sim/search/refine.hpp"
 #include "sim/search/threads.hpp"
 #include "sim/search/words.hpp"
@@ -32,7 +33,7 @@ constexpr std::size_t batch = 16; // points simulated side by side; fixed, so th
 
 // Points that share all but what happens once a step.
 struct Item {
-    double bound = 0;
+    double bound = 0, step_s = 0; // step_s: of its step
     std::int32_t form = 0;
     std::int16_t core = 0, recompute = 0;
 };
@@ -40,15 +41,17 @@ struct Item {
 struct Leaf {
     double bound = 0;
     PointId id;
+    double step_s = 0;                        // a bound of its step, for those whose bounds are the same
     bool operator<(const Leaf& other) const { // the worse one, for a queue with the best on top
-        return bound != other.bound ? bound > other.bound : id > other.id;
+        if (bound != other.bound) return bound > other.bound;
+        return step_s != other.step_s ? step_s > other.step_s : id > other.id;
     }
 };
 
-// What a machine's points share; `factor` makes a score of a step time.
+// What a machine's points share.
 struct Shared {
     std::unique_ptr<Profiles> profiles = std::make_unique<Profiles>();
-    double factor = 1;
+    Objective objective{};
     struct Recompute {
         RecomputeKind kind;
         std::vector<RecomputeOp> ops;
@@ -114,19 +117,8 @@ class Search {
         }
         for (const SpaceMachine& machine : space_.machines) {
             Shared shared;
-            const Cluster& cluster = machine.variations.base().cluster;
-            const double usd = usd_per_second(cluster, cluster.devices()), watts = watts_of(cluster, cluster.devices());
-            if (options_.by == SearchBy::cost && usd <= 0)
-                result_.problems.push_back(
-                    {"/cluster/price_usd_per_device_hour",
-                     "the price of " + cluster.device.name + " is not known: set cluster.price_usd_per_device_hour to rank by cost"});
-            if (options_.by == SearchBy::energy && watts <= 0)
-                result_.problems.push_back({"/cluster/device/power_w", "the power of " + cluster.device.name +
-                                                                           " is not known: set cluster.device.power_w to rank by energy"});
-            shared.factor = options_.by == SearchBy::device_time ? cluster.devices()
-                            : options_.by == SearchBy::cost      ? usd
-                            : options_.by == SearchBy::energy    ? watts
-                                                                 : 1;
+            shared.objective = Objective::of(options_.by, machine.variations.base(), result_.problems);
+            result_.unproven = shared.objective.unproven(machine.variations.base());
             Variation variation(machine.variations);
             for (const GroupValue& r : machine.recomputes) {
                 variation.with(r.settings);
@@ -158,7 +150,8 @@ class Search {
     // All layers recompute the same.
     static bool plain(const Scenario& s) { return s.strategy.recompute_layers.empty() && s.strategy.recompute_every == 0; }
 
-    // Of a point without recomputation, which only adds: so that points that differ in it share a small plan until one is opened.
+    // Of a step, or of memory, without recomputation, which only adds: so that points that differ in it share a small plan until one is
+    // opened.
     double bound_of(Worker& w, const Scenario& s, std::int32_t machine) {
         const Fabric& fabric = *w.fabrics[at(machine)];
         Shared& shared = shared_[at(machine)];
@@ -172,7 +165,11 @@ class Search {
         b.strategy.recompute = RecomputeKind::none;
         b.strategy.recompute_ops.clear();
         b.strategy.recompute_segments = 0;
-        return shared.factor * time_bound(b, shared.profiles->of(b, fabric), in_flight_);
+        return time_bound(b, shared.profiles->of(b, fabric), in_flight_);
+    }
+
+    double score_bound(double step_or_bytes, const Scenario& s, std::int32_t machine) const {
+        return options_.by == SearchBy::memory ? step_or_bytes : shared_[at(machine)].objective.bound(step_or_bytes, s);
     }
 
     void bound_items() {
@@ -195,13 +192,14 @@ class Search {
                     s.strategy.recompute_ops = recomputes[r].ops;
                     s.strategy.recompute_segments = recomputes[r].segments;
                     if (!options_.exhaustive && (r == 0 || options_.by == SearchBy::memory)) without = bound_of(w, s, form.machine);
-                    found[i].push_back({without, static_cast<std::int32_t>(i), static_cast<std::int16_t>(c), static_cast<std::int16_t>(r)});
+                    found[i].push_back({score_bound(without, s, form.machine), without, static_cast<std::int32_t>(i),
+                                        static_cast<std::int16_t>(c), static_cast<std::int16_t>(r)});
                 }
             }
         });
         if (options_.space.go_on && !options_.space.go_on()) bounded_ = false;
         for (auto& f : found) items_.insert(items_.end(), f.begin(), f.end());
-        std::ranges::stable_sort(items_, {}, &Item::bound);
+        std::ranges::stable_sort(items_, {}, [](const Item& i) { return std::pair(i.bound, i.step_s); });
         for (std::size_t i = 0; i < shared_.size(); ++i) result_.counts.profiles += shared_[i].profiles->made();
     }
 
@@ -239,7 +237,7 @@ class Search {
                 continue;
             }
             if (options_.exhaustive) {
-                found.leaves.push_back({item.bound, id});
+                found.leaves.push_back({item.bound, id, item.step_s});
                 continue;
             }
             const Scenario b = bound_scenario(*s, false);
@@ -251,10 +249,10 @@ class Search {
                 if (bytes - capacity < found.least_over) found.least_over = bytes - capacity, found.least_over_id = id;
                 continue;
             }
-            double bound = options_.by == SearchBy::memory ? bytes : item.bound;
+            double step_s = item.step_s;
             if (options_.by != SearchBy::memory && plain(*s))
-                bound = std::max(bound, shared_[machine].factor * time_bound(b, profile, in_flight_, w.sharings[machine].get()));
-            found.leaves.push_back({bound, id});
+                step_s = std::max(step_s, time_bound(b, profile, in_flight_, w.sharings[machine].get()));
+            found.leaves.push_back({score_bound(options_.by == SearchBy::memory ? bytes : step_s, *s, form.machine), id, step_s});
         }
         return found;
     }
@@ -308,8 +306,8 @@ class Search {
         for (std::size_t i = next; i < items_.size(); ++i) left += rests(items_[i]);
         const double lowest = std::min(next < items_.size() ? items_[next].bound : std::numeric_limits<double>::infinity(),
                                        leaves_.empty() ? std::numeric_limits<double>::infinity() : leaves_.top().bound);
-        result_.proven = bounded_ && (!(lowest < best_) || left == 0);
-        result_.lowest_left = result_.proven ? best_ : bounded_ ? lowest : 0;
+        result_.proven = bounded_ && (!(lowest < best_) || left == 0) && (result_.unproven.empty() || left == 0);
+        result_.lowest_left = result_.proven ? best_ : bounded_ && result_.unproven.empty() ? lowest : 0;
         (result_.proven ? result_.counts.by_time_bound : result_.counts.left) = left;
     }
 
@@ -323,10 +321,6 @@ class Search {
         options_.progress(p);
     }
 
-    double score_of(const SweepRow& row, std::int32_t machine) const {
-        return options_.by == SearchBy::memory ? static_cast<double>(row.peak_bytes) : row.step_time_s * shared_[at(machine)].factor;
-    }
-
     SearchPoint evaluate(Worker& w, const Leaf& leaf) {
         SearchPoint p;
         const std::int32_t machine = space_.forms[at(leaf.id.form)].machine;
@@ -337,17 +331,17 @@ class Search {
         if (!resolved) throw std::logic_error("search: a legal point is refused: " + p.json);
         const std::string hash = point_hash({"", {}, p.json, std::nullopt});
         p.kind = kind_of(*resolved);
-        if (const auto it = known_.find(hash); it != known_.end()) {
+        if (const auto it = known_.find(hash); it != known_.end() && (!of_run(options_.by) || complete(it->second, p.json))) {
             p.row = it->second;
             p.row.label = label_of(*resolved);
         } else {
-            p.row = evaluate_scenario(*resolved);
+            p.row = evaluate_scenario(*resolved, of_run(options_.by));
             p.row.hash = hash;
             p.row.label = label_of(*resolved);
             p.row.index = -1; // new
         }
         price(p, resolved->cluster);
-        p.score = score_of(p.row, machine);
+        p.score = shared_[at(machine)].objective.score(p.row);
         return p;
     }
 
@@ -371,7 +365,8 @@ class Search {
     }
 
     void take(SearchPoint p) {
-        if (p.row.status == PointStatus::failed || p.row.status == PointStatus::impossible) {
+        const bool endless = of_run(options_.by) && p.row.status == PointStatus::fits && p.row.run_finished < 1;
+        if (p.row.status == PointStatus::failed || p.row.status == PointStatus::impossible || endless) {
             ++result_.counts.failed;
             return;
         }
@@ -395,7 +390,8 @@ class Search {
 
     void finish() {
         std::ranges::stable_sort(result_.points, [](const SearchPoint& a, const SearchPoint& b) {
-            return a.score != b.score ? a.score < b.score : a.id < b.id;
+            if (a.score != b.score) return a.score < b.score;
+            return a.row.step_time_s != b.row.step_time_s ? a.row.step_time_s < b.row.step_time_s : a.id < b.id;
         });
         if (result_.counts.simulated > 0) result_.mean_tightness = tightness_ / static_cast<double>(result_.counts.simulated);
         if (!result_.points.empty()) {
@@ -421,10 +417,10 @@ class Search {
         const ParseResult parsed = parse_scenario(p.json, parsing);
         p.row.status = PointStatus::impossible;
         if (!parsed.scenario || !parsed.problems.empty() || !unsupported(*parsed.scenario).empty()) return p;
-        p.row = evaluate_scenario(*parsed.scenario);
+        p.row = evaluate_scenario(*parsed.scenario, of_run(options_.by));
         p.row.label = label_of(*parsed.scenario);
         price(p, parsed.scenario->cluster);
-        p.score = score_of(p.row, machine);
+        p.score = shared_[at(machine)].objective.score(p.row);
         return p;
     }
 
@@ -435,7 +431,10 @@ class Search {
         each(few.size(), [&](Worker& w, std::size_t i) {
             SearchPoint& p = result_.points[few[i]];
             const Scenario* s = w.variations[at(space_.forms[at(p.id.form)].machine)]->with(settings_of(space_, p.id));
-            if (s) p.limits = largest_parts(predict(*s, lower(*s), {}).report.breakdown_s);
+            if (!s) return;
+            const Prediction prediction = predict(*s, lower(*s), {});
+            p.limits = largest_parts(prediction.report.breakdown_s);
+            if (p.row.run_finished < 0) add_run(p.row, *s, prediction);
         });
     }
 

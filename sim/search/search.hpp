@@ -15,8 +15,8 @@
 namespace orrery {
 
 // What is made small. time: of a step. device_time: step time x devices (tokens a second and device). memory: the peak of the fullest
-// stage.
-enum class SearchBy : std::uint8_t { time, device_time, cost, energy, memory };
+// stage. Of a scenario with "run": goodput: its reciprocal; run_time, run_cost: of a trillion tokens that count in the end.
+enum class SearchBy : std::uint8_t { time, device_time, cost, energy, memory, goodput, run_time, run_cost };
 const char* unit(SearchBy by);
 
 struct SearchProgress {
@@ -70,6 +70,7 @@ struct SearchResult {
     std::optional<SearchPoint> nearest_miss; // where nothing fits: the point that lacks least
     Problem nearest_refusal;                 // where nothing is legal
     bool proven = false;                     // of points.front()
+    std::string unproven;                    // why no bound holds, whatever was simulated; empty: they do
     double lowest_left = 0;                  // no point has a better score than this; the best's own: proven; 0: nothing is known
     // How much less than the best's the score of any other could be, as a fraction; 1: nothing is known.
     double gap() const { return points.empty() ? 1 : std::max(0.0, 1 - lowest_left / points.front().score); }

@@ -51,6 +51,12 @@ const char* unit(SearchBy by) {
         return "USD";
     case SearchBy::energy:
         return "J";
+    case SearchBy::goodput:
+        return "times as long as without loss";
+    case SearchBy::run_time:
+        return "s per 1e12 tokens of the run";
+    case SearchBy::run_cost:
+        return "USD per 1e12 tokens of the run";
     case SearchBy::memory:
         break;
     }

@@ -1,5 +1,6 @@
 // simrun: from a scenario to its report. The command line; each subcommand is a file of this folder (command.hpp lists them).
 #include "sim/simrun/command.hpp"
+#include "sim/sweep/sweep.hpp"
 
 #include "sim/console/command_line.hpp"
 #include "sim/scenario/suggest.hpp"
@@ -132,9 +133,13 @@ void add_run(CLI::App& app, Parsed& p) {
     app.add_option("--top", p.sweep.top, "Sweep: number of best points to print")->check(CLI::Range(1, 1000000))->type_name("N");
     app.add_option("--write", p.sweep.write, "Sweep: write the best points (--top of them) as scenarios 1.json, 2.json .. into this folder")
         ->type_name("DIR");
-    app.add_option("--by", p.sweep.by, "Sweep: the figure to rank by (default: tokens_per_s); cost and energy: of a token")
-        ->check(CLI::IsMember(
-            {"tokens_per_s", "tokens_per_s_per_gpu", "mfu", "step_time_s", "peak_bytes", "cost", "energy", "time_to_target_s"}))
+    std::vector<std::string> rankings;
+    for (const RankBy by : all_rankings()) rankings.emplace_back(name(by));
+    app.add_option(
+           "--by", p.sweep.by,
+           "Sweep: the figure to rank by (default: tokens_per_s); cost and energy: of a token; goodput, run_time and run_cost: of a "
+           "whole run (\"run\"), the last two of a token that counts in the end")
+        ->check(CLI::IsMember(rankings))
         ->type_name("FIGURE");
     app.add_option("--shard", p.sweep.shard, "Sweep: one part of it, as 3/8; slurm: the part that this task of a Slurm array is")
         ->type_name("I/N");
@@ -313,8 +318,11 @@ void add_search(CLI::App& app, Parsed& p) {
     add_set(*sub, p.options);
     add_calibration(*sub, p.options);
     add_jobs(*sub, p.options);
-    sub->add_option("--by", p.search.by, "What is made small (default: time, of a step); tokens_per_s_per_gpu is made large")
-        ->check(CLI::IsMember({"time", "tokens_per_s_per_gpu", "cost", "energy", "memory"}))
+    sub->add_option("--by", p.search.by,
+                    "What is made small (default: time, of a step); tokens_per_s_per_gpu and goodput are made large; goodput, run_time, "
+                    "run_cost: of "
+                    "a scenario with \"run\"")
+        ->check(CLI::IsMember({"time", "tokens_per_s_per_gpu", "cost", "energy", "memory", "goodput", "run_time", "run_cost"}))
         ->type_name("FIGURE");
     sub->add_option("--top", p.search.top, "Number of strategies to print, each of other degrees")
         ->check(CLI::Range(1, 1000))

@@ -18,16 +18,9 @@ namespace orrery::simrun {
 namespace {
 
 RankBy rank_by(const std::string& name) {
-    static const std::map<std::string, RankBy> names{{"tokens_per_s", RankBy::tokens_per_s},
-                                                     {"tokens_per_s_per_gpu", RankBy::tokens_per_s_per_gpu},
-                                                     {"mfu", RankBy::mfu},
-                                                     {"step_time_s", RankBy::step_time_s},
-                                                     {"peak_bytes", RankBy::peak_bytes},
-                                                     {"cost", RankBy::cost},
-                                                     {"energy", RankBy::energy},
-                                                     {"time_to_target_s", RankBy::time_to_target_s}};
-    const auto it = names.find(name);
-    return it == names.end() ? RankBy::tokens_per_s : it->second;
+    for (const RankBy by : all_rankings())
+        if (name == orrery::name(by)) return by;
+    return RankBy::tokens_per_s;
 }
 
 // The best, as many as are asked for.
@@ -39,6 +32,28 @@ std::vector<std::size_t> best(const SweepRun& run, const SweepOptions& how) {
 
 std::string known(double figure) { return figure > 0 ? metric(figure, 3) : "-"; }
 
+bool of_run(RankBy by) { return by == RankBy::goodput || by == RankBy::run_time || by == RankBy::run_cost; }
+
+// Points with "run": what becomes of a step in the end.
+std::string ranking_of_runs(const SweepRun& run, const std::vector<std::size_t>& first, const TextStyle& style) {
+    Table t{{"", "what varies", "step time", "MFU", "peak memory", "goodput", "days", "tokens", "USD", "USD/T tokens", ""},
+            {true, false, true, true, true, true, true, true, true, true, false},
+            {}};
+    for (const std::size_t i : first) {
+        const SweepRow& r = run.rows[i];
+        const bool ends = r.run_finished >= 1;
+        t.rows.push_back({std::to_string(t.rows.size() + 1), r.label, seconds_text(r.step_time_s), fmt::format("{:.1f} %", r.mfu * 100),
+                          fmt::format("{:.1f} of {:.1f} GB", Bytes{r.peak_bytes}.gigabytes(), Bytes{r.capacity_bytes}.gigabytes()),
+                          ends ? fmt::format("{:.2f} %", r.run_goodput * 100) : "-", ends ? fmt::format("{:.4g}", r.run_s / 86400) : "-",
+                          known(r.run_tokens), known(r.run_cost_usd), known(r.run_usd_per_trillion_tokens()),
+                          r.run_finished >= 0 && !ends
+                              ? paint(fmt::format("{:.0f} % of the runs end", r.run_finished * 100), Ink::yellow, style)
+                          : r.narrow() ? paint("narrowly", Ink::yellow, style)
+                                       : ""});
+    }
+    return to_text(t, style) + "goodput, days and tokens: the median of the simulated runs; USD of all nodes and spares, the mean\n";
+}
+
 std::string ranking(const SweepRun& run, const SweepOptions& how, const TextStyle& style) {
     const bool energy = rank_by(how.by) == RankBy::energy;
     Table t{{"", "what varies", "step time", "within", "tokens/s", "a device", "MFU", "bubble", "peak memory",
@@ -46,6 +61,7 @@ std::string ranking(const SweepRun& run, const SweepOptions& how, const TextStyl
             {true, false, true, true, true, true, true, true, true, true, false},
             {}};
     const std::vector<std::size_t> first = best(run, how);
+    if (std::ranges::any_of(first, [&](std::size_t i) { return run.rows[i].run_finished >= 0; })) return ranking_of_runs(run, first, style);
     const bool targets = std::any_of(first.begin(), first.end(), [&](std::size_t i) { return run.rows[i].time_to_target_s > 0; });
     if (targets) { // training.convergence says when steps have led to one
         t.header.insert(t.header.end() - 1, "to the target");
@@ -176,6 +192,11 @@ int run_sweep(const std::string& file, const Options& options, const SweepOption
                          "results: " + database + "\n",
                      to_stdout))
             return bad_input;
+    }
+    const auto has_run = [](const SweepRow& r) { return r.run_finished >= 0; };
+    if (of_run(rank_by(how.by)) && std::ranges::none_of(run.rows, has_run)) {
+        complain("--by " + how.by + " ranks whole runs, and no point that fits has \"run\": add one, as in scenarios/runs");
+        return bad_input;
     }
     if (!how.shard.empty()) return done; // whether any point of all fits, no part knows
     const auto is = [&](PointStatus s) {

@@ -139,7 +139,7 @@ std::vector<std::int64_t> left_to_do(const SweepDocument& document, const std::m
     std::vector<std::int64_t> left;
     for (const std::int64_t i : order) {
         const auto it = known.find(point_hash(document.point(i)));
-        if (it == known.end()) {
+        if (it == known.end() || !complete(it->second, document.point(i).json)) {
             left.push_back(i);
             continue;
         }
@@ -174,10 +174,30 @@ void serve(Deck& deck, std::vector<Worker>& workers, Table& table, const Writer&
 } // namespace
 
 std::vector<std::uint8_t> bytes_of(const SweepRow& r) {
-    return nlohmann::json::to_cbor(nlohmann::json{r.index, r.hash, r.label, r.reason, static_cast<int>(r.status), r.world_size,
-                                                  r.step_time_s, r.tokens_per_s, r.tokens_per_s_per_gpu, r.mfu, r.hfu, r.bubble_fraction,
-                                                  r.peak_bytes, r.capacity_bytes, r.step_time_error_bar, r.memory_error_bar, r.cost_usd,
-                                                  r.energy_j});
+    return nlohmann::json::to_cbor(nlohmann::json{r.index,
+                                                  r.hash,
+                                                  r.label,
+                                                  r.reason,
+                                                  static_cast<int>(r.status),
+                                                  r.world_size,
+                                                  r.step_time_s,
+                                                  r.tokens_per_s,
+                                                  r.tokens_per_s_per_gpu,
+                                                  r.mfu,
+                                                  r.hfu,
+                                                  r.bubble_fraction,
+                                                  r.peak_bytes,
+                                                  r.capacity_bytes,
+                                                  r.step_time_error_bar,
+                                                  r.memory_error_bar,
+                                                  r.cost_usd,
+                                                  r.energy_j,
+                                                  r.time_to_target_s,
+                                                  r.run_finished,
+                                                  r.run_goodput,
+                                                  r.run_s,
+                                                  r.run_tokens,
+                                                  r.run_cost_usd});
 }
 
 SweepRow row_of(const std::vector<std::uint8_t>& bytes) {
@@ -190,7 +210,9 @@ SweepRow row_of(const std::vector<std::uint8_t>& bytes) {
     next(r.world_size);
     for (double* figure : {&r.step_time_s, &r.tokens_per_s, &r.tokens_per_s_per_gpu, &r.mfu, &r.hfu, &r.bubble_fraction}) next(*figure);
     next(r.peak_bytes), next(r.capacity_bytes);
-    for (double* figure : {&r.step_time_error_bar, &r.memory_error_bar, &r.cost_usd, &r.energy_j}) next(*figure);
+    for (double* figure : {&r.step_time_error_bar, &r.memory_error_bar, &r.cost_usd, &r.energy_j, &r.time_to_target_s, &r.run_finished,
+                           &r.run_goodput, &r.run_s, &r.run_tokens, &r.run_cost_usd})
+        next(*figure);
     return r;
 }
 

@@ -33,8 +33,21 @@ double merit(const SweepRow& r, RankBy by) {
         return known_small(r.per_trillion_tokens(r.energy_j));
     case RankBy::time_to_target_s:
         return known_small(r.time_to_target_s);
+    case RankBy::goodput:
+        return r.run_goodput > 0 ? r.run_goodput : known_small(0);
+    case RankBy::run_time:
+        return known_small(r.run_tokens > 0 ? r.run_s / r.run_tokens : 0);
+    case RankBy::run_cost:
+        return known_small(r.run_usd_per_trillion_tokens());
     }
     return 0;
+}
+
+nlohmann::ordered_json run_json(const SweepRow& r) {
+    nlohmann::ordered_json j{{"finished", r.run_finished}};
+    if (r.run_goodput > 0) j.update({{"goodput", r.run_goodput}, {"wall_s", r.run_s}, {"tokens", r.run_tokens}});
+    if (r.run_cost_usd > 0) j.update({{"cost_usd", r.run_cost_usd}, {"usd_per_trillion_tokens", r.run_usd_per_trillion_tokens()}});
+    return j;
 }
 
 // A JSON text as a person writes it: strings without their quotes.
@@ -43,6 +56,18 @@ std::string bare(const std::string& json) {
 }
 
 } // namespace
+
+const char* name(RankBy by) {
+    static constexpr const char* names[] = {"tokens_per_s", "tokens_per_s_per_gpu", "mfu",     "step_time_s", "peak_bytes", "cost",
+                                            "energy",       "time_to_target_s",     "goodput", "run_time",    "run_cost"};
+    return names[static_cast<std::size_t>(by)];
+}
+
+std::vector<RankBy> all_rankings() {
+    std::vector<RankBy> all;
+    for (int i = 0; i <= static_cast<int>(RankBy::run_cost); ++i) all.push_back(static_cast<RankBy>(i));
+    return all;
+}
 
 std::vector<std::size_t> ranked(const SweepRun& run, RankBy by) {
     std::vector<std::size_t> order;
@@ -60,7 +85,7 @@ std::string to_csv(const SweepDocument& document, const SweepRun& run) {
     for (const SweepAxis& a : document.axes()) text += csv_cell(a.pointer) + ",";
     text += "status,reason,world_size,step_time_s,tokens_per_s,tokens_per_s_per_gpu,mfu,hfu,bubble_fraction,peak_bytes,capacity_bytes,step_"
             "time_error_bar,memory_error_bar,cost_usd,energy_j,days_per_trillion_tokens,usd_per_trillion_tokens,kwh_per_trillion_tokens,"
-            "time_to_target_s,hash\n";
+            "time_to_target_s,run_goodput,run_days,run_tokens,run_cost_usd,hash\n";
     for (const SweepRow& r : run.rows) {
         for (const std::string& v : document.point(r.index).values) text += csv_cell(bare(v)) + ",";
         text += fmt::format("{},{},", name(r.status), csv_cell(r.reason));
@@ -78,6 +103,7 @@ std::string to_csv(const SweepDocument& document, const SweepRun& run) {
         cell(fits && r.cost_usd > 0, r.per_trillion_tokens(r.cost_usd));
         cell(fits && r.energy_j > 0, r.per_trillion_tokens(r.energy_j) / 3.6e6);
         cell(fits && r.time_to_target_s > 0, r.time_to_target_s);
+        for (double v : {r.run_goodput, r.run_s / 86400, r.run_tokens, r.run_cost_usd}) cell(fits && v > 0, v);
         text += r.hash + "\n";
     }
     return text;
@@ -110,6 +136,7 @@ std::string to_json(const SweepDocument& document, const SweepRun& run, RankBy b
             if (r.cost_usd > 0) p.update({{"cost_usd", r.cost_usd}, {"usd_per_trillion_tokens", r.per_trillion_tokens(r.cost_usd)}});
             if (r.energy_j > 0) p.update({{"energy_j", r.energy_j}, {"j_per_trillion_tokens", r.per_trillion_tokens(r.energy_j)}});
             if (r.time_to_target_s > 0) p["time_to_target_s"] = r.time_to_target_s;
+            if (r.run_finished >= 0) p["run"] = run_json(r);
         }
         j["points"].push_back(p);
     }

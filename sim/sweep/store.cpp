@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* columns = "hash, label, status, reason, world_size, step_time_s, tokens_per_s, tokens_per_s_per_gpu, mfu, hfu, "
                                 "bubble_fraction, peak_bytes, capacity_bytes, step_time_error_bar, memory_error_bar, cost_usd, energy_j, "
-                                "time_to_target_s";
+                                "time_to_target_s, run_finished, run_goodput, run_s, run_tokens, run_cost_usd";
 
 constexpr std::int64_t application_id = 0x4F525259;  // "ORRY", in the file's header
 constexpr std::chrono::milliseconds patience{10000}; // with other programs that write the same file
@@ -50,6 +50,9 @@ SweepRow read(sqlite3_stmt* s) {
     r.cost_usd = sqlite3_column_double(s, 15);
     r.energy_j = sqlite3_column_double(s, 16);
     r.time_to_target_s = sqlite3_column_double(s, 17);
+    if (sqlite3_column_type(s, 18) != SQLITE_NULL) r.run_finished = sqlite3_column_double(s, 18);
+    double* const of_run[] = {&r.run_goodput, &r.run_s, &r.run_tokens, &r.run_cost_usd};
+    for (int i = 0; i < 4; ++i) *of_run[i] = sqlite3_column_double(s, 19 + i);
     return r;
 }
 
@@ -74,6 +77,10 @@ void bind(sqlite3_stmt* s, const SweepRow& r) {
     if (r.cost_usd > 0) sqlite3_bind_double(s, 16, r.cost_usd);
     if (r.energy_j > 0) sqlite3_bind_double(s, 17, r.energy_j);
     if (r.time_to_target_s > 0) sqlite3_bind_double(s, 18, r.time_to_target_s);
+    if (r.run_finished >= 0) sqlite3_bind_double(s, 19, r.run_finished);
+    const double of_run[] = {r.run_goodput, r.run_s, r.run_tokens, r.run_cost_usd};
+    for (int i = 0; i < 4; ++i)
+        if (of_run[i] > 0) sqlite3_bind_double(s, 20 + i, of_run[i]);
 }
 
 } // namespace
@@ -94,12 +101,13 @@ SweepStore::SweepStore(const std::string& path) : path_(path) {
             "tokens_per_s REAL, tokens_per_s_per_gpu REAL, mfu REAL, hfu REAL, bubble_fraction REAL, peak_bytes INTEGER, capacity_bytes "
             "INTEGER)");
     // Results of before there were these columns stay good: theirs are not known.
-    for (const char* column : {"step_time_error_bar", "memory_error_bar", "cost_usd", "energy_j", "time_to_target_s"})
+    for (const char* column : {"step_time_error_bar", "memory_error_bar", "cost_usd", "energy_j", "time_to_target_s", "run_finished",
+                               "run_goodput", "run_s", "run_tokens", "run_cost_usd"})
         if (!has_column(column)) execute((std::string("ALTER TABLE points ADD COLUMN ") + column + " REAL").c_str());
     execute(fmt::format("PRAGMA application_id={}", application_id).c_str());
     execute("COMMIT");
-    insert_ =
-        statement(std::string("INSERT OR REPLACE INTO points (") + columns + ") VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", "write");
+    insert_ = statement(
+        std::string("INSERT OR REPLACE INTO points (") + columns + ") VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", "write");
 }
 
 // Before anything is written: a database that is another program's stays as it is.

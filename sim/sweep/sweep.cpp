@@ -3,6 +3,7 @@
 #include "sim/sweep/sweep.hpp"
 
 #include "sim/cost/own_constants.hpp"
+#include "sim/job/whole_run.hpp"
 #include "sim/plan/lower.hpp"
 #include "sim/report/reuse.hpp"
 #include "sim/sweep/writer.hpp"
@@ -73,6 +74,20 @@ std::string point_hash(const SweepPoint& point) {
     return fmt::format("{:016x}", h);
 }
 
+void add_run(SweepRow& row, const Scenario& scenario, const Prediction& prediction) {
+    if (!scenario.run || row.status != PointStatus::fits) return;
+    const RunFigures run = run_figures(scenario, prediction, 1);
+    row.run_finished = run.finished;
+    row.run_goodput = run.goodput;
+    row.run_s = run.wall_s;
+    row.run_tokens = run.tokens;
+    row.run_cost_usd = run.cost_usd;
+}
+
+bool complete(const SweepRow& row, const std::string& json) {
+    return row.status != PointStatus::fits || row.run_finished >= 0 || json.find("\"run\":") == std::string::npos;
+}
+
 SweepOrder evaluation_order(const SweepDocument& document) {
     const auto& axes = document.axes();
     // How many devices there are decides how many ranks: of the cluster the rest decides times alone.
@@ -119,7 +134,7 @@ void told_by_exception(SweepRow& row) {
 
 } // namespace
 
-SweepRow evaluate_scenario(const Scenario& scenario) {
+SweepRow evaluate_scenario(const Scenario& scenario, bool whole_run) {
     SweepRow row;
     try {
         PredictOptions predicting;
@@ -127,7 +142,9 @@ SweepRow evaluate_scenario(const Scenario& scenario) {
         const Plan plan = lower(scenario);
         const PlanMemory bytes = walk(plan);
         predicting.walked = &bytes;
-        fill(row, predict(scenario, plan, predicting).report);
+        const Prediction prediction = predict(scenario, plan, predicting);
+        fill(row, prediction.report);
+        if (whole_run) add_run(row, scenario, prediction);
     } catch (...) { told_by_exception(row); }
     return row;
 }
@@ -157,7 +174,9 @@ SweepRow evaluate(const SweepPoint& point, std::int64_t index, const std::string
         predicting.only_if_fits = true;
         ReadyPlans none;
         const std::shared_ptr<const ReadyPlan> plan = (kept ? *kept : none).of(*parsed.scenario);
-        fill(row, predict(*parsed.scenario, *plan, predicting).report);
+        const Prediction prediction = predict(*parsed.scenario, *plan, predicting);
+        fill(row, prediction.report);
+        add_run(row, *parsed.scenario, prediction);
     } catch (...) { told_by_exception(row); }
     return row;
 }
@@ -212,7 +231,7 @@ SweepRun run_sweep(const SweepDocument& document, const std::string& database, c
                 if (++finished; options.progress) options.progress(finished, run.rows.size());
                 continue;
             }
-            if (const auto it = known.find(hash); it != known.end()) {
+            if (const auto it = known.find(hash); it != known.end() && complete(it->second, point.json)) {
                 row = it->second;
                 row.index = i;
                 ++reused;

@@ -17,6 +17,7 @@
 namespace orrery {
 
 class ReadyPlans;
+struct Prediction;
 
 // fits: predicted, and it fits. too_big: does not fit; reason says where. impossible: a constraint or the parser refuses it. failed: the
 // plan could not run, or our bug.
@@ -35,6 +36,10 @@ struct SweepRow {
     double time_to_target_s = 0;                          // training.convergence; 0: there is no target
     double step_time_error_bar = 0, memory_error_bar = 0; // half widths as fractions (ErrorBar); 0: not known
     double cost_usd = 0, energy_j = 0;                    // of a step; 0: not known
+    // "run": its figures over the simulated runs (sim/job/whole_run.hpp, RunFigures).
+    double run_finished = -1; // share that came to an end; -1: there is no run. Below 1 the rest is not known
+    double run_goodput = 0, run_s = 0, run_tokens = 0, run_cost_usd = 0;
+    double run_usd_per_trillion_tokens() const { return run_tokens > 0 ? run_cost_usd / run_tokens * 1e12 : 0; }
     double per_trillion_tokens(double of_a_step) const { return tokens_per_s > 0 ? of_a_step / (step_time_s * tokens_per_s) * 1e12 : 0; }
     bool narrow() const {
         return static_cast<double>(std::abs(capacity_bytes - peak_bytes)) < memory_error_bar * static_cast<double>(capacity_bytes);
@@ -43,8 +48,23 @@ struct SweepRow {
     friend bool operator==(const SweepRow&, const SweepRow&) = default;
 };
 
-// The figure that rows are ranked by, best first. cost, energy: of a token; rows where they are not known stand last.
-enum class RankBy : std::uint8_t { tokens_per_s, tokens_per_s_per_gpu, mfu, step_time_s, peak_bytes, cost, energy, time_to_target_s };
+// The figure that rows are ranked by, best first. cost, energy: of a token; rows where they are not known stand last. goodput, run_time,
+// run_cost: of a whole run, the last two of a token that counts in the end.
+enum class RankBy : std::uint8_t {
+    tokens_per_s,
+    tokens_per_s_per_gpu,
+    mfu,
+    step_time_s,
+    peak_bytes,
+    cost,
+    energy,
+    time_to_target_s,
+    goodput,
+    run_time,
+    run_cost
+};
+const char* name(RankBy by);
+std::vector<RankBy> all_rankings();
 
 struct SweepRun {
     std::vector<SweepRow> rows; // by index, every point of the shard
@@ -62,9 +82,13 @@ struct SweepRunOptions {
 };
 
 std::string point_hash(const SweepPoint& point);
-// A resolved scenario's figures; hash, label and index are left empty, and its plan is not verified. Never throws: what goes wrong is in
-// the row.
-SweepRow evaluate_scenario(const Scenario& scenario);
+// Whether a stored row holds all that this point gives now; files of before runs were simulated lack theirs.
+bool complete(const SweepRow& row, const std::string& json);
+// A resolved scenario's figures; hash, label and index are left empty, and its plan is not verified. whole_run: those of its "run", too.
+// Never throws: what goes wrong is in the row.
+SweepRow evaluate_scenario(const Scenario& scenario, bool whole_run = false);
+// Adds the figures of the scenario's "run" to a row that fits, on one thread. Throws as run_figures() does.
+void add_run(SweepRow& row, const Scenario& scenario, const Prediction& prediction);
 // Never throws: what goes wrong is in the row.
 // kept: plans of the points before, for those that have the same (they differ in links, devices, disturbances).
 SweepRow evaluate(const SweepPoint& point, std::int64_t index, const std::string& base_dir, ReadyPlans* kept = nullptr);

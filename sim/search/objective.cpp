@@ -1,0 +1,66 @@
+#include "sim/search/objective.hpp"
+
+#include <cmath>
+
+namespace orrery {
+
+namespace {
+
+constexpr double trillion = 1e12;
+
+double tokens_of_a_step(const Scenario& s) {
+    return static_cast<double>(s.training.global_batch_size) * static_cast<double>(s.training.sequence_length);
+}
+
+} // namespace
+
+bool of_run(SearchBy by) { return by == SearchBy::goodput || by == SearchBy::run_time || by == SearchBy::run_cost; }
+
+Objective Objective::of(SearchBy by, const Scenario& scenario, std::vector<Problem>& problems) {
+    const Cluster& cluster = scenario.cluster;
+    const double usd = usd_per_second(cluster, cluster.devices()), watts = watts_of(cluster, cluster.devices());
+    if ((by == SearchBy::cost || by == SearchBy::run_cost) && usd <= 0)
+        problems.push_back(
+            {"/cluster/price_usd_per_device_hour",
+             "the price of " + cluster.device.name + " is not known: set cluster.price_usd_per_device_hour to rank by cost"});
+    if (by == SearchBy::energy && watts <= 0)
+        problems.push_back({"/cluster/device/power_w",
+                            "the power of " + cluster.device.name + " is not known: set cluster.device.power_w to rank by energy"});
+    if (of_run(by) && !scenario.run)
+        problems.push_back({"/run", "goodput, run_time and run_cost are figures of a whole run, and the scenario has no \"run\": add one, "
+                                    "for example --set 'run={\"tokens\": 1e12}'"});
+    const bool money = by == SearchBy::cost || by == SearchBy::run_cost;
+    return {by, by == SearchBy::device_time ? cluster.devices() : money ? usd : by == SearchBy::energy ? watts : 1};
+}
+
+double Objective::score(const SweepRow& row) const {
+    switch (by) {
+    case SearchBy::memory:
+        return static_cast<double>(row.peak_bytes);
+    case SearchBy::goodput:
+        return std::round(1 / row.run_goodput * 1000) / 1000; // simulated runs tell no finer: the fastest of those leads
+    case SearchBy::run_time:
+        return row.run_s / row.run_tokens * trillion;
+    case SearchBy::run_cost:
+        return row.run_usd_per_trillion_tokens();
+    case SearchBy::time:
+    case SearchBy::device_time:
+    case SearchBy::cost:
+    case SearchBy::energy:
+        break;
+    }
+    return row.step_time_s * per_second;
+}
+
+double Objective::bound(double step_s, const Scenario& scenario) const {
+    if (by == SearchBy::goodput) return 1;
+    return per_second * step_s * (of_run(by) ? trillion / tokens_of_a_step(scenario) : 1);
+}
+
+std::string Objective::unproven(const Scenario& scenario) const {
+    if (!of_run(by) || !scenario.run || scenario.run->elastic == Elasticity::none) return {};
+    return std::string("with run.elastic = ") + name(scenario.run->elastic) +
+           " a run may go on faster than on the whole machine, so that the bound of its step is none of the run";
+}
+
+} // namespace orrery

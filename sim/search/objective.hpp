@@ -1,0 +1,25 @@
+// The figure that a search makes small: of a simulated point, and its bound from below, which follows from a bound of the step.
+#pragma once
+
+#include "sim/search/search.hpp"
+
+namespace orrery {
+
+bool of_run(SearchBy by); // a figure of the scenario's "run"
+
+struct Objective {
+    SearchBy by = SearchBy::time;
+    double per_second = 1; // device_time: devices; cost, run_cost: USD; energy: watts
+
+    // Of a machine. Problems: what it lacks.
+    static Objective of(SearchBy by, const Scenario& scenario, std::vector<Problem>& problems);
+    double score(const SweepRow& row) const;
+    // Not above the score of any point of this scenario's batch whose step takes step_s or longer (not of memory). A whole run takes no
+    // less time than its steps, and costs no less: goodput is at most 1. That holds where no state of the machine is faster than the
+    // whole one, see unproven().
+    double bound(double step_s, const Scenario& scenario) const;
+    // Why no bound holds; empty: they do.
+    std::string unproven(const Scenario& scenario) const;
+};
+
+} // namespace orrery
