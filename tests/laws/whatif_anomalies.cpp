@@ -11,11 +11,6 @@ const std::vector<Anomaly>& known_anomalies() {
         {"mi325x -> mi355x", "\"precision\":\"fp32\"", "vector units of CDNA 4 do fewer fp32 operations than CDNA 3's",
          "datasheets: 163.4 and 157.3 TFLOP/s (scenarios/devices)", 0.04},
         {"mi300x -> mi355x", "\"precision\":\"fp32\"", "the same", "the same", 0.04},
-        {"recompute: full -> ", "\"pipeline_parallel\":",
-         "a stage recomputes a whole layer while it waits for that layer's gradient; what is recomputed selectively lies between the "
-         "layer's "
-         "backward ops and waits with them",
-         "the plan: a backward block recomputes before it reads the gradient", 0.01},
     };
     return list;
 }

@@ -284,6 +284,12 @@ std::int32_t first_computation(const Block& block, const Action& a) {
     return -1;
 }
 
+std::int32_t first_computation(const Block& block, const Action& a, std::uint8_t port) {
+    for (std::int32_t i = a.first; i < a.last; ++i)
+        if (block.ops[i].queue == compute_queue && block.ops[i].port == port) return i;
+    return -1;
+}
+
 std::int32_t last_computation(const Block& block, const Action& a) {
     for (std::int32_t i = a.last; i-- > a.first;)
         if (block.ops[i].queue == compute_queue) return i;
@@ -351,8 +357,13 @@ void ProgramBinder::meet_buffers(std::int32_t index, std::int32_t self, bool rec
             h.readers.clear();
             h.writer = here;
         }
+        // Backpropagation is called with the gradient: what a stage makes again waits for it too.
+        const std::int32_t begins =
+            queue == compute_queue && block.kind == BlockKind::backward ? first_computation(block, a, block.ops[i].port) : i;
         waits.each([&](const Spot& w) {
-            if (w.action != self) note(index, i, queue, w, record);
+            if (w.action == self) return;
+            const Action& on = program.actions[static_cast<std::size_t>(w.action) % program.actions.size()];
+            note(index, plan.blocks[on.block].kind == BlockKind::exchange ? begins : i, queue, w, record);
         });
     }
 }
