@@ -5,14 +5,6 @@
 
 namespace orrery {
 
-// What schedules that plan with times know of the cluster. 0: nothing, and for all other schedules.
-struct ScheduleRates {
-    double peak = 0; // FLOP/s of the device in the activations' dtype
-    double link = 0; // bytes/s between two stages
-    bool operator==(const ScheduleRates&) const = default;
-};
-ScheduleRates schedule_rates(const Scenario& scenario);
-
 // All that lowering reads. Fields that only the cost model, the memory model or a real run read have one fixed value here.
 struct PlanInputs {
     Model model;
@@ -20,7 +12,6 @@ struct PlanInputs {
     Strategy strategy;
     Runtime runtime;
     bool tensor_ranks_share_a_node = true;
-    ScheduleRates rates;
     bool operator==(const PlanInputs&) const = default;
 };
 PlanInputs plan_inputs(const Scenario& scenario);
