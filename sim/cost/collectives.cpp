@@ -160,9 +160,11 @@ CollectiveTime single_node(const LinkTable& t, CollectiveKind kind, int n, doubl
     if (kind == CollectiveKind::all_to_all) return direct_time(t, n, bytes);
     if (kind == CollectiveKind::broadcast) return ring_time(t, kind, n, bytes, one_byte, Protocol::simple);
     const bool may_nvls = kind == CollectiveKind::all_reduce && multicast && t.has_nvls && n > 2;
-    if ((wish == CollectiveAlgorithm::nvls || wish == CollectiveAlgorithm::sharp) && may_nvls) return nvls_time(t, n, bytes);
-    // Hierarchical and tree have one level here: NCCL's ring, whose protocol it still chooses.
-    const Choice c = choose(t, kind, n, bytes, one_byte, multicast && wish == CollectiveAlgorithm::automatic);
+    if (wish == CollectiveAlgorithm::nvls && may_nvls) return nvls_time(t, n, bytes);
+    // Hierarchical and tree have one level here: NCCL's ring, whose protocol it still chooses. SHARP is of the network's switches: in a
+    // node NCCL chooses as ever.
+    const bool free = wish == CollectiveAlgorithm::automatic || wish == CollectiveAlgorithm::sharp;
+    const Choice c = choose(t, kind, n, bytes, one_byte, multicast && free);
     return c.algorithm == Algorithm::nvls ? nvls_time(t, n, bytes) : ring_time(t, kind, n, bytes, one_byte, c.protocol);
 }
 
@@ -236,8 +238,11 @@ CollectiveTime tree_across(const Level& l, bool nvls) {
             Protocol::simple};
 }
 
+// Inside a node NVLS, or each member adds a part of the others' and hands it back (NCCL's CollnetDirect): as many bytes as a ring there.
 CollectiveTime sharp_across(const Level& l, bool multicast) {
-    const double inner = multicast && l.g.lanes > 2 ? nvls_time(l.t, l.g.lanes, l.bytes).rate : 0.92 * l.t.nominal / 2;
+    const double inner = multicast && l.g.lanes > 2 ? nvls_time(l.t, l.g.lanes, l.bytes).rate
+                         : l.g.lanes > 1            ? ring_time(l.t, l.kind, l.g.lanes, l.bytes, l.one_byte, Protocol::simple).rate
+                                                    : 1e30;
     const double outer = l.f.eta_tree * l.g.nic_rate, rate = l.g.n == l.g.nodes ? outer : std::min(inner, outer);
     return {l.f.base + l.f.small * ramp(l.bytes, 0.25 * mebi) + l.f.large * ramp(l.bytes, 16 * mebi) + l.bytes / rate, rate,
             Algorithm::sharp, Protocol::simple};
