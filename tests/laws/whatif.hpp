@@ -33,6 +33,9 @@ struct Pair {
 // A small job on a random cluster, and a random improvement of it that applies there.
 Pair random_pair(Random& random);
 
+// The same on other machines, schedules and kinds of data parallelism.
+Pair wide_pair(Random& random);
+
 // Where the field measured something else than physics: a better part made a collective slower because NCCL's tuner, which knows no times,
 // then takes another algorithm or protocol. `text` is looked for in a pair's improvement and its scenario.
 struct Anomaly {

@@ -55,17 +55,19 @@ const Anomaly* known(const Pair& pair, double slower) {
     return nullptr;
 }
 
-TEST(WhatIfLaws, NoImprovementMakesAStepSlower) {
+// Looks at pairs of one kind; at least so many different improvements are among a thousand.
+void none_is_slower(Pair (*draw)(Random&), std::size_t kinds) {
     const std::uint64_t pairs = from_environment("ORRERY_PAIRS", 2000), seed = from_environment("ORRERY_SEED", 1);
     std::map<std::string, int> seen;
     int refused = 0, faster = 0, contention = 0;
     for (std::uint64_t i = from_environment("ORRERY_FIRST", 0); i < pairs; ++i) {
         Random random(seed * 1'000'003 + i);
-        const Pair pair = random_pair(random);
+        const Pair pair = draw(random);
         const Told worse = told(pair.worse), better = told(pair.better);
         if (!worse.scenario || !better.scenario) {
             ++refused;
-            if (std::getenv("ORRERY_SHOW_REFUSED") != nullptr) std::printf("%s%s\n", worse.why.c_str(), better.why.c_str());
+            if (std::getenv("ORRERY_SHOW_REFUSED") != nullptr)
+                std::printf("%s: %s%s\n", pair.improvement.c_str(), worse.why.c_str(), better.why.c_str());
             continue;
         }
         ++seen[pair.improvement.substr(0, pair.improvement.find(':'))];
@@ -85,15 +87,20 @@ TEST(WhatIfLaws, NoImprovementMakesAStepSlower) {
     EXPECT_LT(refused, 0.35 * static_cast<double>(pairs));
     EXPECT_GT(faster, 0.35 * static_cast<double>(pairs));
     EXPECT_LE(contention, 1 + share_by_contention * static_cast<double>(pairs));
-    RecordProperty("contention", contention);
-    RecordProperty("refused", refused);
-    RecordProperty("faster", faster);
-    for (const auto& [improvement, n] : seen) RecordProperty(improvement, n);
-    if (pairs >= 1000) { EXPECT_GE(seen.size(), 20u); }
+    ::testing::Test::RecordProperty("contention", contention);
+    ::testing::Test::RecordProperty("refused", refused);
+    ::testing::Test::RecordProperty("faster", faster);
+    for (const auto& [improvement, n] : seen) ::testing::Test::RecordProperty(improvement, n);
+    if (pairs >= 1000) { EXPECT_GE(seen.size(), kinds); }
 }
 
+TEST(WhatIfLaws, NoImprovementMakesAStepSlower) { none_is_slower(random_pair, 20); }
+
+TEST(WhatIfLaws, NoImprovementMakesAStepSlowerOnOtherMachines) { none_is_slower(wide_pair, 10); }
+
 // The two nodes of a leaf hold one stage and send to the next over one trunk, of a quarter of their NICs' rates. Where one of them is a
-// little late its transfers go when those of the other have gone, and none of them waits: the job with a slow node is the faster one.
+// little late its transfers go when those of the other have gone, and none of them waits: the job with a slow node is the faster one (by a
+// fifth in a drawn job that waits for transfers between stages half of its time).
 TEST(WhatIfLaws, StaggeredTransfersPassATrunkSooner) {
     Json job{{"model", {{"layers", 8}, {"hidden_size", 2048}, {"attention_heads", 32}, {"vocab_size", 51200}}},
              {"cluster", {{"preset", "dgx-v100"}, {"nodes", 8}, {"inter_node", {{"nodes_per_leaf", 2}, {"oversubscription", 4}}}}},
