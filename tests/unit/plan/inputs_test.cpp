@@ -61,7 +61,7 @@ TEST(LowersAlike, ButNotWhatItIsMadeFrom) {
 // Zero-bubble schedules plan with the relative times of a step's parts, which the model gives: faster devices and links keep the order.
 TEST(LowersAlike, WhereASchedulePlansWithTimes) {
     const Scenario one = scenario({"strategy.schedule=zb-h1"});
-    for (const char* other : {"cluster.inter_node.oversubscription=2", "cluster.inter_node.gbit_per_s=100", "cluster.device=h100-sxm-80gb"})
+    for (const char* other : {"cluster.inter_node.oversubscription=2", "cluster.inter_node.gbit_per_s=100", "cluster.device.power_w=200"})
         EXPECT_TRUE(lowers_alike(one, scenario({"strategy.schedule=zb-h1", other}))) << other;
 }
 
