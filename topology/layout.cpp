@@ -1,6 +1,8 @@
 // From a cluster's figures to the shape of its network.
 #include "topology/layout.hpp"
 
+#include "topology/torus.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -345,6 +347,12 @@ Layout layout_of(const Cluster& c) {
     take_down(l, c.inter);
     number_links(l);
     return l;
+}
+
+std::optional<std::array<int, 3>> torus_rows(const Cluster& cluster) {
+    const Layout l = layout_of(cluster);
+    if (cluster.graph || l.inside != Inside::torus || !l.torus_spans) return std::nullopt;
+    return l.dims;
 }
 
 } // namespace orrery

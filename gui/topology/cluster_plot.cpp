@@ -80,14 +80,20 @@ QPolygonF ClusterPlot::course(const ClusterPicture::Edge& edge) const {
     const QPointF aside = QPointF(-l.dy(), l.dx()) / l.length() * (apart / 2 + 0.5);
     const double neighbours = 1.6 * (width() - 40) / picture_->width;
     const auto level = [this](int v) { return picture_->vertices[static_cast<std::size_t>(v)].level; };
-    if (level(edge.from) != level(edge.to) || l.length() < neighbours) return {l.p1() + aside, l.p2() + aside};
-    const double room = height() / (1.5 * picture_->levels), rise = room * l.length() / (l.length() + width() / 4.0);
-    QPolygonF arc;
-    for (int i = 0; i <= arc_pieces; ++i) {
-        const double t = static_cast<double>(i) / arc_pieces;
-        arc << l.pointAt(t) + QPointF(0, aside.y() - 4 * rise * t * (1 - t));
-    }
-    return arc;
+    const int levels = std::abs(level(edge.from) - level(edge.to));
+    const auto arc = [&l](const QPointF& from_line, const QPointF& apex) {
+        QPolygonF out;
+        for (int i = 0; i <= arc_pieces; ++i) {
+            const double t = static_cast<double>(i) / arc_pieces;
+            out << l.pointAt(t) + from_line + apex * (4 * t * (1 - t));
+        }
+        return out;
+    };
+    if (levels > 1 && std::abs(l.dx()) < 1) // round a column of a torus
+        return arc({aside.x(), 0}, {0.35 * (width() - 40) / picture_->width, 0});
+    if (levels > 0 || l.length() < neighbours) return {l.p1() + aside, l.p2() + aside};
+    const double room = height() / (1.5 * picture_->levels), top = std::min(l.p1().y(), l.p2().y()) - 4;
+    return arc({0, aside.y()}, {0, -std::min(room * l.length() / (l.length() + width() / 4.0), top)});
 }
 
 double ClusterPlot::use(const ClusterPicture::Edge& edge) const {
@@ -179,6 +185,7 @@ void ClusterPlot::paintVertices(QPainter& painter) const {
 void ClusterPlot::paintScale(QPainter& painter) const {
     const bool dark = palette().color(QPalette::Base).lightness() < 128;
     const QRectF words(width() - scale_width - 10, 16, scale_width, fontMetrics().height());
+    painter.fillRect(words.adjusted(-4, -12, 4, 0), palette().color(QPalette::Base));
     for (int x = 0; x < scale_width; ++x)
         painter.fillRect(QRectF(words.left() + x, 8, 1, 7), use_colour(static_cast<double>(x + 1) / scale_width, dark));
     painter.setPen(palette().color(QPalette::PlaceholderText));
@@ -187,7 +194,9 @@ void ClusterPlot::paintScale(QPainter& painter) const {
     painter.drawText(words, Qt::AlignRight, QStringLiteral("100 %"));
     QString shown = tr("%n node(s) shown", "", picture_->nodes);
     if (picture_->nodes_left_out > 0) shown += tr("; %n more not drawn", "", picture_->nodes_left_out);
-    painter.drawText(QRectF(10, 8, width() - scale_width - 40, fontMetrics().height()), Qt::AlignLeft, shown);
+    const QRectF corner(10, 8, std::min(width() - scale_width - 40, fontMetrics().horizontalAdvance(shown) + 4), fontMetrics().height());
+    painter.fillRect(corner, palette().color(QPalette::Base));
+    painter.drawText(corner, Qt::AlignLeft, shown);
 }
 
 void ClusterPlot::paintEvent(QPaintEvent*) {

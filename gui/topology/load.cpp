@@ -235,4 +235,32 @@ ClusterPicture picture(const Fabric& fabric, const Trace& trace, int most, const
     return p;
 }
 
+void lay_as_grid(ClusterPicture& p, const std::array<int, 3>& rows, int devices_per_node) {
+    const auto device = [&](int v) { return p.vertices[at(v)].kind == ExplicitGraph::VertexKind::device; };
+    for (const auto& e : p.edges)
+        if (e.series >= 0 && !(device(e.from) && device(e.to))) return;
+    std::vector<int> number(p.vertices.size(), -1);
+    std::map<int, int> local; // devices of a node so far
+    std::vector<ClusterPicture::Vertex> kept;
+    for (std::size_t v = 0; v < p.vertices.size(); ++v) {
+        if (!device(static_cast<int>(v))) continue;
+        ClusterPicture::Vertex one = p.vertices[v];
+        const int unit = one.node * devices_per_node + local[one.node]++;
+        const int slice = unit % rows[0], column = unit / rows[0] % rows[1];
+        one.level = unit / rows[0] / rows[1];
+        one.x = slice * (rows[1] + 1) + column + 0.5;
+        number[v] = static_cast<int>(kept.size());
+        kept.push_back(std::move(one));
+    }
+    std::erase_if(p.edges, [&](const auto& e) { return number[at(e.from)] < 0 || number[at(e.to)] < 0; });
+    for (auto& e : p.edges) {
+        e.from = number[at(e.from)];
+        e.to = number[at(e.to)];
+    }
+    p.vertices = std::move(kept);
+    p.width = rows[0] * (rows[1] + 1) - 1;
+    p.levels = 1;
+    for (const auto& v : p.vertices) p.levels = std::max(p.levels, v.level + 1);
+}
+
 } // namespace orrery

@@ -5,6 +5,7 @@
 #include "sim/trace/trace.hpp"
 #include "topology/fabric.hpp"
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -56,5 +57,9 @@ struct ClusterPicture {
     int nodes = 0, nodes_left_out = 0;
 };
 ClusterPicture picture(const Fabric& fabric, const Trace& trace, int most, const std::vector<LinkId>& like = {});
+
+// The picture of a torus as a grid: a slice beside the other for each place of the shortest dimension; a row is a level. Devices alone are
+// drawn. Where other vertices carry something the picture stays as it is.
+void lay_as_grid(ClusterPicture& picture, const std::array<int, 3>& rows, int devices_per_node);
 
 } // namespace orrery

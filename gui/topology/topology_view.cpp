@@ -5,6 +5,7 @@
 #include "gui/parts/run_label.hpp"
 #include "gui/topology/cluster_plot.hpp"
 #include "gui/topology/links_model.hpp"
+#include "topology/torus.hpp"
 
 #include <QHeaderView>
 #include <QLabel>
@@ -15,10 +16,12 @@
 #include <QVBoxLayout>
 
 #include <algorithm>
+#include <array>
+#include <optional>
 
 namespace orrery {
 
-constexpr int most_nodes = 8;
+constexpr int most_nodes = 8, most_in_grid = 64; // devices of a torus
 
 namespace {
 
@@ -27,6 +30,15 @@ std::vector<LinkId> stand_ins(const RunData& run) {
     std::vector<LinkId> out;
     for (std::int32_t c : run.link_class) out.push_back(c < 0 ? -1 : run.links[static_cast<std::size_t>(c)].link);
     return out;
+}
+
+ClusterPicture picture_of(const RunData& run) {
+    const Cluster& cluster = run.scenario->cluster;
+    const std::optional<std::array<int, 3>> rows = torus_rows(cluster);
+    const int most = rows ? std::max(1, most_in_grid / cluster.devices_per_node) : most_nodes;
+    ClusterPicture drawn = picture(Fabric(cluster), *run.trace, most, stand_ins(run));
+    if (rows) lay_as_grid(drawn, *rows, cluster.devices_per_node);
+    return drawn;
 }
 
 } // namespace
@@ -115,10 +127,7 @@ void TopologyView::refresh() {
     shown_ = now;
     const bool known = now && now->trace && !now->trace->links.empty();
     links_->setRows(known ? link_loads(*now->trace) : std::vector<LinkLoadRow>{});
-    if (known && now->scenario)
-        plot_->setPicture(picture(Fabric(now->scenario->cluster), *now->trace, most_nodes, stand_ins(*now)));
-    else
-        plot_->setPicture(std::nullopt);
+    plot_->setPicture(known && now->scenario ? std::optional(picture_of(*now)) : std::nullopt);
     scrubber_->setRange(0, known ? bins(*now->trace) : 0);
     scrubber_->setValue(0);
     scrubber_->setEnabled(known);

@@ -9,6 +9,7 @@
 #include "gui/topology/links_model.hpp"
 #include "gui/topology/topology_view.hpp"
 #include "topology/catalog.hpp"
+#include "topology/torus.hpp"
 
 #include <QAbstractItemModelTester>
 #include <QComboBox>
@@ -252,6 +253,34 @@ class ViewsTest : public QObject {
         for (const auto& e : p.edges)
             if (e.down) down.insert(fabric.link_name(e.link));
         QCOMPARE(down, (std::set<std::string>{"leaf0 > spine0", "node1.nic3 > leaf3", "leaf3 > node1.nic3", "spine0 > leaf0"}));
+    }
+
+    // Four slices of four rows and columns; every device has six links, and none leaves the grid.
+    void aTorusIsDrawnAsAGrid() {
+        const auto data = simulated(R"({"name": "t", "model": {"layers": 2, "hidden_size": 512, "attention_heads": 8, "vocab_size": 1024},
+            "cluster": {"preset": "tpu-v5p-pod", "nodes": 16}, "training": {"global_batch_size": 64, "sequence_length": 512},
+            "strategy": {"framework": "jax"}})");
+        const Cluster& c = data->scenario->cluster;
+        const auto rows = torus_rows(c);
+        QVERIFY(rows.has_value());
+        QCOMPARE(*rows, (std::array<int, 3>{4, 4, 4}));
+        std::vector<LinkId> like;
+        for (std::int32_t one : data->link_class) like.push_back(one < 0 ? -1 : data->links[static_cast<std::size_t>(one)].link);
+        ClusterPicture p = picture(Fabric(c), *data->trace, 16, like);
+        lay_as_grid(p, *rows, c.devices_per_node);
+        QCOMPARE(p.vertices.size(), 64u);
+        QCOMPARE(p.levels, 4);
+        std::set<std::pair<double, int>> places;
+        std::vector<int> links(p.vertices.size(), 0);
+        for (const auto& v : p.vertices) places.insert({v.x, v.level});
+        QCOMPARE(places.size(), 64u);
+        for (const auto& e : p.edges) {
+            ++links[static_cast<std::size_t>(e.from)];
+            const auto &from = p.vertices[static_cast<std::size_t>(e.from)], &to = p.vertices[static_cast<std::size_t>(e.to)];
+            QVERIFY(from.x == to.x || from.level == to.level);
+        }
+        for (int n : links) QCOMPARE(n, 6);
+        QVERIFY(!torus_rows(*find_cluster("dgx-h100")).has_value());
     }
 
     void namesOfTheClusterLieApart() {
