@@ -27,6 +27,8 @@ double bytes_per_element(DType t) {
         return 1 + 4.0 / quantization_block;
     case DType::int4:
         return 0.5 + 4.0 / quantization_block;
+    case DType::nf4:
+        return 0.5 + 1.0 / nf4_block + 4.0 / (nf4_block * nf4_scale_block);
     }
     return 0;
 }
@@ -53,6 +55,8 @@ const char* name(DType t) {
         return "int8";
     case DType::int4:
         return "int4";
+    case DType::nf4:
+        return "nf4";
     case DType::int64:
         return "int64";
     case DType::int32:

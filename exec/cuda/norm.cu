@@ -178,6 +178,7 @@ void norm_backward(const Launch& l, const Norm& w, bool layer) {
         kernel<<<static_cast<unsigned>(grid), threads, 0, l.stream()>>>(shape_of(l, w, layer), dy, x, weight, dx, statistics, parts);
     });
     check(cudaGetLastError(), "launch");
+    if (l.out.size() == 1) return; // its weight is not trained
     const View bias = layer ? l.output(2) : View{};
     add_parts(l, parts, count, both, w.cols, l.output(1), layer ? &bias : nullptr);
 }
@@ -202,7 +203,9 @@ void head_norms(const Norm& w, const Launch& l, std::int64_t both) {
             if (threadIdx.x == 0) statistics.put(i, r);
         });
     } else {
-        const View wq = l.input(3), wk = l.input(4), statistics = l.input(2), gq = l.output(1), gk = l.output(2);
+        const bool trained = l.out.size() > 1;
+        const View wq = l.input(3), wk = l.input(4), statistics = l.input(2), gq = trained ? l.output(1) : View{},
+                   gk = trained ? l.output(2) : View{};
         each_row(l.stream(), rows * both, [=] __device__(std::int64_t i) {
             const std::int64_t row = i / both, h = i % both, at = h < heads ? a.q_at(row, h) : a.k_at(row, h - heads);
             const View &weight = h < heads ? wq : wk, &gw = h < heads ? gq : gk;
@@ -211,7 +214,7 @@ void head_norms(const Norm& w, const Launch& l, std::int64_t both) {
             for (std::int64_t c = threadIdx.x; c < n; c += blockDim.x) {
                 const float xh = x.q.get(at + c) * r, up = a.q.get(at + c);
                 product += up * weight.get(c) * xh;
-                gw.add(c, up * xh);
+                if (trained) gw.add(c, up * xh);
             }
             product = block_sum(product);
             for (std::int64_t c = threadIdx.x; c < n; c += blockDim.x)

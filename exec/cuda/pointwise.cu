@@ -232,6 +232,13 @@ void add(const Launch& l) {
               [=] __device__(auto width, std::int64_t i) { y.store(width, i, sum(a.load(width, i), b.load(width, i))); });
 }
 
+// y, b -> y + s b;  dy -> s dy.
+void add_scaled(bool forward, const Launch& l) {
+    const View a = l.input(0), b = l.input(forward ? 1 : 0), y = l.output(0);
+    const auto scale = static_cast<float>(l.context.facts.adapter_scale);
+    each(l.stream(), y.count, [=] __device__(std::int64_t i) { y.put(i, (forward ? a.get(i) : 0) + scale * b.get(i)); });
+}
+
 // g += sums over rows of p dy (p empty: of dy).
 void add_columns(const Launch& l, const View& dy, const View& p, const View& g, std::int64_t rows, std::int64_t cols) {
     add_column_sums(l, rows, cols, g, packing(dy) && cols % 8 == 0, [=] __device__(auto width, std::int64_t r, std::int64_t col) {
@@ -410,6 +417,8 @@ void run(const Pointwise& w, const Launch& l) {
         return w.direction == Direction::forward ? drop(w, l) : drop_gradient(l);
     case PointwiseKind::add:
         return add(l);
+    case PointwiseKind::add_scaled:
+        return add_scaled(w.direction == Direction::forward, l);
     case PointwiseKind::balance:
         return balance(l);
     case PointwiseKind::bias_dropout_add:

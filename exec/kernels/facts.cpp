@@ -52,6 +52,7 @@ KernelFacts facts_of(const Scenario& s) {
         f.rope_dim = m.attention.qk_rope_head_dim;
         f.kv_heads = f.heads;
     }
+    f.adapter_scale = m.trainable.alpha / m.trainable.rank;
     f.rope_scale = m.rope_scale;
     f.activation_clamp = m.activation_clamp;
     f.dropout = m.dropout;

@@ -30,6 +30,7 @@ struct KernelFacts {
     bool causal = true, alibi = false, gated = false;
     int window = 0, full_every = 0;                   // tokens a token sees, and which layers see all in spite of it
     std::int64_t qk_dim = 1, v_dim = 1, rope_dim = 1; // of a head; rope_dim: the last columns of a query or key that carry the position
+    double adapter_scale = 1;                         // of what LoRA's adapters make: alpha / rank
     double rope_scale = 1, activation_clamp = 0;      // of cosines and sines; of experts' activations, 0: none
     double rope_base = 10000, norm_epsilon = 1e-5, dropout = 0;
     double mtp_weight = 0.3; // of the further tokens' loss, over their number (DeepSeek-V3, arXiv:2412.19437, 4.2)

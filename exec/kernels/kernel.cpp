@@ -6,6 +6,7 @@
 #include "exec/kernels/rounding.hpp"
 #include "exec/kernels/shards.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -47,6 +48,26 @@ Start start_of(Initial initial, int layers) {
     broken("a tensor without first values");
 }
 
+// What blocks of nf4_block elements of the whole tensor hold of its first values, however ranks share it: parameters in 4 bits are written
+// here alone. Scales are not rounded to their 8 bits.
+template <class F> class InFourBits {
+  public:
+    explicit InFourBits(F value) : value_(value) {}
+    double at(std::int64_t index) {
+        if (index / nf4_block != block_) {
+            block_ = index / nf4_block;
+            largest_ = 0;
+            for (std::int64_t i = 0; i < nf4_block; ++i) largest_ = std::max(largest_, std::abs(value_(block_ * nf4_block + i)));
+        }
+        return round_to_nf4(value_(index), largest_);
+    }
+
+  private:
+    F value_;
+    std::int64_t block_ = -1;
+    double largest_ = 0;
+};
+
 template <class T> void fill(const Operand& p, const KernelContext& c) {
     require(p.buffer->tensor >= 0, "a buffer without a tensor has no first values");
     const LogicalTensor& tensor = c.plan.tensors[static_cast<std::size_t>(p.buffer->tensor)];
@@ -55,12 +76,16 @@ template <class T> void fill(const Operand& p, const KernelContext& c) {
     const std::uint64_t stream = name_key("w." + tensor.name);
     const std::int64_t used = has_vocabulary_rows(tensor) ? c.facts.vocabulary * p.buffer->shape.back() : std::int64_t{1} << 62;
     T* const data = reinterpret_cast<T*>(p.data);
+    const auto value = [&](std::int64_t index) {
+        return start.deviation == 0 ? start.constant
+               : index < used       ? start.deviation * normal(c.facts.seed, stream, static_cast<std::uint64_t>(index))
+                                    : 0;
+    };
     in_parallel(elements(*p.buffer), [&](std::int64_t begin, std::int64_t end) {
+        InFourBits low(value);
         for (std::int64_t i = begin; i < end; ++i) {
             const std::int64_t index = whole_index(view, i);
-            data[i] = static_cast<T>(start.deviation == 0 ? start.constant
-                                     : index < used ? start.deviation * normal(c.facts.seed, stream, static_cast<std::uint64_t>(index))
-                                                    : 0);
+            data[i] = static_cast<T>(p.buffer->dtype == DType::nf4 ? low.at(index) : value(index));
         }
     });
 }

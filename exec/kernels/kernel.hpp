@@ -18,12 +18,13 @@
 //                    d_queries: ds, qkv, dqkv -> dqkv   d_keys: ds, qkv, dqkv -> dqkv
 //   Attention        fwd qkv | q, kv | q, k, v -> o, lse        bwd dy, (as fwd), o, lse -> (gradients as fwd)
 //   Softmax          fwd s -> p     bwd dp, p -> ds
-//   Norm             fwd x, w[, b] -> y, statistics   bwd dy, x, statistics, w, gw[, gb] -> dx, gw[, gb]   (g +=)
+//   Norm             fwd x, w[, b] -> y, statistics   bwd dy, x, statistics, w[, gw[, gb]] -> dx[, gw[, gb]]   (g +=; none where w is not
+//   trained)
 //                    of heads: x, q weight, k weight -> y, statistics   bwd dy, x, statistics, qw, kw, gq, gk -> dx, gq, gk
 //   Pointwise        activation f -> a, dy, f -> df;  bias dy, g[, counts] -> g (+= column sums)
 //                    positions x, table -> x + table[position]; dy, g -> g (+= by position)
 //                    dropout x -> y, mask; dy, mask -> dx;  bias_dropout_add branch, x[, bias] -> y[, mask]; dy, mask -> dbranch
-//                    add a, b -> sum;  merge o, lse, o, lse -> o, lse
+//                    add a, b -> sum;  add_scaled y, b -> y + s b; dy -> s dy;  merge o, lse, o, lse -> o, lse
 //                    rope: packed -> packed or parts; latent: q, kv, key -> packed or parts; backward the other way
 //                    of experts: activation f, p -> a; dy, f, p -> df, dp;  weigh x, p -> y; dy, x, p -> dx, dp;
 //                    weighted_bias x, p, b -> y; dy, b -> dp; dy, p, g -> g;  balance dscores, scores, counts -> dscores

@@ -33,7 +33,7 @@ void adjoint(const T* dy, const T* x, const T* statistics, const T* w, T* dx, T*
     const T mean = layer ? statistics[0] : T(0), r = layer ? statistics[1] : statistics[0], scale = 1 / static_cast<T>(n);
     T *const xh = scratch, *const g = scratch + n;
     for (std::int64_t i = 0; i < n; ++i) xh[i] = (x[i] - mean) * r;
-    for (std::int64_t i = 0; i < n; ++i) gw[i] += dy[i] * xh[i];
+    for (std::int64_t i = 0; i < n && gw; ++i) gw[i] += dy[i] * xh[i];
     for (std::int64_t i = 0; i < n && gb; ++i) gb[i] += dy[i];
     for (std::int64_t i = 0; i < n; ++i) g[i] = dy[i] * w[i];
     const T total = layer ? sum(g, n) : T(0), product = dot(g, xh, n);
@@ -62,15 +62,17 @@ template <class T> void heads_backward(const Call& c, std::int64_t heads_and_key
     const Packed p = packed_layout(c.context.facts, columns(c.read(0)), dim, heads_and_keys);
     const std::int64_t rows = elements(c.read(0)) / columns(c.read(0)), width = columns(c.read(0));
     std::vector<T> scratch(static_cast<std::size_t>(2 * dim));
+    const bool trained = c.out.size() > 1;
+    T *const gq = trained ? c.output<T>(1) : nullptr, *const gk = trained ? c.output<T>(2) : nullptr;
     for (std::int64_t row = 0; row < rows; ++row) {
         const T *dy = c.input<T>(0) + row * width, *x = c.input<T>(1) + row * width, *statistics = c.input<T>(2) + row * heads_and_keys;
         T* dx = c.output<T>(0) + row * width;
         for (std::int64_t h = 0; h < p.heads; ++h)
-            adjoint(dy + p.query(h), x + p.query(h), statistics + h, c.input<T>(3), dx + p.query(h), c.output<T>(1),
-                    static_cast<T*>(nullptr), scratch.data(), dim, false);
+            adjoint(dy + p.query(h), x + p.query(h), statistics + h, c.input<T>(3), dx + p.query(h), gq, static_cast<T*>(nullptr),
+                    scratch.data(), dim, false);
         for (std::int64_t h = 0; h < p.kv_heads; ++h) {
-            adjoint(dy + p.key(h), x + p.key(h), statistics + p.heads + h, c.input<T>(4), dx + p.key(h), c.output<T>(2),
-                    static_cast<T*>(nullptr), scratch.data(), dim, false);
+            adjoint(dy + p.key(h), x + p.key(h), statistics + p.heads + h, c.input<T>(4), dx + p.key(h), gk, static_cast<T*>(nullptr),
+                    scratch.data(), dim, false);
             for (std::int64_t i = 0; i < p.v_dim; ++i) dx[p.value(h) + i] = dy[p.value(h) + i];
         }
     }
@@ -95,12 +97,13 @@ template <class T> void run(const Norm& w, const Call& c) {
         return;
     }
     // dx may be wider than what was normalised: the rest is another's to fill.
-    T* const gb = layer ? c.output<T>(2) : nullptr;
+    const bool trained = c.out.size() > 1;
+    T *const gw = trained ? c.output<T>(1) : nullptr, *const gb = trained && layer ? c.output<T>(2) : nullptr;
     std::vector<T> scratch(static_cast<std::size_t>(2 * w.cols));
     const std::int64_t dy = columns(c.read(0)), x = columns(c.read(1)), dx = columns(c.written(0));
     for (std::int64_t r = 0; r < rows; ++r)
-        adjoint(c.input<T>(0) + r * dy, c.input<T>(1) + r * x, c.input<T>(2) + r * statistics, c.input<T>(3), c.output<T>(0) + r * dx,
-                c.output<T>(1), gb, scratch.data(), w.cols, layer);
+        adjoint(c.input<T>(0) + r * dy, c.input<T>(1) + r * x, c.input<T>(2) + r * statistics, c.input<T>(3), c.output<T>(0) + r * dx, gw,
+                gb, scratch.data(), w.cols, layer);
 }
 
 template void run<float>(const Norm&, const Call&);

@@ -92,6 +92,16 @@ template <class T> void add(const Call& c) {
     for (std::int64_t i = 0; i < n; ++i) y[i] = a[i] + b[i];
 }
 
+// y, b -> y + s b;  dy -> s dy.
+template <class T> void add_scaled(const Pointwise& w, const Call& c) {
+    const T scale = static_cast<T>(c.context.facts.adapter_scale);
+    const std::int64_t n = elements(c.written(0));
+    const bool forward = w.direction == Direction::forward;
+    const T *a = c.input<T>(0), *b = forward ? c.input<T>(1) : a;
+    T* const y = c.output<T>(0);
+    for (std::int64_t i = 0; i < n; ++i) y[i] = forward ? a[i] + scale * b[i] : scale * a[i];
+}
+
 // x, table -> x + table[position];  dy, g -> g[position] += dy.
 template <class T> void positions(const Pointwise& w, const Call& c) {
     const bool forward = w.direction == Direction::forward;
@@ -292,6 +302,8 @@ template <class T> void run(const Pointwise& w, const Call& c) {
                                                  : drop_gradient<T>(c);
     case PointwiseKind::add:
         return add<T>(c);
+    case PointwiseKind::add_scaled:
+        return add_scaled<T>(w, c);
     case PointwiseKind::balance:
         return balance<T>(c);
     case PointwiseKind::bias_dropout_add:

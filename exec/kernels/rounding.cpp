@@ -39,6 +39,29 @@ template <class T> void round_in_blocks(T* x, std::int64_t n, DType low) {
 template void round_in_blocks<float>(float*, std::int64_t, DType);
 template void round_in_blocks<double>(double*, std::int64_t, DType);
 
+double round_to_nf4(double x, double largest) {
+    static constexpr double levels[] = {-1,
+                                        -0.6961928009986877,
+                                        -0.5250730514526367,
+                                        -0.39491748809814453,
+                                        -0.28444138169288635,
+                                        -0.18477343022823334,
+                                        -0.09105003625154495,
+                                        0,
+                                        0.07958029955625534,
+                                        0.16093020141124725,
+                                        0.24611230194568634,
+                                        0.33791524171829224,
+                                        0.44070982933044434,
+                                        0.5626170039176941,
+                                        0.7229568362236023,
+                                        1};
+    if (largest == 0) return 0;
+    const auto* const nearest = std::min_element(std::begin(levels), std::end(levels),
+                                                 [&](double a, double b) { return std::abs(a - x / largest) < std::abs(b - x / largest); });
+    return *nearest * largest;
+}
+
 void round_stored(std::span<const Operand> written, const KernelContext& context) {
     for (const Operand& o : written) {
         const DType low = o.buffer->dtype;

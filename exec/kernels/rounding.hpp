@@ -12,6 +12,10 @@ void round_to_bf16(float* x, std::int64_t n); // to nearest, ties to even; what 
 // magnitude to 127 (7). Nothing is moved by more than half a scale. A block that holds what is no number is no number.
 template <class T> void round_in_blocks(T* x, std::int64_t n, DType low);
 
+// x as nf4 holds it in a block whose largest magnitude is `largest`: the nearest of 16 levels (Dettmers et al., arXiv:2305.14314, appendix
+// E).
+double round_to_nf4(double x, double largest);
+
 // Rounds the results of an op as its buffers would store them: int8 and int4 in blocks always, bf16 where `context` rounds.
 void round_stored(std::span<const Operand> written, const KernelContext& context);
 

@@ -98,7 +98,8 @@ std::vector<TensorPart> parts_of(const World& world, const Rank& rank, Quantity 
         for (std::size_t b = 0; b < world.plan.buffers.size(); ++b) {
             const Buffer& x = world.plan.buffers[b];
             const auto id = static_cast<BufferId>(b);
-            if (x.stage == rank.stage && x.kind == MemoryKind::parameters && x.role != Role::secondary_shard && rank.memory.block(id, -1))
+            if (x.stage == rank.stage && x.kind == MemoryKind::parameters && x.role != Role::secondary_shard && x.version == 0 &&
+                rank.memory.block(id, -1)) // of several versions that with which the next run begins
                 add_parts(world, rank, id, "", rank.memory.at(id, -1), stored(id), parts);
         }
         return parts;

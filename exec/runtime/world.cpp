@@ -116,9 +116,9 @@ std::unique_ptr<World> make_world(const Scenario& scenario, Plan plan, DType rea
     w.buckets = bucket_layouts(w.plan);
     w.real = real;
     w.machine = std::move(machine);
-    const auto in_blocks = [](const Buffer& b) { return b.dtype == DType::int8 || b.dtype == DType::int4; };
+    const auto in_blocks = [](const Buffer& b) { return b.dtype == DType::int8 || b.dtype == DType::int4 || b.dtype == DType::nf4; };
     if (w.machine.name != "cpu" && std::any_of(w.plan.buffers.begin(), w.plan.buffers.end(), in_blocks))
-        throw std::runtime_error("what travels in int8 or int4 has kernels on processors alone: use --device cpu");
+        throw std::runtime_error("int8, int4 and nf4 have kernels on processors alone: use --device cpu");
     const int ranks = w.plan.mesh.ranks();
     if (only.empty()) {
         only.resize(static_cast<std::size_t>(ranks));
@@ -194,7 +194,8 @@ std::int64_t first_sequence(const World& world, const Coordinates& at, std::int3
 
 void set_place(const World& world, const Issue& issue, KernelContext& context) {
     if (issue.microbatch >= 0) context.first_sequence = first_sequence(world, context.at, issue.microbatch);
-    context.step = world.first_step + issue.step;
+    // Of several steps that flow into each other a microbatch is of its own.
+    context.step = world.first_step + (issue.microbatch >= 0 ? issue.microbatch * world.plan.steps / world.plan.microbatches : issue.step);
 }
 
 void load_batch(World& world, const Corpus& corpus, std::int64_t step) {

@@ -94,7 +94,7 @@ Placements placements(const Plan& plan, const Scenario& scenario) {
     p.expert_mesh = plan.expert_mesh;
     p.devices_per_node = std::max(1, scenario.cluster.devices_per_node);
     p.experts = scenario.model.moe ? scenario.model.moe->experts : 0;
-    p.microbatches = plan.microbatches;
+    p.microbatches = plan.microbatches / plan.steps;
     p.micro_batch = scenario.training.micro_batch_size;
     for (int s = 0; s < plan.stages; ++s) p.stages.push_back(holdings_of(plan, s));
     for (int r = 0; r < plan.mesh.ranks(); ++r) {

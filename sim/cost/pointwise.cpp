@@ -32,6 +32,8 @@ const char* entry_name(const Pointwise& p) {
     case PointwiseKind::difference:
     case PointwiseKind::outer_step:
         return "add";
+    case PointwiseKind::add_scaled:
+        return p.direction == Direction::forward ? "add" : "scale";
     case PointwiseKind::bias_dropout_add:
         return "bias-dropout-add";
     case PointwiseKind::rope:

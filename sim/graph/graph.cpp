@@ -41,6 +41,10 @@ const char* name(LinearPart p) {
         return "mtp_logits";
     case LinearPart::logits:
         return "logits";
+    case LinearPart::adapter_down:
+        return "adapter_down";
+    case LinearPart::adapter_up:
+        return "adapter_up";
     }
     return "?";
 }
@@ -89,6 +93,8 @@ const char* name(NodeKind k) {
         return "enter";
     case NodeKind::exit:
         return "exit";
+    case NodeKind::adapt:
+        return "adapt";
     case NodeKind::cast:
         return "cast";
     case NodeKind::narrow:

@@ -31,6 +31,7 @@ struct Value {
     ValueId kept_as = -1;              // the backward pass reads this other value in its place (a smaller copy)
     bool saved = false;                // kept for the backward pass though its node is recomputed (a checkpoint)
     bool counts = false;               // how many rows go to each expert
+    bool trained = true;               // of a parameter: it has a gradient and is updated; else it stays as it is
     TensorUse use = TensorUse::weight; // of a parameter
     Initial initial = Initial::normal;
 };
@@ -57,6 +58,7 @@ enum class NodeKind : std::uint8_t {
     chunked_loss,      // x, weight -> loss, ..                 logits, loss and gradients of some rows at a time, in the backward pass
     enter,             // x -> x                                into a tensor-parallel region: invariant to varying, or gathered along seq
     exit,              // x -> x                                out of it: partial to invariant, or scattered along seq
+    adapt,             // y, b -> y                             plus what an adapter makes, times alpha / rank (LoRA)
     cast,              // x -> x                                to the GEMM's dtype
     narrow,            // x -> y                                the last columns of x
     concat,            // a, b -> y                             side by side
@@ -95,6 +97,8 @@ enum class LinearPart : std::uint8_t {
     mtp_proj,
     mtp_logits,
     logits,
+    adapter_down,
+    adapter_up,
 };
 const char* name(LinearPart p); // "fc1", "q_up"; of none ""
 

@@ -78,6 +78,7 @@ void Emitter::recompute_run(std::int32_t node) {
 }
 
 void Emitter::add_gradient(ValueId v, BufferId contribution, bool owned) {
+    if (!needs_gradient[static_cast<std::size_t>(v)]) return;
     BufferId& have = gradient[static_cast<std::size_t>(v)];
     if (have < 0) {
         have = contribution;
@@ -143,7 +144,10 @@ void Emitter::accumulate_weight(const Node& n, ValueId x, BufferId dy) {
     phase = Phase::backward_weight;
     std::vector<Op> ops;
     BufferId input = -1;
-    if (split) {
+    const bool trains_weight = value(n.params[0]).trained;
+    if (!trains_weight) {
+        // Neither the input nor its gather is wanted.
+    } else if (split) {
         // The inputs of W are made where W runs: gathers and recomputation of the input stay in B's order only where B needs them too.
         Block holder;
         Block* const outer = block;
@@ -157,9 +161,10 @@ void Emitter::accumulate_weight(const Node& n, ValueId x, BufferId dy) {
     } else {
         input = need(x);
     }
-    for (Op& op : weight_gradient_ops(n, n.name + ".wgrad", linear_work(n, Direction::weight_gradient, act), dy, input))
-        ops.push_back(std::move(op));
-    if (n.params.size() > 1) {
+    if (trains_weight)
+        for (Op& op : weight_gradient_ops(n, n.name + ".wgrad", linear_work(n, Direction::weight_gradient, act), dy, input))
+            ops.push_back(std::move(op));
+    if (n.params.size() > 1 && value(n.params[1]).trained) {
         const BufferId bias = weight_gradient(n.params[1]);
         ops.push_back(make_op(n.name + ".bias.grad",
                               Pointwise{PointwiseKind::bias, Direction::weight_gradient, elements(value(n.out[0])), n.fused},
@@ -187,12 +192,14 @@ void Emitter::adjoint_linear(const Node& n, BufferId dy) {
     // The weight gradient's operands come first, so that a gather of the input runs under the input gradient.
     accumulate_weight(n, x, dy);
     const std::int32_t gathered = block->ops.empty() ? -1 : static_cast<std::int32_t>(block->ops.size()) - 1;
+    if (!needs_gradient[static_cast<std::size_t>(x)]) return;
     const bool gather_issued =
         gathered >= 0 && std::holds_alternative<Collective>(block->ops.back().work) && block->ops.back().phase == Phase::backward_weight;
     const DType act = activation_dtype(s());
+    const BufferId w = weight_as_multiplied(n.params[0]);
     const BufferId dx = make(value(x).name + ".grad", value(x), act);
     l.buffer(dx).placement = gradient_placement(value(x).placement);
-    Op& op = emit(n.name + ".dgrad", linear_work(n, Direction::input_gradient, act), with_counts(n, {dy, weight(n.params[0])}), {dx});
+    Op& op = emit(n.name + ".dgrad", linear_work(n, Direction::input_gradient, act), with_counts(n, {dy, w}), {dx});
     op.pieces = n.gradient_pieces;
     op.modules = modules_of(n);
     if (gather_issued && !s().strategy.overlap.tensor_parallel) op.deps.push_back(gathered);
@@ -209,6 +216,7 @@ void Emitter::adjoint_attention(const Node& n, BufferId dy) {
 }
 
 void Emitter::backward(const Node& n) {
+    if (!needs_gradient[static_cast<std::size_t>(n.out[0])]) return;
     set_place(n);
     phase = Phase::backward_input;
     const bool loss = n.kind == NodeKind::cross_entropy || n.kind == NodeKind::chunked_loss;
@@ -218,13 +226,15 @@ void Emitter::backward(const Node& n) {
     if (n.kind != NodeKind::enter && !exchange) flush_weight_ops();
     // A parameter all tensor-parallel ranks hold, used on their different parts of the activations: each has a summand of its gradient.
     for (ValueId p : n.params)
-        if (value(p).placement.on(Axis::tp) == PlacementKind::invariant && value(n.out[0]).placement.on(Axis::tp) == PlacementKind::sharded)
+        if (value(p).trained && value(p).placement.on(Axis::tp) == PlacementKind::invariant &&
+            value(n.out[0]).placement.on(Axis::tp) == PlacementKind::sharded)
             l.buffer(weight_gradient(p)).placement.set(Axis::tp, PlacementKind::partial);
     (this->*rule_of(n.kind).adjoint)(n, dy);
 }
 
 std::vector<BufferId> Emitter::with_weight_gradients(const Node& n, std::vector<BufferId> list) {
-    for (ValueId p : n.params) list.push_back(weight_gradient(p));
+    for (ValueId p : n.params)
+        if (value(p).trained) list.push_back(weight_gradient(p));
     return list;
 }
 
@@ -235,9 +245,11 @@ void Emitter::adjoint_embedding(const Node& n, BufferId dy) {
 }
 
 void Emitter::adjoint_positions(const Node& n, BufferId dy) {
-    const BufferId grad = weight_gradient(n.params[0]);
-    emit(n.name + ".grad", Pointwise{PointwiseKind::positions, Direction::weight_gradient, elements(value(n.out[0])), n.fused}, {dy, grad},
-         {grad});
+    if (value(n.params[0]).trained) {
+        const BufferId grad = weight_gradient(n.params[0]);
+        emit(n.name + ".grad", Pointwise{PointwiseKind::positions, Direction::weight_gradient, elements(value(n.out[0])), n.fused},
+             {dy, grad}, {grad});
+    }
     add_gradient(n.in[0], dy, false);
 }
 
@@ -303,13 +315,23 @@ void Emitter::adjoint_residual(const Node& n, BufferId dy) {
         branch = fresh_gradient(n.in[0]);
         emit(n.name + ".bwd", Pointwise{PointwiseKind::cast, Direction::backward, elements(value(n.out[0])), n.fused}, {dy}, {branch});
     }
-    if (!n.params.empty()) {
+    if (!n.params.empty() && value(n.params[0]).trained) {
         const BufferId bias = weight_gradient(n.params[0]);
         emit(n.name + ".bias.grad", Pointwise{PointwiseKind::bias, Direction::weight_gradient, elements(value(n.out[0])), n.fused},
              {branch, bias}, {bias});
     }
     add_gradient(n.in[0], branch, false);
     add_gradient(n.in[1], dy, false);
+}
+
+void Emitter::adjoint_adapt(const Node& n, BufferId dy) {
+    if (needs_gradient[static_cast<std::size_t>(n.in[1])]) {
+        const BufferId scaled = fresh_gradient(n.in[1]);
+        emit(n.name + ".bwd", Pointwise{PointwiseKind::add_scaled, Direction::backward, elements(value(n.out[0])), n.fused}, {dy},
+             {scaled});
+        add_gradient(n.in[1], scaled, true);
+    }
+    add_gradient(n.in[0], dy, false);
 }
 
 // Straight through; a copy for the backward pass alone has no gradient.
@@ -393,7 +415,7 @@ void emit_chunk(Lowering& l, int chunk) {
 
     Block backward = new_block(g, BlockKind::backward, e.split ? "I" : "B");
     e.block = &backward;
-    if (g.output >= 0) {
+    if (g.output >= 0 && e.needs_gradient[static_cast<std::size_t>(g.output)]) {
         // A chunk after on the same stage later puts its input gradient in this one's place.
         ends.output_gradient = e.make("output.grad", g.value(g.output), e.gradient_dtype(g.output));
         l.buffer(ends.output_gradient).placement = gradient_placement(g.value(g.output).placement);
@@ -403,7 +425,7 @@ void emit_chunk(Lowering& l, int chunk) {
     for (std::size_t i = g.nodes.size(); i-- > 0;) e.backward(g.nodes[i]);
     e.flush_weight_ops();
     if (g.input >= 0) ends.input_gradient = e.gradient[static_cast<std::size_t>(g.input)];
-    if (local_before) join_gradients(l, chunk);
+    if (local_before && ends.input_gradient >= 0) join_gradients(l, chunk);
     set_units(backward);
     ends.backward = l.add(std::move(backward));
     if (e.split) {

@@ -37,8 +37,9 @@ struct DraftAction {
 
 // One pipeline rank's.
 struct Draft {
-    std::vector<DraftAction> actions; // in issue order
-    std::int32_t ids = 0;             // given so far
+    std::vector<DraftAction> actions;        // in issue order
+    std::int32_t ids = 0;                    // given so far
+    std::vector<std::int32_t> step_begins{}; // of several steps: ids of the first action of each but the first
 };
 
 // An action of a block, whole, without a microbatch; it is in no draft yet.

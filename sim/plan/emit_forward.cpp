@@ -17,6 +17,23 @@ Emitter::Emitter(Lowering& lowering, const Graph& graph) : l(lowering), g(graph)
     for (std::size_t i = 0; i < g.nodes.size(); ++i)
         for (ValueId v : g.nodes[i].out) producer[static_cast<std::size_t>(v)] = static_cast<std::int32_t>(i);
     split = l.schedule->splits_backward;
+    find_needs();
+}
+
+// A chunk's input has a gradient where a chunk before it has something to train.
+void Emitter::find_needs() {
+    const auto trained = [](const Graph& graph, ValueId p) { return graph.value(p).trained; };
+    const int length = static_cast<int>(l.graphs.size()) / l.plan.directions;
+    needs_gradient.assign(g.values.size(), 0);
+    for (int c = g.chunk / length * length; c < g.chunk && g.input >= 0; ++c)
+        for (const Node& n : l.graphs[c].nodes)
+            for (ValueId p : n.params) needs_gradient[static_cast<std::size_t>(g.input)] |= trained(l.graphs[c], p) ? 1 : 0;
+    for (const Node& n : g.nodes) {
+        const bool needs =
+            std::any_of(n.params.begin(), n.params.end(), [&](ValueId p) { return trained(g, p); }) ||
+            std::any_of(n.in.begin(), n.in.end(), [&](ValueId v) { return needs_gradient[static_cast<std::size_t>(v)] != 0; });
+        for (ValueId v : n.out) needs_gradient[static_cast<std::size_t>(v)] |= needs ? 1 : 0;
+    }
 }
 
 BufferId Emitter::make(const std::string& name, const Value& like, DType dtype) {
@@ -121,7 +138,7 @@ std::int32_t Emitter::find_parameter(ValueId v) {
     grad.placement.set(Axis::dpr, PlacementKind::partial);
     grad.placement.set(Axis::cp, PlacementKind::partial); // each context rank has its own tokens
     p.weight = l.add(std::move(w));
-    p.gradient = l.add(std::move(grad));
+    if (value.trained) p.gradient = l.add(std::move(grad));
     parameters.push_back(p);
     return static_cast<std::int32_t>(parameters.size()) - 1;
 }
@@ -136,7 +153,7 @@ BufferId Emitter::tokens_buffer(int ahead) {
     b.ahead = static_cast<std::int16_t>(ahead);
     b.shape = {s().training.micro_batch_size * s().training.sequence_length / s().strategy.context_parallel};
     b.dtype = DType::int64;
-    b.bytes = bytes(b.shape, b.dtype) * l.plan.microbatches; // the rank's whole batch of a step
+    b.bytes = bytes(b.shape, b.dtype) * (l.plan.microbatches / l.plan.steps); // the rank's whole batch of a step
     b.kind = MemoryKind::workspace;
     b.scope = s().runtime.dataloader_us > 0 ? Scope::step : Scope::run;
     b.stage = static_cast<std::int16_t>(g.stage);
@@ -169,8 +186,18 @@ std::vector<BufferId> Emitter::outputs(const Node& n, const Making& m) {
 }
 
 std::vector<BufferId> Emitter::with_weights(const Node& n, std::vector<BufferId> list) {
-    for (ValueId p : n.params) list.push_back(weight(p));
+    for (ValueId p : n.params) list.push_back(weight_as_multiplied(p));
     return list;
+}
+
+BufferId Emitter::weight_as_multiplied(ValueId p) {
+    const BufferId w = weight(p);
+    if (l.buffer(w).dtype != DType::nf4) return w;
+    const DType act = activation_dtype(s());
+    const BufferId wide = make(value(p).name + (phase == Phase::forward ? ".wide" : ".wide.again"), value(p), act);
+    l.buffer(wide).kind = MemoryKind::workspace;
+    emit(value(p).name + ".widen", Pointwise{PointwiseKind::cast, Direction::forward, elements(value(p)), true}, {w}, {wide});
+    return wide;
 }
 
 namespace {
@@ -292,6 +319,11 @@ void Emitter::forward_residual(const Node& n, const Making& m) {
          Pointwise{plain ? PointwiseKind::add : PointwiseKind::bias_dropout_add, Direction::forward, elements(value(n.out[0])), n.fused,
                    false, false, n.site},
          with_weights(n, m.in), outputs(n, m));
+}
+
+void Emitter::forward_adapt(const Node& n, const Making& m) {
+    emit(name_of(n, m), Pointwise{PointwiseKind::add_scaled, Direction::forward, elements(value(n.out[0])), n.fused}, m.in,
+         {output(n, 0, m)});
 }
 
 void Emitter::forward_cast(const Node& n, const Making& m) {

@@ -126,10 +126,12 @@ void Emitter::adjoint_chunked_loss(const Node& n, BufferId) {
         const LossMade made = emit_loss(n, r, y, out);
         phase = Phase::backward_input;
         const BufferId dy = emit_loss_gradient(n, r, made, logits);
-        emit(logits.name + ".dgrad" + r.suffix, product(Direction::input_gradient, r, act), {dy, weight(n.params[0])}, {dx});
+        if (needs_gradient[static_cast<std::size_t>(x)])
+            emit(logits.name + ".dgrad" + r.suffix, product(Direction::input_gradient, r, act), {dy, weight(n.params[0])}, {dx});
         phase = Phase::backward_weight;
-        for (Op& op : weight_gradient_ops(n, logits.name + ".wgrad" + r.suffix, product(Direction::weight_gradient, r, act), dy, input))
-            push(std::move(op));
+        if (value(n.params[0]).trained)
+            for (Op& op : weight_gradient_ops(n, logits.name + ".wgrad" + r.suffix, product(Direction::weight_gradient, r, act), dy, input))
+                push(std::move(op));
         phase = Phase::backward_input;
     }
     read_loss(n, loss);

@@ -243,6 +243,7 @@ void Emitter::adjoint_route(const Node& n, BufferId dy) {
     }
     written.push_back(fresh_gradient(n.in[0]));
     for (ValueId p : n.params) { // a bias against unequal loads: what it is corrected by are the loads, summed like a gradient
+        if (!value(p).trained) continue;
         read.push_back(weight_gradient(p));
         written.push_back(weight_gradient(p));
     }
@@ -296,15 +297,18 @@ void Emitter::adjoint_weigh(const Node& n, BufferId dy) {
 
 // The rows' gradient is dy itself; d probability = dy b, db = the sum of p dy.
 void Emitter::adjoint_weighted_bias(const Node& n, BufferId dy) {
-    const BufferId dp = fresh_gradient(n.in[1], ".bias.grad", DType::fp32), db = weight_gradient(n.params[0]);
+    const BufferId dp = fresh_gradient(n.in[1], ".bias.grad", DType::fp32);
     emit(
         n.name + ".bwd",
         Pointwise{PointwiseKind::weighted_bias, Direction::backward, elements(value(n.out[0])), n.fused, false, !s().runtime.fused_experts},
         with_counts(n, {dy, weight(n.params[0])}), {dp});
-    emit(n.name + ".grad",
-         Pointwise{PointwiseKind::weighted_bias, Direction::weight_gradient, elements(value(n.out[0])), n.fused, false,
-                   !s().runtime.fused_experts},
-         with_counts(n, {dy, need(n.in[1]), db}), {db});
+    if (value(n.params[0]).trained) {
+        const BufferId db = weight_gradient(n.params[0]);
+        emit(n.name + ".grad",
+             Pointwise{PointwiseKind::weighted_bias, Direction::weight_gradient, elements(value(n.out[0])), n.fused, false,
+                       !s().runtime.fused_experts},
+             with_counts(n, {dy, need(n.in[1]), db}), {db});
+    }
     add_gradient(n.in[1], dp, true);
     add_gradient(n.in[0], dy, false);
 }

@@ -47,6 +47,7 @@ struct Emitter {
     std::vector<BufferId> forward_buffer;       // by value: from the forward pass
     std::vector<BufferId> recomputed;           // by value: made again in the backward pass
     std::vector<BufferId> gradient;             // by value
+    std::vector<char> needs_gradient;           // by value: something trained is at or below it
     std::vector<std::int32_t> producer;         // by value: node, -1 none
     std::vector<std::int32_t> parameter;        // by value: of a parameter, its index in the stage's list once it was looked for; -1
     bool split = false;                         // weight gradients go to a block of their own
@@ -82,6 +83,7 @@ struct Emitter {
     BufferId tokens_buffer(int ahead); // of this stage's ranks: "tokens"; one ahead "labels", two "labels.1", ..
     int tokens_ahead(const Node& n) const { return std::max(0, n.layer - s().model.layers + 1); } // of what predicts further tokens
     BufferId weight(ValueId parameter);
+    BufferId weight_as_multiplied(ValueId parameter); // made wider for the op that comes next where it is kept in fewer bits
     BufferId weight_gradient(ValueId parameter);
 
     // Forward ops of a node, by its rule; its outputs go to `out` (forward_buffer or recomputed).
@@ -105,10 +107,10 @@ struct Emitter {
     using ForwardRule = void(const Node& n, const Making& m);
     using AdjointRule = void(const Node& n, BufferId dy);
     ForwardRule forward_embedding, forward_positions, forward_dropout, forward_norm, forward_linear, forward_rope, forward_attention,
-        forward_clamp, forward_activation, forward_residual, forward_cast, forward_enter, forward_exit; // emit_forward.cpp
+        forward_clamp, forward_activation, forward_residual, forward_adapt, forward_cast, forward_enter, forward_exit; // emit_forward.cpp
     AdjointRule adjoint_embedding, adjoint_positions, adjoint_dropout, adjoint_norm, adjoint_linear, adjoint_rope, adjoint_attention,
-        adjoint_clamp, adjoint_activation, adjoint_residual, adjoint_cast;   // adjoint.cpp
-    ForwardRule forward_loss, forward_chunked_loss, forward_join_vocabulary; // emit_loss.cpp
+        adjoint_clamp, adjoint_activation, adjoint_residual, adjoint_adapt, adjoint_cast; // adjoint.cpp
+    ForwardRule forward_loss, forward_chunked_loss, forward_join_vocabulary;              // emit_loss.cpp
     AdjointRule adjoint_loss, adjoint_chunked_loss, adjoint_join_vocabulary;
     AdjointRule adjoint_enter, adjoint_exit;                                          // adjoint_regions.cpp
     ForwardRule forward_copy_heads, forward_scores, forward_softmax, forward_context; // emit_unfused.cpp
@@ -146,7 +148,8 @@ struct Emitter {
     BufferId output(const Node& n, std::size_t i, const Making& m); // made where it is not there
     std::vector<BufferId> outputs(const Node& n, const Making& m);
     std::vector<BufferId> with_weights(const Node& n, std::vector<BufferId> list);
-    std::vector<BufferId> with_weight_gradients(const Node& n, std::vector<BufferId> list);
+    std::vector<BufferId> with_weight_gradients(const Node& n, std::vector<BufferId> list); // of those that are trained
+    void find_needs();
     // Experts' kernels that hold the activation and the casts next to it (runtime.fused_experts), where sizes let them.
     bool fused_expert(const Node& n) const {
         return s().runtime.fused_experts && experts_fit_tiles(s()) && !n.in.empty() && value(n.in[0]).expert;

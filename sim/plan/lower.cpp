@@ -18,7 +18,8 @@ void build_forward(Lowering& l) {
     plan.name = l.scenario.name;
     plan.stages = s.pipeline_parallel;
     plan.chunks_per_stage = s.virtual_pipeline;
-    plan.microbatches = l.scenario.microbatches();
+    plan.steps = l.schedule->asynchronous ? s.flush_every : 1;
+    plan.microbatches = plan.steps * l.scenario.microbatches();
     // Gradients are summed over data and context ranks alike, so that a shard group spans both.
     // Replicas that are workers of their own share no gradients: they are copies along the outer axis. Where ZeRO++ has two levels the
     // outer axis is the one between nodes.
@@ -52,6 +53,7 @@ struct Pass {
 // The recipe. Each pass's file says what holds after it; `why` says why it stands here.
 constexpr Pass recipe[] = {
     {"forward", build_forward, "the model, whole, a graph per chunk"},
+    {"fine-tuning", fine_tuning, "what is trained, and adapters beside what is not: sharded after it like all else"},
     {"tensor-parallel", tensor_parallel, "first of the sharding passes: it sets the regions the others look at"},
     {"sequence-parallel", sequence_parallel, "needs the regions' ends"},
     {"context-parallel", context_parallel,
@@ -71,6 +73,7 @@ constexpr Pass recipe[] = {
     {"data-parallel", data_parallel, "gathers before what reads them, reductions after the last summand; needs whole steps"},
     {"join", join, "steps that run as one become one block; after data parallelism, which looks at each of them"},
     {"optimizer", optimizer, "the ends of a step: around all that computes gradients"},
+    {"asynchronous", asynchronous, "repeats the ends of a step wherever one ends; needs both of them"},
     {"synchronization", synchronization, "what workers do between their steps; needs all parameters and the optimizer's copies"},
     {"offload-optimizer", offload_optimizer, "needs the optimizer's step and its states, however they came about"},
     {"bind", bind, "last: drafts become programs, with the dependencies of all that is there"},

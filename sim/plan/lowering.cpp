@@ -24,7 +24,7 @@ CommId Lowering::add_communicator(std::string name, AxisMask axes, std::vector<s
 
 TensorId Lowering::tensor(const Value& parameter) {
     const auto [it, fresh] = tensor_ids.try_emplace(parameter.name, static_cast<TensorId>(plan.tensors.size()));
-    if (fresh) plan.tensors.push_back({parameter.name, parameter.use, parameter.initial});
+    if (fresh) plan.tensors.push_back({parameter.name, parameter.use, parameter.initial, parameter.trained});
     return it->second;
 }
 

@@ -22,6 +22,7 @@ struct Parameter {
     int stage = 0, chunk = 0, unit = 0;
     bool matrix = false; // a GEMM's operand (cast to fp8 where that is the precision)
     bool expert = false; // of the experts: divided and reduced over their own mesh
+    bool trained() const { return gradient >= 0; }
 };
 
 // The blocks of a chunk and the buffers at its ends.

@@ -54,6 +54,8 @@ const NodeRule& rule_of(NodeKind kind) {
         return row<&Emitter::forward_enter, &Emitter::adjoint_enter>;
     case NodeKind::exit:
         return row<&Emitter::forward_exit, &Emitter::adjoint_exit>;
+    case NodeKind::adapt:
+        return row<&Emitter::forward_adapt, &Emitter::adjoint_adapt>;
     case NodeKind::cast:
         return row<&Emitter::forward_cast, &Emitter::adjoint_cast>;
     case NodeKind::narrow:

@@ -41,6 +41,7 @@ struct Buffer {
     std::int16_t ahead = -1;  // of a batch: how many tokens ahead of a row's own its ids are
     TensorId tensor = -1;     // of a parameter, a gradient and its summand
     std::int32_t bucket = -1; // in Plan::buckets: it is a part of that, or lies in it
+    std::int16_t version = 0; // of a parameter that a stage holds several versions of
     CommId part_of = -1;      // of a view that is one part of its storage: over the members of this, in order
 };
 
@@ -94,7 +95,8 @@ struct Block {
     std::string name; // "F3", "B3", "W3", "(F3;B2)", "X:..", "reduce:b2"
     BlockKind kind = BlockKind::other;
     std::int16_t stage = 0, chunk = -1;
-    bool blocking = false; // an exchange the computation after it waits for, sends included
+    bool blocking = false;    // an exchange the computation after it waits for, sends included
+    std::int16_t version = 0; // of the parameters it reads, or of an optimizer's block writes, where a stage holds several
     Indexed<std::int32_t, Op> ops;
     std::vector<std::int32_t> unit_begin; // first op of each unit (a layer, or the ops before or after the layers); empty: one unit
     std::vector<BlockPart> parts{};       // it has their ops, interleaved; empty: it is no other's

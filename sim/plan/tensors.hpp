@@ -19,6 +19,7 @@ struct LogicalTensor {
     std::string name; // unique: "l17.qkv.weight"; checkpoints and first values know the tensor by it
     TensorUse use = TensorUse::weight;
     Initial initial = Initial::normal;
+    bool trained = true; // else it has no gradient and no optimizer states, and nothing writes it
 };
 constexpr bool has_vocabulary_rows(const LogicalTensor& t) { return t.use != TensorUse::weight; }
 

@@ -199,7 +199,7 @@ void check_contents(const Plan& plan, StructureCheck& check, Findings& findings)
             findings.add("structure", b.name, "names a tensor, bucket or communicator that does not exist");
     for (const TensorBucket& bucket : plan.buckets) {
         for (const BucketTensor& t : bucket.tensors)
-            if (t.tensor < 0 || t.tensor >= tensors || !check.buffer(t.parameter) || !check.buffer(t.gradient))
+            if (t.tensor < 0 || t.tensor >= tensors || !check.buffer(t.parameter) || (t.gradient != -1 && !check.buffer(t.gradient)))
                 findings.add("structure", bucket.name, "names a tensor or buffer that does not exist");
         for (CommId c : {bucket.reduce, bucket.replicate, bucket.gather, bucket.gather_again})
             if (c != -1 && !check.comm(c)) findings.add("structure", bucket.name, "names a communicator that does not exist");
@@ -247,6 +247,7 @@ void check_whole(const Plan& plan, Findings& findings, bool gradients) {
         check_order(plan, facts, stage, findings);
     }
     if (gradients) check_gradients(plan, facts, stages, findings);
+    if (gradients) check_versions(plan, findings);
     check_transfers(plan, findings);
     check_meeting(plan, stages, findings);
 }

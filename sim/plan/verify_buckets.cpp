@@ -32,15 +32,23 @@ class BucketCheck {
 void BucketCheck::layout(const TensorBucket& b) {
     const std::string where = fmt::format("stage {}, bucket {}", b.stage, b.name);
     std::int64_t end = 0;
+    const bool trains = b.tensors.empty() || plan_.tensors[at(b.tensors.front().tensor)].trained;
     for (const BucketTensor& t : b.tensors) {
-        const Buffer &w = of(t.parameter), &g = of(t.gradient);
-        if (w.role != Role::parameter || g.role != Role::gradient || w.tensor != t.tensor || g.tensor != t.tensor)
+        const Buffer &w = of(t.parameter), &g = of(t.gradient < 0 ? t.parameter : t.gradient);
+        if (w.role != Role::parameter || (t.gradient >= 0 && g.role != Role::gradient) || w.tensor != t.tensor || g.tensor != t.tensor)
             fault(where, "names a parameter and a gradient that are not of its tensor");
+        if ((t.gradient >= 0) != plan_.tensors[at(t.tensor)].trained || plan_.tensors[at(t.tensor)].trained != trains)
+            fault(where, "joins what is trained with what is not, or has gradients of what is not");
         if (t.begin != end || t.end - t.begin != elements(w) || elements(g) != elements(w))
             fault(where, "has tensors that do not lie side by side");
         end = t.end;
     }
     if (b.shard == 0) return;
+    if (!trains) {
+        if (b.reduce >= 0 || b.gather < 0 || b.shard * size(plan_, b.gather) < end)
+            fault(where, "is not trained: it is gathered whole, and never reduced");
+        return;
+    }
     if (b.reduce < 0 || b.gather < 0 || size(plan_, b.reduce) != size(plan_, b.gather))
         fault(where, "is sharded, and not reduced and gathered by the same number of ranks");
     else if (b.shard * size(plan_, b.reduce) < end)

@@ -42,6 +42,11 @@ class StageGradients {
     void fault(const char* rule, BufferId b, const std::string& what) {
         findings_.add(rule, place(plan_, *stage_.program, action_, op_), plan_.buffers[at(b)].name + " " + what);
     }
+    bool trained(const Buffer& b) const { // a shard as its bucket's tensors are
+        if (b.tensor >= 0) return plan_.tensors[b.tensor].trained;
+        if (b.bucket < 0 || plan_.buckets[b.bucket].tensors.empty()) return true;
+        return plan_.tensors[plan_.buckets[b.bucket].tensors.front().tensor].trained;
+    }
     bool tracked(BufferId b) const { return is_gradient(plan_.buffers[at(b)].role); }
     bool holds_parameters(BufferId b) const { // or what they are rounded from
         const Buffer& x = plan_.buffers[at(b)];
@@ -55,6 +60,7 @@ class StageGradients {
     void update(const Op& op);
     void gather(const Op& op);
     void follow(const Op& op);
+    void begin_step();
     void finish();
 
     const Plan& plan_;
@@ -214,8 +220,14 @@ void StageGradients::visit(const Op& op) {
 
 void StageGradients::run() {
     const Program& program = *stage_.program;
+    auto begins = program.step_begins.begin();
     for (std::size_t b = 0; b < plan_.buffers.size(); ++b) gradients_[b] = Gradient{};
     for (action_ = 0; action_ < static_cast<std::int32_t>(program.actions.size()); ++action_) {
+        if (begins != program.step_begins.end() && *begins == action_) {
+            ++begins;
+            finish();
+            begin_step();
+        }
         const std::int32_t r = stage_.range_of[at(action_)];
         const Range& range = stage_.ranges[at(r)];
         const Block& block = plan_.blocks[at(range.block)];
@@ -235,13 +247,31 @@ void StageGradients::run() {
     finish();
 }
 
+void StageGradients::begin_step() {
+    std::fill(updated_.begin(), updated_.end(), 0);
+    std::fill(fed_by_.begin(), fed_by_.end(), -1);
+    std::fill(follows_.begin(), follows_.end(), 0);
+    ++epoch_;
+}
+
+// Of a tensor that a stage holds several versions of, a step updates one.
 void StageGradients::finish() {
     const std::string where = fmt::format("stage {}", stage_.program->stage);
+    std::unordered_map<TensorId, int> of_versions;
+    for (std::size_t i = 0; i < plan_.buffers.size(); ++i)
+        if (const Buffer& b = plan_.buffers[i]; b.stage == stage_.program->stage && b.version > 0) of_versions[b.tensor] += updated_[i];
     for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
         const Buffer& b = plan_.buffers[i];
         if (b.stage != stage_.program->stage || b.kind != MemoryKind::parameters) continue;
-        if (updated_[i] > 1) findings_.add("parameter-updated-twice", where, fmt::format("{} is updated {} times", b.name, updated_[i]));
-        if (updated_[i] > 0) continue;
+        if (!trained(b)) {
+            if (updated_[i] > 0) findings_.add("frozen-updated", where, b.name + " is not trained, and is updated");
+            continue;
+        }
+        if (b.version > 0) continue; // with version 0
+        const auto others = of_versions.find(b.tensor);
+        const int updates = updated_[i] + (b.tensor < 0 || others == of_versions.end() ? 0 : others->second);
+        if (updates > 1) findings_.add("parameter-updated-twice", where, fmt::format("{} is updated {} times", b.name, updates));
+        if (updates > 0) continue;
         const BufferId shard = fed_by_[i];
         if (shard < 0 || updated_[at(shard)] == 0)
             findings_.add("parameter-not-updated", where, b.name + " is updated by no optimizer step");
@@ -258,7 +288,7 @@ void check_counts(const Plan& plan, Findings& findings) {
         const Buffer& b = plan.buffers[i];
         if (b.space != Space::device) continue;
         if (b.role == Role::gradient) gradient_of[at(b.stage)].emplace(b.tensor, static_cast<BufferId>(i));
-        if (b.role == Role::parameter) ++stages_of[b.tensor];
+        if (b.role == Role::parameter && b.version == 0) ++stages_of[b.tensor];
     }
     struct Count {
         std::int32_t chunk = -1;
@@ -272,7 +302,7 @@ void check_counts(const Plan& plan, Findings& findings) {
     };
     for (const Block& block : plan.blocks) {
         const bool backward = block.kind == BlockKind::backward || block.kind == BlockKind::weight;
-        if ((block.kind != BlockKind::forward && !backward) || !block.parts.empty()) continue;
+        if ((block.kind != BlockKind::forward && !backward) || !block.parts.empty() || block.version > 0) continue;
         for (const Op& op : block.ops) {
             if (backward)
                 for (BufferId b : op.out)
@@ -284,9 +314,13 @@ void check_counts(const Plan& plan, Findings& findings) {
     }
     for (std::size_t i = 0; i < plan.buffers.size(); ++i) {
         const Buffer& w = plan.buffers[i];
-        if (w.role != Role::parameter) continue;
+        if (w.role != Role::parameter || w.version > 0) continue;
         const auto it = gradient_of[at(w.stage)].find(w.tensor);
         const std::string where = fmt::format("stage {}, {}", w.stage, w.name);
+        if (!plan.tensors[w.tensor].trained) {
+            if (it != gradient_of[at(w.stage)].end()) findings.add("frozen-updated", where, "is not trained, and has a gradient");
+            continue;
+        }
         if (it == gradient_of[at(w.stage)].end()) {
             findings.add("gradient-missing", where, "has no gradient");
             continue;

@@ -204,9 +204,15 @@ void check_coverage(const Plan& plan, const Stage& stage, Findings& findings) {
                 findings.add("block-coverage", plan.blocks[b].name, "has not the ops of the blocks it stands for");
             continue;
         }
+        if (plan.blocks[b].version > 0) continue; // what the block of version 0 would have run
         slot[b] = static_cast<std::int32_t>(blocks.size());
         blocks.push_back(static_cast<std::int32_t>(b));
     }
+    for (std::size_t b = 0; b < plan.blocks.size(); ++b)
+        for (std::int32_t first : blocks)
+            if (const Block& x = plan.blocks[b], &of = plan.blocks[at(first)];
+                x.version > 0 && x.stage == program.stage && x.kind == of.kind && x.chunk == of.chunk)
+                slot[b] = slot[at(first)];
     const std::size_t instances = at(plan.microbatches);
     std::vector<std::int32_t> done(blocks.size() * instances, 0);
     const auto count = [&](std::size_t action, std::int32_t block, std::int32_t microbatch, std::int32_t first, std::int32_t last) {

@@ -144,6 +144,7 @@ void check_gradients(const Plan& plan, const Facts& facts, const std::vector<Sta
 void check_transfers(const Plan& plan, Findings& findings);                                                       // verify_transfers.cpp
 void check_meeting(const Plan& plan, const std::vector<Stage>& stages, Findings& findings);                       // verify_meeting.cpp
 
-void check_rounds(const Plan& plan, Findings& findings); // verify_rounds.cpp
+void check_rounds(const Plan& plan, Findings& findings);   // verify_rounds.cpp
+void check_versions(const Plan& plan, Findings& findings); // verify_versions.cpp
 
 } // namespace orrery::verification

@@ -70,6 +70,7 @@ void check_stage(const Plan& plan, std::size_t stage, Findings& findings) {
         if (x.stage != static_cast<std::int16_t>(stage)) continue;
         const Meeting& m = met[b];
         const bool followed = m.sums == 0 && m.averages == 0 && m.copies == 1, averaged = m.sums == 1 && m.averages == 1 && m.copies == 0;
+        if (x.role == Role::parameter && !plan.tensors[at(x.tensor)].trained) continue;
         const bool must = x.role == Role::parameter || x.role == Role::master || x.role == Role::outer_parameters;
         if (must && !(x.role == Role::parameter && copied ? followed : averaged))
             findings.add("worker-averaged", fmt::format("stage {}", stage),

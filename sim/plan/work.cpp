@@ -74,6 +74,8 @@ const char* pointwise_name(const Pointwise& p) {
         return "difference";
     case PointwiseKind::outer_step:
         return "outer-step";
+    case PointwiseKind::add_scaled:
+        return p.direction == Direction::forward ? "add" : "scale";
     }
     return "?";
 }

@@ -109,7 +109,8 @@ enum class PointwiseKind : std::uint8_t {
     sum_parts,
     own_part,
     difference,
-    outer_step
+    outer_step,
+    add_scaled
 };
 // elements: of the larger operand. fused: one kernel; else the framework's eager sequence of kernels.
 // merge: two partial results of attention into one, by their log-sum-exps. Copies with an order of their own: split (queries,
@@ -127,6 +128,7 @@ enum class PointwiseKind : std::uint8_t {
 // rank of a node that sends them on, where they lay node by node: [nodes][ranks][shard] to [ranks][nodes][shard], cast. sum_parts: of
 // [parts][n] the n sums. own_part: of what lies side by side in the operands the part of the rank's own index along Axis::dp.
 // difference: a - b, b side by side. outer_step: what workers had in common, moved by the mean of what each moved away (DiLoCo).
+// add_scaled: a + s b with s LoRA's alpha / rank; its adjoint: s dy.
 struct Pointwise {
     PointwiseKind kind;
     Direction direction;

@@ -1,6 +1,7 @@
 #include "sim/report/model_flops.hpp"
 
 #include "sim/scenario/parameters.hpp"
+#include "sim/scenario/trainable.hpp"
 
 namespace orrery {
 
@@ -38,7 +39,75 @@ double mlp(const Model& m, int layer) {
 
 } // namespace
 
+namespace {
+
+// Matmuls of one token, in the order of the forward pass: what the forward pass multiplies, and what of it has input and weight gradients.
+struct PassCount {
+    double macs = 0;
+    bool below = false; // something below is trained: gradients go on
+    void product(double n, bool trained) {
+        macs += n * (1 + (below ? 1 : 0) + (trained ? 1 : 0));
+        below = below || trained;
+    }
+    void square(double n) { macs += n * (below ? 3 : 1); } // both operands have gradients
+};
+
+double mlp_part(const Model& m, int layer, bool first) {
+    const double h = static_cast<double>(m.hidden_size);
+    if (is_moe_layer(m, layer)) return 0;
+    return h * static_cast<double>(m.ffn_size) * (first && m.gated() ? 2 : 1);
+}
+
+// One layer of a model that is tuned. Of latent attention and of mixtures the linears count as one, trained or not as their part is.
+void tuned_layer(const Model& m, int layer, double s, PassCount& p) {
+    const auto own = [&](ModelPart part) { return trains(m, part, layer); };
+    const auto adapter = [&](LoraTarget target) {
+        const AdapterSize size = adapter_size(m, target, layer);
+        if (size.all() == 0) return;
+        p.product(static_cast<double>(size.down), true);
+        p.product(static_cast<double>(size.up), true);
+    };
+    const double projections = attention_projections(m),
+                 out = static_cast<double>(m.hidden_size) * m.attention_heads *
+                       (m.attention.kind == AttentionSpec::Kind::mla ? m.attention.v_head_dim : m.head_dim);
+    p.below = p.below || own(ModelPart::norm);
+    p.product(projections - out, own(ModelPart::attention));
+    for (LoraTarget t : {LoraTarget::qkv, LoraTarget::q_down, LoraTarget::q_up, LoraTarget::kv_down, LoraTarget::kv_up}) adapter(t);
+    p.square(attention_square(m, s));
+    p.product(out, own(ModelPart::attention));
+    adapter(LoraTarget::proj);
+    if (is_moe_layer(m, layer)) {
+        p.product(mlp(m, layer), own(ModelPart::experts) || own(ModelPart::mlp));
+        adapter(LoraTarget::shared_fc1);
+        adapter(LoraTarget::shared_fc2);
+        return;
+    }
+    p.product(mlp_part(m, layer, true), own(ModelPart::mlp));
+    adapter(LoraTarget::fc1);
+    p.product(mlp_part(m, layer, false), own(ModelPart::mlp));
+    adapter(LoraTarget::fc2);
+}
+
+double tuned_macs(const Model& m, double s) {
+    const double h = static_cast<double>(m.hidden_size), logits = h * static_cast<double>(m.vocab_size);
+    const bool head = trains(m, m.tied_embeddings ? ModelPart::embedding : ModelPart::head, -1);
+    PassCount p;
+    p.below = trains(m, ModelPart::embedding, -1);
+    for (int layer = 0; layer < m.layers; ++layer) tuned_layer(m, layer, s, p);
+    for (int k = 0; k < m.mtp_layers; ++k) {
+        p.product(2 * h * h, trains(m, ModelPart::mlp, m.layers + k));
+        tuned_layer(m, m.layers + k, s, p);
+        p.product(logits, head);
+    }
+    p.below = p.below || (m.final_norm && trains(m, ModelPart::norm, -1));
+    p.product(logits, head);
+    return p.macs;
+}
+
+} // namespace
+
 double model_flops_per_sequence(const Model& m, double s) {
+    if (m.trainable.partial()) return 2 * s * tuned_macs(m, s);
     const double h = static_cast<double>(m.hidden_size);
     const double attention = attention_projections(m) + attention_square(m, s), logits = h * static_cast<double>(m.vocab_size);
     double per_token = logits;

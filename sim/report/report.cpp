@@ -4,6 +4,7 @@
 #include "sim/model/expert_load.hpp"
 #include "sim/report/model_flops.hpp"
 #include "sim/scenario/parameters.hpp"
+#include "sim/scenario/trainable.hpp"
 
 #include <fmt/format.h>
 
@@ -157,10 +158,12 @@ Report report(const Scenario& scenario, const Plan& plan, const Simulation& simu
     r.name = scenario.name.empty() ? plan.name : scenario.name;
     r.world_size = plan.mesh.ranks();
     r.data_parallel = scenario.strategy.data_parallel;
-    r.microbatches = plan.microbatches;
+    r.microbatches = plan.microbatches / plan.steps;
+    r.staleness = staleness(plan);
     r.step_time_s = simulation.step_time.seconds();
     r.memory = memory;
     r.parameters = static_cast<double>(parameter_count(scenario.model));
+    r.trained_parameters = static_cast<double>(trained_parameters(scenario.model).value_or(parameter_count(scenario.model)));
     fill_tokens(r, scenario);
     r.flops_per_step = static_cast<double>(scenario.training.global_batch_size) *
                        model_flops_per_sequence(scenario.model, static_cast<double>(scenario.training.sequence_length));

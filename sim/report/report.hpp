@@ -4,6 +4,7 @@
 #include "sim/cost/cost.hpp"
 #include "sim/engine/simulate.hpp"
 #include "sim/memory/memory.hpp"
+#include "sim/plan/staleness.hpp"
 #include "sim/report/error_bar.hpp"
 #include "sim/trust/shares.hpp"
 
@@ -30,6 +31,8 @@ struct Report {
     double peak_tflops_per_gpu = 0; // what MFU and HFU are shares of: the device's dense peak at this precision
     std::string peak_dtype;         // the precision that peak is for
     std::int64_t microbatches = 0;
+    Staleness staleness;                                 // of the weights that gradients were made with
+    double trained_parameters = 0;                       // of those of the model and its adapters
     double parameters = 0, flops_per_step = 0;           // model FLOPs of a step, all ranks, no recompute
     struct Experts {                                     // of a mixture's layer; load empty: the model has none
         std::vector<double> load;                        // share of the routed rows, by expert: the mean over layers

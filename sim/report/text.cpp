@@ -131,6 +131,19 @@ std::string devices_text(const Report& r, const Cluster& c) {
     return fmt::format("{} x {}{}", grouped(own), title(c.device), rest);
 }
 
+// "LoRA of rank 16 beside qkv, proj: 40.1 million parameters trained (0.06 %), base in nf4".
+std::string tuning_line(const Report& r, const Scenario& s) {
+    const Trainable& t = s.model.trainable;
+    if (!t.partial()) return "";
+    std::string what = "tuned in part", where;
+    for (LoraTarget target : t.targets) where += (where.empty() ? " beside " : ", ") + std::string(name(target));
+    if (t.lora) what = fmt::format("LoRA of rank {}{}", t.rank, where);
+    if (t.frozen_layers > 0) what += fmt::format(", the first {} layers frozen", t.frozen_layers);
+    const char* base = t.base_dtype == BaseDType::nf4 ? ", base in nf4" : "";
+    return fmt::format("  {}: {} parameters trained ({:.2g} %){}\n", what, count_text(r.trained_parameters),
+                       100 * r.trained_parameters / r.parameters, base);
+}
+
 std::string headline(const Report& r, const Scenario& s, const TextStyle& style) {
     const Cluster& c = s.cluster;
     std::string fits = r.memory.fits ? paint("fits", r.narrow() ? Ink::yellow : Ink::green, style) : paint("DOES NOT FIT", Ink::red, style);
@@ -139,11 +152,17 @@ std::string headline(const Report& r, const Scenario& s, const TextStyle& style)
     const int nodes = (r.world_size + c.devices_per_node - 1) / std::max(1, c.devices_per_node);
     text += fmt::format("  {}, {} parameters, {}\n", s.model.name.empty() ? "a model of its own" : s.model.name, count_text(r.parameters),
                         name(s.training.precision));
+    text += tuning_line(r, s);
     text += fmt::format("  {} on {} node{}\n", devices_text(r, c), grouped(nodes), nodes == 1 ? "" : "s");
     text += wrapped(strategy_text(s), style.width, "  ", "    ");
     text += fmt::format("  {} sequences of {} tokens a step: {} microbatch{} of {}\n", grouped(s.training.global_batch_size),
                         grouped(s.training.sequence_length), grouped(r.microbatches), r.microbatches == 1 ? "" : "es",
                         s.training.micro_batch_size);
+    if (r.staleness.worst > 0)
+        text +=
+            fmt::format("  gradients are {:.2f} updates old in the mean, {} at most; up to {} versions of the weights on a stage; drained "
+                        "every {} steps\n",
+                        r.staleness.mean, r.staleness.worst, r.staleness.versions, s.strategy.flush_every);
     text += fmt::format("  {}\n", software_text(s));
     if (!s.perturb.empty())
         text += paint(wrapped("perturbed: " + perturbation_text(s.perturb), style.width, "  ", "    "), Ink::yellow, style);

@@ -58,7 +58,7 @@ void check_memory(Reading& reading) {
     const double layers = sc.model.layers + sc.model.mtp_layers, chunks = static_cast<double>(s.pipeline_parallel) * s.virtual_pipeline;
     const double pieces = s.zero_stage >= 2 ? layers + 2 * chunks : chunks;
     const double of_microbatch = pieces * (in_three_passes(s.schedule) ? 3 : 2) * bytes_of_pass;
-    const double microbatches = static_cast<double>(sc.microbatches());
+    const double microbatches = static_cast<double>(sc.microbatches()) * (asynchronous_schedule(s) ? s.flush_every : 1);
     const bool ring = s.context_parallel > 1 && s.context_parallel_kind == ContextKind::ring;
     const double rings = ring ? layers * s.context_parallel * bytes_of_ring_step : 0;
     const double rest = rings + layers * bytes_of_layer + static_cast<double>(sc.cluster.devices()) * bytes_of_device;

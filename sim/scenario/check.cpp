@@ -124,10 +124,6 @@ void check_batch(Reading& reading) {
 
 void report_unknown_schedule(Reading& reading) {
     const std::string& asked = reading.scenario.strategy.schedule;
-    if (asked == "pipedream-async")
-        return reading.problem("/strategy/schedule",
-                               "strategy.schedule = pipedream-async is not modelled yet: 1f1b has its order of steps, "
-                               "with a barrier at the optimizer");
     const auto near = nearest(asked, schedule_names());
     reading.problem("/strategy/schedule", "strategy.schedule = \"" + asked + "\" is not known" +
                                               (near ? ": did you mean \"" + *near + "\"?" : ".") + " It is one of " +
@@ -472,6 +468,8 @@ void check_combinations(Reading& reading) {
     check_batch(reading);
     check_sharding(reading);
     check_travel(reading);
+    check_trainable(reading);
+    check_asynchronous(reading);
     check_synchronization(reading);
     check_offload(reading);
     check_experts(reading);

@@ -111,19 +111,36 @@ void read_recompute(Reading& reading, const Json& value, const std::string& wher
     }
 }
 
-void read_offload_ops(Reading& reading, const Json& value, const std::string& where) {
-    std::vector<OffloadOp>& ops = reading.scenario.strategy.offload.activation_ops;
-    ops.clear();
+namespace {
+
+// A list of words of an enum; `otherwise` says what stands for none.
+template <class E>
+void read_words(Reading& reading, const Json& value, const std::string& where, const char* otherwise, std::vector<E>& list) {
+    list.clear();
     if (!value.is_array() || value.empty())
-        return reading.problem(where, dotted(where) + " = " + short_text(value) + " must be a list of some of " + join(words<OffloadOp>()) +
-                                          "; left out: all that is saved");
+        return reading.problem(where, dotted(where) + " = " + short_text(value) + " must be a list of some of " + join(words<E>()) +
+                                          "; left out: " + otherwise);
     for (std::size_t i = 0; i < value.size(); ++i) {
         const std::string at = where + "/" + std::to_string(i);
-        if (const auto op = value[i].is_string() ? named<OffloadOp>(value[i].get<std::string>()) : std::nullopt)
-            ops.push_back(*op);
+        if (const auto word = value[i].is_string() ? named<E>(value[i].get<std::string>()) : std::nullopt)
+            list.push_back(*word);
         else
-            reading.problem(at, dotted(at) + " = " + short_text(value[i]) + " is not known: it is one of " + join(words<OffloadOp>()));
+            reading.problem(at, dotted(at) + " = " + short_text(value[i]) + " is not known: it is one of " + join(words<E>()));
     }
+}
+
+} // namespace
+
+void read_offload_ops(Reading& reading, const Json& value, const std::string& where) {
+    read_words(reading, value, where, "all that is saved", reading.scenario.strategy.offload.activation_ops);
+}
+
+void read_lora_targets(Reading& reading, const Json& value, const std::string& where) {
+    read_words(reading, value, where, "all linears of the layers", reading.scenario.model.trainable.targets);
+}
+
+void read_frozen(Reading& reading, const Json& value, const std::string& where) {
+    read_words(reading, value, where, "nothing", reading.scenario.model.trainable.frozen);
 }
 
 void read_recompute_layers(Reading& reading, const Json& value, const std::string& where) {

@@ -312,6 +312,7 @@ void resolve_derived(Reading& reading) {
                      "tensor_parallel, as Megatron-Core");
     }
     resolve_overlap(reading);
+    resolve_asynchronous(reading);
     resolve_buckets(reading);
     resolve_kernels(reading);
     // A value that the user gave is no default, even where the table names it.

@@ -100,6 +100,8 @@ const Fields& scenario_fields();
 const Fields& model_fields();
 const Fields& attention_fields();
 const Fields& moe_fields();
+const Fields& lora_fields();
+const Fields& trainable_fields();
 const Fields& training_fields();
 const Fields& strategy_fields();
 const Fields& overlap_fields();
@@ -131,6 +133,8 @@ std::string plain_number(double value);       // without an exponent or trailing
 // Fields with a form of their own (custom.cpp).
 void read_layer_split(Reading&, const Json&, const std::string& where);
 void read_offload_ops(Reading&, const Json&, const std::string& where);
+void read_lora_targets(Reading&, const Json&, const std::string& where);
+void read_frozen(Reading&, const Json&, const std::string& where);
 void read_rank_order(Reading&, const Json&, const std::string& where);
 void read_recompute(Reading&, const Json&, const std::string& where);
 void read_recompute_layers(Reading&, const Json&, const std::string& where);

@@ -94,6 +94,47 @@ const Fields& moe_fields() {
     return fields;
 }
 
+const Fields& lora_fields() {
+    static const Fields fields = {
+        Field{"rank", IntSlot{[](Scenario& s) { return &s.model.trainable.rank; }},
+              "rows of A and columns of B in W x + alpha / rank B A x"}
+            .least(1)
+            .most(100000),
+        Field{"alpha", NumberSlot{[](Scenario& s) { return &s.model.trainable.alpha; }}, "what B A x is multiplied by, over rank"}
+            .over(0)
+            .most(1e6),
+        Field{
+            "targets", CustomSlot{read_lora_targets},
+            "the linears of layers that have adapters; default: all there are. Queries, keys and values share one, and so do gate and up; "
+            "experts have none"}
+            .like(
+                R"({"type":"array","minItems":1,"items":{"enum":["qkv","proj","fc1","fc2","q_down","q_up","kv_down","kv_up","shared_fc1",)"
+                R"("shared_fc2"]}})"),
+    };
+    return fields;
+}
+
+const Fields& trainable_fields() {
+    static const Fields fields = {
+        Field{"lora", SectionSlot{lora_fields, [](Scenario& s) { s.model.trainable.lora = true; }},
+              "adapters beside linears of the layers are trained, and nothing of the model itself (LoRA)"},
+        Field{"frozen", CustomSlot{read_frozen},
+              "parts of the model that stay as they are, without lora: they have no gradients and no optimizer states"}
+            .like(R"({"type":"array","minItems":1,"items":{"enum":["embedding","norm","attention","mlp","router","experts","head"]}})"),
+        Field{
+            "frozen_layers", IntSlot{[](Scenario& s) { return &s.model.trainable.frozen_layers; }},
+            "the first layers, with the embedding: nothing of them is trained, with lora they have no adapters, and no gradient goes back "
+            "into them"}
+            .least(0)
+            .most(2000),
+        Field{"base_dtype", ChoiceSlot{[](Scenario& s, int i) { s.model.trainable.base_dtype = static_cast<BaseDType>(i); }},
+              "with lora, of the matrices of layers: nf4 keeps them in 4 bits, a scale for each 64, made 16 bits wide for each product "
+              "(QLoRA); same: as the others"}
+            .one_of(words<BaseDType>()),
+    };
+    return fields;
+}
+
 const Fields& model_fields() {
     static const Fields fields = {
         Field{"name", TextSlot{[](Scenario& s) { return &s.model.name; }}, "a name for reports"},
@@ -154,6 +195,8 @@ const Fields& model_fields() {
         Field{"mtp_layers", IntSlot{[](Scenario& s) { return &s.model.mtp_layers; }}, "multi-token-prediction layers after the last"}
             .least(0)
             .most(1000),
+        Field{"trainable", SectionSlot{trainable_fields, [](Scenario&) {}},
+              "what is trained, of a model that is tuned; default: all of it"},
     };
     return fields;
 }

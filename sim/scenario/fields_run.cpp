@@ -177,6 +177,16 @@ const Fields& strategy_fields() {
         Field{"schedule", TextSlot{[](Scenario& s) { return &s.strategy.schedule; }},
               "order of forward and backward passes (simrun list schedules); default: 1f1b, interleaved-1f1b with virtual stages, none "
               "without a pipeline"},
+        choice<&Scenario::strategy, &Strategy::weight_versions>(
+            "weight_versions",
+            "with schedule pipedream-async, what a microbatch reads: stash: its stage's newest weights, kept for its backward "
+            "pass; 2bw: all of a step those of one update before the last, of which two versions are enough"),
+        Field{"flush_every", IntSlot{[](Scenario& s) { return &s.strategy.flush_every; }},
+              "with schedule pipedream-async: steps between two drains of the pipeline; default: as many as make filling and draining a "
+              "hundredth of the time"}
+            .least(1)
+            .most(1e6)
+            .in("steps"),
         Field{"layer_split", CustomSlot{read_layer_split}, "layers per pipeline stage, or per chunk in model order"}.like(
             R"({"type":"array","items":{"type":"integer","minimum":0}})"),
         degree(

@@ -122,6 +122,12 @@ void note_without_effect(Reading& reading) {
     const ScheduleInfo* schedule = find_schedule(s.schedule);
     note("/strategy/overlap/expert_parallel",
          s.overlap.expert_parallel && s.expert_parallel == 1 && !(schedule && schedule->joins_without_experts), "expert_parallel is 1");
+    const bool flows = schedule && schedule->asynchronous;
+    note("/strategy/weight_versions", !flows, "the schedule drains at the end of each step");
+    note("/strategy/flush_every", !flows, "the schedule drains at the end of each step");
+    note("/strategy/weight_versions", flows && s.pipeline_parallel == 1, "pipeline_parallel is 1: no weights are stale");
+    note("/strategy/overlap/grad_reduce", flows && s.overlap.grad_reduce && s.data_parallel > 1,
+         "a stage reduces its gradients behind the last backward pass of a step, under what runs of the next");
     const Offload& o = s.offload;
     const bool all_here =
         o.optimizer == Tier::none && o.parameters == Tier::none && o.gradients == Tier::none && o.activations == Tier::none;

@@ -21,7 +21,13 @@ void resolve_derived(Reading& reading);
 // Combinations that cannot be (check.cpp), each skipped where a field it needs is already a problem.
 void check_combinations(Reading& reading);
 
-void check_travel(Reading& reading); // check_travel.cpp
+void check_travel(Reading& reading);    // check_travel.cpp
+void check_trainable(Reading& reading); // check_trainable.cpp
+
+// Schedules whose steps flow into each other (check_asynchronous.cpp).
+bool asynchronous_schedule(const Strategy& s);
+void resolve_asynchronous(Reading& reading);
+void check_asynchronous(Reading& reading);
 
 // What would take more memory to simulate than a workstation has, or hold more bytes than can be counted (bounds.cpp).
 void check_bounds(Reading& reading);

@@ -63,6 +63,30 @@ struct MoeSpec {
     bool operator==(const MoeSpec&) const = default;
 };
 
+// Fine-tuning: what of a model is trained. With LoRA (arXiv:2106.09685) these are pairs of narrow matrices beside the targets, and the
+// model itself stays as it is; without, all but what `frozen` names.
+enum class LoraTarget : std::uint8_t { qkv, proj, fc1, fc2, q_down, q_up, kv_down, kv_up, shared_fc1, shared_fc2 };
+template <> struct Spelling<LoraTarget> {
+    static constexpr const char* all[] = {"qkv", "proj", "fc1", "fc2", "q_down", "q_up", "kv_down", "kv_up", "shared_fc1", "shared_fc2"};
+};
+enum class ModelPart : std::uint8_t { embedding, norm, attention, mlp, router, experts, head };
+template <> struct Spelling<ModelPart> {
+    static constexpr const char* all[] = {"embedding", "norm", "attention", "mlp", "router", "experts", "head"};
+};
+enum class BaseDType : std::uint8_t { same, nf4 };
+template <> struct Spelling<BaseDType> { static constexpr const char* all[] = {"same", "nf4"}; };
+struct Trainable {
+    bool lora = false;
+    int rank = 8;
+    double alpha = 16;
+    std::vector<LoraTarget> targets;        // empty: all that the model's layers have
+    std::vector<ModelPart> frozen;          // without LoRA
+    int frozen_layers = 0;                  // the first layers, with the embedding: nothing of them is trained, and adapters have none
+    BaseDType base_dtype = BaseDType::same; // of the matrices of layers under LoRA: nf4 is QLoRA's
+    bool partial() const { return lora || !frozen.empty() || frozen_layers > 0; }
+    bool operator==(const Trainable&) const = default;
+};
+
 struct Model {
     std::string name;
     int layers = 0;
@@ -87,6 +111,7 @@ struct Model {
     AttentionSpec attention;
     std::optional<MoeSpec> moe;
     int mtp_layers = 0;
+    Trainable trainable;
 
     bool gated() const { return activation == ActivationKind::swiglu || activation == ActivationKind::geglu; }
     bool operator==(const Model&) const = default;
@@ -203,13 +228,21 @@ struct Synchronization {
 };
 template <> struct Spelling<Synchronization::Kind> { static constexpr const char* all[] = {"synchronous", "local_sgd", "diloco"}; };
 
+// What forward and backward passes of an asynchronous pipeline read. stash: a microbatch its stage's newest weights, and the same again in
+// its backward pass (PipeDream, arXiv:1806.03377). two: all microbatches of a step those of the step before the last update (PipeDream-2BW,
+// arXiv:2006.09503).
+enum class WeightVersions : std::uint8_t { stash, two };
+template <> struct Spelling<WeightVersions> { static constexpr const char* all[] = {"stash", "2bw"}; };
+
 struct Strategy {
     Framework framework = Framework::megatron;
     int data_parallel = 1, tensor_parallel = 1, pipeline_parallel = 1, virtual_pipeline = 1, context_parallel = 1, expert_parallel = 1,
         expert_tensor_parallel = 1;
     bool sequence_parallel = false;
-    std::string schedule = "1f1b";     // a name of the schedule catalog
-    std::vector<int> layers_per_chunk; // resolved from layer_split: one count per chunk in model order, p * v of them
+    std::string schedule = "1f1b";                          // a name of the schedule catalog
+    WeightVersions weight_versions = WeightVersions::stash; // of an asynchronous schedule
+    int flush_every = 64;                                   // steps between two drains of an asynchronous pipeline
+    std::vector<int> layers_per_chunk;                      // resolved from layer_split: one count per chunk in model order, p * v of them
     ContextKind context_parallel_kind = ContextKind::ring;
     int zero_stage = 0;
     int shard_group_size = 0; // HSDP; 0: the whole data-parallel group

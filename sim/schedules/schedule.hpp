@@ -70,6 +70,8 @@ struct ScheduleInfo {
     ScheduleTransfers transfers = ScheduleTransfers::blocking;
     // Joined steps hide other collectives than those of experts too, so that a model without experts may ask for them.
     bool joins_without_experts = false;
+    // Steps flow into each other without a drain: a stage updates its weights while microbatches that read older ones are under way.
+    bool asynchronous = false;
 };
 
 // The chunk that needs what a forward step (gradient: an input step) of `chunk` makes; -1 at the end of its direction of `length` chunks.

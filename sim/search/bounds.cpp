@@ -148,14 +148,18 @@ Held bytes_of(const Scenario& s, const Elements& e, int directions) {
                         : training.optimizer == Optimizer::momentum || training.optimizer == Optimizer::lars ? 1
                                                                                                              : 2;
     states += moments * bytes_per_element(training.moment_dtype);
+    // Of a model that is tuned only what is not trained is bounded: adapters are few, and gradients and states are theirs.
+    const Trainable& tuned = s.model.trainable;
+    const double parameter = tuned.base_dtype == BaseDType::nf4 ? bytes_per_element(DType::nf4) : wide ? 4 : 2;
+    if (tuned.partial()) states = 0;
     const Offload& o = t.offload;
     const bool elsewhere = o.optimizer != Tier::none || o.gradients != Tier::none || o.parameters != Tier::none;
     if (elsewhere) return {}; // what a device keeps of it is not bounded
     const bool fully = practice.fully_sharded();
     const double gradient = fully ? std::min(2.0, bytes_per_element(training.gradient_dtype)) : bytes_per_element(training.gradient_dtype);
     Held h;
-    h.always = (wide ? 4 : 2) * sharded(t.zero_stage >= 3 || (t.zero_stage == 2 && fully)) + states * sharded(t.zero_stage >= 1);
-    h.gradients = gradient * sharded(t.zero_stage >= 2);
+    h.always = parameter * sharded(t.zero_stage >= 3 || (t.zero_stage == 2 && fully)) + states * sharded(t.zero_stage >= 1);
+    h.gradients = tuned.partial() ? 0 : gradient * sharded(t.zero_stage >= 2);
     return h;
 }
 
@@ -261,7 +265,7 @@ double time_bound(const Scenario& s, const Profile& profile, InFlight& in_flight
         }
     }
     const std::vector<InFlight::Held>& held = in_flight.of(s);
-    const bool shares = sharing && info->directions == 1 && !joined;
+    const bool shares = sharing && info->directions == 1 && !joined && !info->asynchronous;
     const int zero = sharing_practice(s).zero;
     const std::vector<Elements> elements = shares ? stage_elements(s, *info) : std::vector<Elements>{};
     double bound = 0;
@@ -269,7 +273,7 @@ double time_bound(const Scenario& s, const Profile& profile, InFlight& in_flight
         const StageTime& st = of_stage[at(stage)];
         const int late = held[at(stage)].late_weights;
         const double later = late < 0 ? m * st.weight : (late + 1) * st.last_weight;
-        double least = std::max({m * st.busy, m * st.host, m * st.busy + st.ends - later});
+        double least = std::max({m * st.busy, m * st.host, info->asynchronous ? 0 : m * st.busy + st.ends - later});
         double moving = joined ? 0 : m * st.moving;
         if (shares && !held[at(stage)].last.empty()) {
             const SharingTime time = sharing->of(s, elements[at(stage)].dense);

@@ -168,7 +168,8 @@ std::vector<GroupValue> Lists::schedules(const Scenario& shape) const {
     const Abilities can = abilities_of(variations_.base());
     std::vector<std::string> known;
     for (const std::string& name : schedule_names())
-        if (can.has_schedule(name)) known.push_back(quoted(name));
+        // One that trains with stale weights is another training: it is named, or not there.
+        if (const ScheduleInfo* info = find_schedule(name); can.has_schedule(name) && !info->asynchronous) known.push_back(quoted(name));
     const std::vector<std::string> names = values(schedule, known);
     const auto fits = [&](const ScheduleInfo& info, int v) {
         ScheduleShape asked;

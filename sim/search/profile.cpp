@@ -27,7 +27,7 @@ Model small_model(const Model& m, std::vector<std::int16_t>& like) {
     const int dense = m.moe ? std::min(2, m.moe->first_dense_layers) : 0;
     small.layers = dense + 2 * period + 1;
     if (small.moe) small.moe->first_dense_layers = dense;
-    bool same = small.layers < m.layers && !(m.moe && m.moe->imbalance_loads.size() > 1);
+    bool same = small.layers < m.layers && m.trainable.frozen_layers == 0 && !(m.moe && m.moe->imbalance_loads.size() > 1);
     like.clear();
     for (int layer = 0; layer < m.layers && same; ++layer) {
         int found = -1;

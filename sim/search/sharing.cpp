@@ -90,7 +90,7 @@ SharingTime SharedWire::of(const Scenario& s, double elements) {
     const SharingPractice practice = sharing_practice(s);
     const bool elsewhere = t.offload.optimizer != Tier::none || t.offload.gradients != Tier::none || t.offload.parameters != Tier::none;
     const bool blocks = t.gradient_compression == GradientCompression::int8 || t.gradient_compression == GradientCompression::int4;
-    if (!practice.active || elsewhere || t.workers() || blocks || t.secondary_shard_size > 1 ||
+    if (!practice.active || elsewhere || s.model.trainable.partial() || t.workers() || blocks || t.secondary_shard_size > 1 ||
         t.quantized_gradients != QuantizedGradients::none || t.quantized_weights != QuantizedWeights::none)
         return {};
     Group& group = group_of(s);

@@ -83,7 +83,7 @@ Table schedule_table() {
 
 // The fields that choose a strategy, in the order a person meets them.
 Table strategies() {
-    static constexpr std::array<std::array<const char*, 3>, 31> rows{{
+    static constexpr std::array<std::array<const char*, 3>, 34> rows{{
         {"data parallelism", "data_parallel", "derived from the devices where left out"},
         {"gradient accumulation", "training.global_batch_size", "over data_parallel x micro_batch_size: microbatches a step"},
         {"ZeRO 1, 2, 3 and FSDP", "zero_stage", "optimizer states, + gradients, + parameters sharded over data-parallel ranks"},
@@ -120,6 +120,9 @@ Table strategies() {
          "fp16, bf16: gradients cast for their all-reduce, and back; int8, int4: in blocks, added up slice by slice"},
         {"activation offload", "offload.activations",
          "cpu: saved activations wait on the host; activation_ops: which; activation_layers: of how many layers"},
+        {"LoRA", "model.trainable.lora", "adapters of rank `rank` beside linears are trained, the model itself is not"},
+        {"QLoRA", "model.trainable.base_dtype", "nf4: with lora, matrices of layers are kept in 4 bits and widened for each product"},
+        {"frozen parameters", "model.trainable.frozen", "parts, or frozen_layers: the first layers, without gradients and states"},
         {"optimizer barrier", "optimizer_sync", "global, or post-validation as in the zero-bubble paper"},
     }};
     Table t{{"strategy", "field of strategy", "what it does"}, {false, false, false}, {}};

@@ -372,7 +372,14 @@ Program program_of(const Draft& draft, int stage) {
     Program program;
     program.stage = static_cast<std::int16_t>(stage);
     program.actions.reserve(draft.actions.size());
-    for (const DraftAction& action : draft.actions) program.actions.push_back(action.run);
+    auto begin = draft.step_begins.begin();
+    for (const DraftAction& action : draft.actions) {
+        if (begin != draft.step_begins.end() && action.id == *begin) {
+            program.step_begins.push_back(static_cast<std::int32_t>(program.actions.size()));
+            ++begin;
+        }
+        program.actions.push_back(action.run);
+    }
     return program;
 }
 

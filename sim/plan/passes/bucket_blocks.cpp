@@ -39,9 +39,12 @@ Op memory_op(Work work, Phase phase) {
 }
 
 std::string bucket_name(const Bucket& b) {
-    return fmt::format("c{}.u{}{}", b.chunk,
+    return fmt::format("c{}.u{}{}{}", b.chunk,
                        b.units.size() == 1 ? std::to_string(b.units[0]) : fmt::format("{}-{}", b.units.front(), b.units.back()),
-                       b.expert ? ".experts" : "");
+                       b.expert ? ".experts" : "",
+                       b.trained               ? ""
+                       : b.dtype == DType::nf4 ? ".nf4"
+                                               : ".frozen");
 }
 
 CommId BucketBlocks::communicator(const Bucket& b, std::string name, AxisMask axes) const {
@@ -91,7 +94,8 @@ void BucketBlocks::lay_out(Bucket& b) {
         const Parameter& p = parameter(b, i);
         out.tensors.push_back({p.tensor, p.weight, p.gradient, at, at + p.elements});
         at += p.elements;
-        l.buffer(p.weight).bucket = l.buffer(p.gradient).bucket = b.id;
+        l.buffer(p.weight).bucket = b.id;
+        if (p.trained()) l.buffer(p.gradient).bucket = b.id;
     }
     l.plan.buckets.push_back(std::move(out));
 }
@@ -225,7 +229,7 @@ Bytes BucketBlocks::gathered_bytes(const Bucket& b) const {
     std::int64_t low = 0;
     for (std::int32_t i : b.parameters)
         if (l.buffer(parameter(b, i).weight).dtype == DType::fp8) low += parameter(b, i).elements;
-    return bytes({b.shard_elements * b.shards - low}, act) + bytes({low}, DType::fp8);
+    return bytes({b.shard_elements * b.shards - low}, b.dtype) + bytes({low}, DType::fp8);
 }
 
 // Weights of layers' linears that are cast before they are gathered: whole ones have 8 bits.
@@ -246,22 +250,22 @@ void BucketBlocks::make_gather(Bucket& b) {
     const CommId comm = communicator(b, dp.fsdp ? "dp.shard" : "dp.gather", dp.shard_axes);
     const Bytes full = gathered_bytes(b);
     planned(b).gather = comm;
-    planned(b).gathered_in = act;
+    planned(b).gathered_in = b.dtype;
     const std::string name = bucket_name(b);
     const bool copies_out = l.practice.sharding == Sharding::per_parameter && dp.gathers_in_step;
     std::vector<BufferId> into = weights(b);
     if (copies_out) {
-        into = {flat(b, "w.flat", Role::gathered_parameters, b.shard_elements * b.shards, act, MemoryKind::communication, Scope::action,
+        into = {flat(b, "w.flat", Role::gathered_parameters, b.shard_elements * b.shards, b.dtype, MemoryKind::communication, Scope::action,
                      PlacementKind::invariant)};
         l.buffer(into.front()).bytes = full;
         out.ops.push_back(memory_op(Alloc{into.front()}, phase));
     } else if (dp.gathers_in_step) {
         for (BufferId w : into) out.ops.push_back(memory_op(Alloc{w}, phase));
     }
-    if (l.scenario.strategy.quantized_weights != QuantizedWeights::none)
+    if (l.scenario.strategy.quantized_weights != QuantizedWeights::none && b.dtype != DType::nf4)
         gather_in_blocks(b, DType::int8, comm, b.weight_shard, b.shards, into, out);
     else
-        out.ops.push_back(comm_op("gather." + name, CollectiveKind::all_gather, comm, full, act, phase, {b.weight_shard}, into));
+        out.ops.push_back(comm_op("gather." + name, CollectiveKind::all_gather, comm, full, b.dtype, phase, {b.weight_shard}, into));
     b.gather = l.add(std::move(out));
     if (copies_out) { // a block of its own: computation copies where it needs the parameters, not where they were asked for
         Block copy = block(b, BlockKind::gather, "copy_out");
@@ -300,14 +304,15 @@ void BucketBlocks::make_shards(Bucket& b) {
     b.shard_elements = (b.elements + granule - 1) / granule * granule / b.shards;
     planned(b).shard = b.shard_elements;
     const bool own_storage = dp.zero >= 2;
-    b.gradient_shard =
-        flat(b, "g.shard", Role::gradient_shard, b.shard_elements, grad_dtype, MemoryKind::gradients, Scope::step, PlacementKind::sharded);
-    if (!own_storage) { // in place, in the bucket's own memory
+    if (b.trained)
+        b.gradient_shard = flat(b, "g.shard", Role::gradient_shard, b.shard_elements, grad_dtype, MemoryKind::gradients, Scope::step,
+                                PlacementKind::sharded);
+    if (b.trained && !own_storage) { // in place, in the bucket's own memory
         l.buffer(b.gradient_shard).storage = gradients(b)[0];
         pad(b, gradients(b)[0], "pad.gradients");
     }
     b.weight_shard =
-        flat(b, "w.shard", Role::parameter_shard, b.shard_elements, act, MemoryKind::parameters, Scope::run, PlacementKind::sharded);
+        flat(b, "w.shard", Role::parameter_shard, b.shard_elements, b.dtype, MemoryKind::parameters, Scope::run, PlacementKind::sharded);
     if (!dp.gathers_in_step) {
         l.buffer(b.weight_shard).storage = weights(b)[0];
         pad(b, weights(b)[0], "pad.weights");

@@ -123,7 +123,7 @@ void BucketBlocks::make_secondary(Bucket& b) {
     const std::int64_t part = (b.elements + dp.secondary - 1) / dp.secondary;
     const CommId near = planned(b).gather_again = communicator(b, "dp.near", mask(Axis::dp));
     const BufferId second =
-        flat(b, "w.secondary", Role::secondary_shard, part, act, MemoryKind::parameters, Scope::step, PlacementKind::sharded);
+        flat(b, "w.secondary", Role::secondary_shard, part, b.dtype, MemoryKind::parameters, Scope::step, PlacementKind::sharded);
     l.buffer(second).placement = {};
     l.buffer(second).placement.set(Axis::dp, PlacementKind::sharded);
     Op keep = pointwise_op("keep." + name, PointwiseKind::own_part, part, phase, weights(b), {second});
@@ -131,11 +131,11 @@ void BucketBlocks::make_secondary(Bucket& b) {
     l.plan.blocks[b.gather].ops.push_back(std::move(keep));
     Block out = block(b, BlockKind::gather, "gather_again");
     for (BufferId w : weights(b)) out.ops.push_back(memory_op(Alloc{w}, phase));
-    if (l.scenario.strategy.quantized_weights != QuantizedWeights::none)
+    if (l.scenario.strategy.quantized_weights != QuantizedWeights::none && b.dtype != DType::nf4)
         gather_in_blocks(b, DType::int8, near, second, dp.secondary, weights(b), out);
     else
-        out.ops.push_back(comm_op("gather_again." + name, CollectiveKind::all_gather, near, bytes({part * dp.secondary}, act), act, phase,
-                                  {second}, weights(b)));
+        out.ops.push_back(comm_op("gather_again." + name, CollectiveKind::all_gather, near, bytes({part * dp.secondary}, b.dtype), b.dtype,
+                                  phase, {second}, weights(b)));
     b.gather_again = l.add(std::move(out));
 }
 

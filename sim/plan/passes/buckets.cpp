@@ -53,7 +53,9 @@ std::vector<Bucket> cut(const Lowering& l, int chunk, Bytes limit, DType grad_dt
     const Graph& g = l.graphs[chunk];
     const auto& parameters = l.parameters[g.stage];
     std::vector<Bucket> buckets;
-    Bucket open[2]; // of what all share, of the experts
+    // Of what all share and of the experts; of each what is trained, what is not, and what is kept in 4 bits: they travel apart.
+    Bucket open[2][3];
+    const auto kind_of = [&](const Parameter& p) { return p.trained() ? 0 : l.plan.buffers[p.weight].dtype == DType::nf4 ? 2 : 1; };
     const auto close = [&](Bucket& b) {
         if (const std::int64_t large = l.practice.alone_beyond; !b.parameters.empty() && large > 0)
             for (Bucket& one : apart(l, b, large)) buckets.push_back(std::move(one));
@@ -62,16 +64,28 @@ std::vector<Bucket> cut(const Lowering& l, int chunk, Bytes limit, DType grad_dt
         b = Bucket{};
     };
     for (int unit = g.units; unit-- > 0;)
-        for (const bool expert : {false, true}) {
-            Bucket& b = open[expert];
+        for (const auto& [expert, kind] : {std::pair{false, 0}, {false, 1}, {false, 2}, {true, 0}, {true, 1}, {true, 2}}) {
+            if (kind > 0 && !l.data_parallel.gathers_in_step) continue; // nothing of it travels
+            Bucket& b = open[expert][kind];
             // In the order of the backward pass, so that what is full can go while the rest of its unit is still being made; a unit that is
             // gathered and reduced by itself keeps its own order.
             for (std::size_t at = 0; at < parameters.size(); ++at) {
                 const std::size_t i = one_unit_each ? at : parameters.size() - 1 - at;
                 if (parameters[i].chunk != chunk || parameters[i].unit != unit || parameters[i].expert != expert) continue;
+                if (kind_of(parameters[i]) != kind) continue;
+                b.trained = parameters[i].trained();
+                b.dtype = l.plan.buffers[parameters[i].weight].dtype;
                 if (stands_alone(l, parameters[i])) {
-                    buckets.push_back(
-                        {g.stage, chunk, expert, false, 1, 1, {unit}, {static_cast<std::int32_t>(i)}, parameters[i].elements});
+                    Bucket alone;
+                    alone.stage = g.stage;
+                    alone.chunk = chunk;
+                    alone.expert = expert;
+                    alone.trained = b.trained;
+                    alone.dtype = b.dtype;
+                    alone.units = {unit};
+                    alone.parameters = {static_cast<std::int32_t>(i)};
+                    alone.elements = parameters[i].elements;
+                    buckets.push_back(std::move(alone));
                     continue;
                 }
                 b.stage = g.stage;
@@ -84,7 +98,8 @@ std::vector<Bucket> cut(const Lowering& l, int chunk, Bytes limit, DType grad_dt
             }
             if (one_unit_each) close(b);
         }
-    for (Bucket& b : open) close(b);
+    for (auto& of_kind : open)
+        for (Bucket& b : of_kind) close(b);
     return buckets;
 }
 
@@ -130,7 +145,7 @@ void share_out(Lowering& l) {
     dp.gathers_in_step = dp.gathers_in_step || dp.fetches;
     dp.keeps_until_backward = dp.gathers_in_step && dp.zero == 2;
     // (In a pipeline most microbatches come after the first backward pass, where all gradients are there.)
-    dp.made_in_backward = !dp.active() && !dp.sends && l.plan.stages == 1 && l.practice.gradients_none;
+    dp.made_in_backward = !dp.active() && !dp.sends && l.plan.stages == 1 && l.practice.gradients_none && !l.schedule->asynchronous;
 }
 
 // The blocks that reduce, gather and move one bucket. runs: how often a step reduces its gradients, of `run` backward steps each.
@@ -149,6 +164,11 @@ void make_blocks(Lowering& l, BucketBlocks& maker, Bucket& b, std::int64_t run, 
     }
     maker.lay_out(b);
     if (dp.sharded(b)) maker.make_shards(b);
+    if (!b.trained) { // gathered where it is read, and never reduced
+        if (dp.sharded(b)) maker.make_gather(b);
+        if (dp.sharded(b) && dp.secondary > 1) maker.make_secondary(b);
+        return;
+    }
     // FSDP leaves a microbatch's gradient in the parameter's dtype where nothing is accumulated unsharded.
     if (dp.fsdp && dp.reduces_each_run(b) && run == 1)
         for (BufferId g : maker.gradients(b)) {
@@ -177,7 +197,8 @@ void buckets(Lowering& l) {
     BucketBlocks maker{l, dp, grad_dtype, activation_dtype(l.scenario)};
     if (directions > 1)
         for (const auto& of_stage : l.parameters)
-            for (const Parameter& p : of_stage) l.buffer(p.gradient).placement.set(Axis::pp, PlacementKind::partial);
+            for (const Parameter& p : of_stage)
+                if (p.trained()) l.buffer(p.gradient).placement.set(Axis::pp, PlacementKind::partial);
     for (int c = 0; c < static_cast<int>(l.chunks.size()); ++c) {
         auto of_chunk = cut(l, c, st.bucket_bytes, grad_dtype, dp.zero >= 2 || dp.made_in_backward || dp.fetches || dp.sends);
         const std::int64_t microbatches = l.plan.microbatches / directions;

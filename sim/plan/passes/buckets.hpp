@@ -12,6 +12,8 @@ namespace orrery {
 struct Bucket {
     int stage = 0, chunk = 0;
     bool expert = false;                  // of experts' parameters: their shards and sums are over expert-data ranks
+    bool trained = true;                  // all of it, or nothing: what is not is gathered and never reduced
+    DType dtype = DType::bf16;            // of its parameters
     bool alone = false;                   // one large parameter, gathered and reduced by itself
     int shards = 1, replicas = 1;         // ranks it is sharded over, and copies of that
     std::vector<int> units;               // in backward order

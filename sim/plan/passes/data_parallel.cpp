@@ -63,6 +63,8 @@ class Weaver {
     void run_together(DraftAction action, const std::vector<WovenPart>& parts);
     void run_apart(const DraftAction& action, const WovenPart& part);
     void reduce_at_the_end();
+    // Where steps flow into each other a step's reductions stand behind its last backward pass, with its update.
+    bool reduces_early() const { return l.scenario.strategy.overlap.grad_reduce && !l.schedule->asynchronous; }
 
     int stage_;
     Draft& draft_;
@@ -209,7 +211,7 @@ Woven Weaver::woven(const DraftPart& part) {
     const bool begins_backward = kind == StepKind::input || kind == StepKind::backward;
     Woven w;
     w.reduce_run = completes && dp.reduces_each_run() && at.ends;
-    w.reduce_step = completes && dp.active() && at.last_of_chunk && l.scenario.strategy.overlap.grad_reduce;
+    w.reduce_step = completes && dp.active() && at.last_of_chunk && reduces_early();
     w.gather = dp.gathers_in_step && at.starts && (forward || (!dp.keeps_until_backward && begins_backward));
     w.release = dp.gathers_in_step && at.ends && (forward ? !dp.keeps_until_backward : begins_backward);
     w.last = completes && at.last_of_chunk;
@@ -292,7 +294,7 @@ void Weaver::run() {
             push(std::move(action));
         else
             compute(std::move(action));
-    if (dp.active() && !l.scenario.strategy.overlap.grad_reduce) reduce_at_the_end();
+    if (dp.active() && !reduces_early()) reduce_at_the_end();
 }
 
 } // namespace

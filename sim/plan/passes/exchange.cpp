@@ -76,10 +76,23 @@ class Exchanger {
 
 } // namespace
 
+namespace {
+
+// Gradients of what has nothing trained below it are not sent.
+void leave_out_unwanted(const Lowering& l, PipelineProgram& program) {
+    const auto unwanted = [&](const TransferStep& t) { return t.gradient && l.chunks[t.chunk].input_gradient < 0; };
+    for (std::vector<ProgramStep>& steps : program) {
+        for (ProgramStep& step : steps) std::erase_if(step.transfers, unwanted);
+        std::erase_if(steps, [](const ProgramStep& step) { return step.is_exchange && step.transfers.empty(); });
+    }
+}
+
+} // namespace
+
 void exchange(Lowering& l) {
-    const PipelineProgram program =
-        insert_exchanges(steps_of(l.drafts), l.schedule->stage_of, l.plan.stages, static_cast<int>(l.chunks.size()),
-                         l.scenario.strategy.overlap.pipeline, l.schedule->directions);
+    PipelineProgram program = insert_exchanges(steps_of(l.drafts), l.schedule->stage_of, l.plan.stages, static_cast<int>(l.chunks.size()),
+                                               l.scenario.strategy.overlap.pipeline, l.schedule->directions);
+    leave_out_unwanted(l, program);
     for (int stage = 0; stage < l.plan.stages; ++stage) Exchanger(l, stage).run(program[static_cast<std::size_t>(stage)]);
 }
 

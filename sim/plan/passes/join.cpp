@@ -202,6 +202,8 @@ void join(Lowering& l) {
             action.run.block = it->second;
             action.run.last = static_cast<std::int32_t>(l.plan.blocks[it->second].ops.size());
         }
+        // A chunk with nothing trained at or below it has no backward pass.
+        std::erase_if(draft.actions, [](const DraftAction& action) { return action.run.first == action.run.last; });
     }
 }
 

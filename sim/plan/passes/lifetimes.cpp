@@ -66,22 +66,32 @@ void insert_memory_ops(Block& block, const std::vector<std::pair<std::int32_t, B
         if (i == 0 || block.ops[i].unit != block.ops[i - 1].unit) block.unit_begin[u++] = static_cast<std::int32_t>(i);
 }
 
+// What crosses stages. A gradient that nothing before it wants is not there.
+void mark_ends(const Lowering& l, std::vector<char>& received, std::vector<char>& sent) {
+    const auto mark = [&](std::vector<char>& list, BufferId b) {
+        if (b >= 0) list[static_cast<std::size_t>(storage(l.plan, b))] = 1;
+    };
+    for (std::size_t c = 0; c < l.chunks.size(); ++c) {
+        const ChunkBlocks& ends = l.chunks[c];
+        const bool from_afar = l.graphs[c].input >= 0 && l.graphs[c - 1].stage != l.graphs[c].stage;
+        const bool to_afar = l.graphs[c].output >= 0 && l.graphs[c + 1].stage != l.graphs[c].stage;
+        if (from_afar) {
+            mark(received, ends.input);
+            mark(sent, ends.input_gradient);
+        }
+        if (to_afar) {
+            mark(sent, ends.output);
+            mark(received, ends.output_gradient);
+        }
+    }
+}
+
 } // namespace
 
 void lifetimes(Lowering& l) {
     Plan& plan = l.plan;
     std::vector<char> received(plan.buffers.size(), 0), sent(plan.buffers.size(), 0);
-    for (std::size_t c = 0; c < l.chunks.size(); ++c) {
-        const ChunkBlocks& ends = l.chunks[c];
-        const bool from_afar = l.graphs[c].input >= 0 && l.graphs[c - 1].stage != l.graphs[c].stage;
-        const bool to_afar = l.graphs[c].output >= 0 && l.graphs[c + 1].stage != l.graphs[c].stage;
-        if (from_afar)
-            received[static_cast<std::size_t>(storage(plan, ends.input))] =
-                sent[static_cast<std::size_t>(storage(plan, ends.input_gradient))] = 1;
-        if (to_afar)
-            sent[static_cast<std::size_t>(storage(plan, ends.output))] =
-                received[static_cast<std::size_t>(storage(plan, ends.output_gradient))] = 1;
-    }
+    mark_ends(l, received, sent);
     std::vector<Life> lives(plan.buffers.size()); // of all stages: none has a buffer of another
     std::vector<std::vector<std::pair<std::int32_t, BufferId>>> allocs(plan.blocks.size()), frees(plan.blocks.size());
     for (int stage = 0; stage < plan.stages; ++stage) {

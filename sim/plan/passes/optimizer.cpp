@@ -66,10 +66,11 @@ struct Part {
 Part owned(const Lowering& l, const DataParallel& dp, int stage) {
     Part p;
     const auto& parameters = l.parameters[stage];
-    for (const Parameter& x : parameters) p.parameters += x.elements;
+    for (const Parameter& x : parameters) p.parameters += x.trained() ? x.elements : 0;
     if (!dp.sharded()) {
         const int length = static_cast<int>(l.chunks.size()) / l.plan.directions;
         for (const Parameter& x : parameters) {
+            if (!x.trained()) continue;
             p.gradients.push_back(x.gradient);
             p.weights.push_back(x.weight);
             if (x.expert) p.experts += x.elements;
@@ -82,7 +83,7 @@ Part owned(const Lowering& l, const DataParallel& dp, int stage) {
     }
     for (const auto& buckets : dp.buckets)
         for (const Bucket& b : buckets) {
-            if (b.stage != stage) continue;
+            if (b.stage != stage || !b.trained) continue;
             if (!dp.sharded(b)) { // experts that no other rank has
                 for (std::int32_t i : b.parameters) {
                     p.gradients.push_back(parameters[static_cast<std::size_t>(i)].gradient);
@@ -147,7 +148,8 @@ BufferId sum_tensor_norms(Lowering& l, const DataParallel& dp, const Part& part,
     AxisMask axes = summed_axes(l, dp);
     std::vector<std::int16_t> stages;
     std::set<TensorId> tensors;
-    for (const Parameter& p : l.parameters[stage]) tensors.insert(p.tensor);
+    for (const Parameter& p : l.parameters[stage])
+        if (p.trained()) tensors.insert(p.tensor);
     if (l.plan.directions > 1 && dp.sharded()) { // shards of a chunk lie on both stages that run it
         const int other = l.plan.stages - 1 - stage;
         axes |= mask(Axis::pp);
@@ -193,7 +195,7 @@ void reduce_over_tensor_parallel(Lowering& l, const DataParallel& dp, int stage,
     std::vector<BufferId> partial;
     std::int64_t elements = 0;
     for (const Parameter& p : l.parameters[stage]) {
-        if (p.expert || l.buffer(p.gradient).placement.on(Axis::tp) != PlacementKind::partial) continue;
+        if (p.expert || !p.trained() || l.buffer(p.gradient).placement.on(Axis::tp) != PlacementKind::partial) continue;
         partial.push_back(p.gradient);
         elements += p.elements;
     }
@@ -202,7 +204,8 @@ void reduce_over_tensor_parallel(Lowering& l, const DataParallel& dp, int stage,
         partial.clear();
         for (const auto& buckets : dp.buckets)
             for (const Bucket& b : buckets)
-                if (b.stage == stage && !b.expert && std::any_of(b.parameters.begin(), b.parameters.end(), [&](std::int32_t i) {
+                if (b.stage == stage && !b.expert && b.trained &&
+                    std::any_of(b.parameters.begin(), b.parameters.end(), [&](std::int32_t i) {
                         return l.buffer(l.parameters[stage][static_cast<std::size_t>(i)].gradient).placement.on(Axis::tp) ==
                                PlacementKind::partial;
                     }))
@@ -220,7 +223,7 @@ void reduce_tied_embedding(Lowering& l, const DataParallel& dp, int stage, Block
     if ((!l.scenario.model.tied_embeddings && l.scenario.model.mtp_layers == 0) || l.graphs.front().stage == l.graphs.back().stage) return;
     if (stage != l.graphs.front().stage && stage != l.graphs.back().stage) return;
     for (const Parameter& p : l.parameters[stage]) {
-        if (l.plan.tensors[p.tensor].use != TensorUse::embedding) continue;
+        if (l.plan.tensors[p.tensor].use != TensorUse::embedding || !p.trained()) continue;
         l.buffer(p.gradient).placement.set(Axis::pp, PlacementKind::partial);
         const CommId comm =
             l.add_communicator("embedding", mask(Axis::pp),
@@ -254,7 +257,8 @@ std::int32_t make_begin_block(Lowering& l, const DataParallel& dp, int stage) {
     std::vector<BufferId> zeroed;
     std::int64_t elements = 0;
     if (dp.made_in_backward) {
-        for (const Parameter& p : l.parameters[stage]) out.ops.push_back(step_op({}, Free{p.gradient}, {}, {}, host_queue));
+        for (const Parameter& p : l.parameters[stage])
+            if (p.trained()) out.ops.push_back(step_op({}, Free{p.gradient}, {}, {}, host_queue));
     } else if (dp.reduces_each_run()) {
         for (const auto& buckets : dp.buckets)
             for (const Bucket& b : buckets)
@@ -263,13 +267,14 @@ std::int32_t make_begin_block(Lowering& l, const DataParallel& dp, int stage) {
                     if (!b.accumulates) continue; // the one reduction writes it
                     zeroed.push_back(b.gradient_shard);
                     elements += b.shard_elements;
-                } else if (b.stage == stage && !dp.reduces_each_run(b))
+                } else if (b.stage == stage && b.trained && !dp.reduces_each_run(b))
                     for (std::int32_t i : b.parameters) {
                         zeroed.push_back(l.parameters[stage][static_cast<std::size_t>(i)].gradient);
                         elements += l.parameters[stage][static_cast<std::size_t>(i)].elements;
                     }
     } else {
         for (const Parameter& p : l.parameters[stage]) {
+            if (!p.trained()) continue;
             zeroed.push_back(p.gradient);
             elements += p.elements;
         }
@@ -317,12 +322,18 @@ struct OptimizerBlock {
 
     // The norm of all gradients: ranks that hold the same ones (replicas) have the same summand, and the sum is over the others.
     BufferId sum_norm(Buffer& norm) {
-        const AxisMask axes = static_cast<AxisMask>(summed_axes(l, dp) | mask(Axis::pp));
+        // Stages with nothing to train have no part in it.
+        std::vector<std::int16_t> stages;
+        for (std::int16_t s = 0; s < l.plan.stages; ++s)
+            if (std::any_of(l.parameters[s].begin(), l.parameters[s].end(), [](const Parameter& p) { return p.trained(); }))
+                stages.push_back(s);
+        const bool all = static_cast<int>(stages.size()) == l.plan.stages;
+        const AxisMask axes = static_cast<AxisMask>(summed_axes(l, dp) | (stages.size() > 1 ? mask(Axis::pp) : 0));
         const int summands = place_summand(l, axes, norm);
         const BufferId summand = l.add(norm);
         out.ops.push_back(step_op("gradient_norm", GradientNorm{part.counted_elements, fused}, part.counted, {summand}));
         if (summands == 1) return summand;
-        const CommId world = l.add_communicator("norm", axes);
+        const CommId world = l.add_communicator("norm", axes, all || stages.size() == 1 ? std::vector<std::int16_t>{} : stages);
         norm.name = "opt.norm.total";
         norm.storage = summand;
         norm.placement = {};

@@ -7,6 +7,7 @@
 namespace orrery {
 
 // On the chunks' forward graphs.
+void fine_tuning(Lowering& l);       // passes/fine_tuning.cpp: what is trained; adapters
 void tensor_parallel(Lowering& l);   // passes/tensor_parallel.cpp
 void sequence_parallel(Lowering& l); // passes/sequence_parallel.cpp
 void context_parallel(Lowering& l);  // passes/context_parallel.cpp
@@ -28,6 +29,7 @@ void exchange(Lowering& l);          // passes/exchange.cpp: transfers between s
 void data_parallel(Lowering& l);     // passes/data_parallel.cpp: gathers, releases and reductions
 void join(Lowering& l);              // passes/join.cpp: one block for steps that run as one
 void optimizer(Lowering& l);         // passes/optimizer.cpp: the ends of a step
+void asynchronous(Lowering& l);      // passes/asynchronous.cpp: steps that flow into each other, and versions of weights
 void synchronization(Lowering& l);   // passes/synchronization.cpp: what a round runs after its steps
 void offload_optimizer(Lowering& l); // passes/offload_optimizer.cpp: states and update on the host, with the copies there and back
 void bind(Lowering& l);              // passes/bind.cpp: drafts become programs, with dependencies from the buffers they share

@@ -35,7 +35,8 @@ BlockPieces::BlockPieces(const Lowering& l, int stage) : l_(l) {
             for (std::int32_t i : b.parameters) {
                 if (b.stage != stage) continue;
                 const Parameter& p = l.parameters[stage][static_cast<std::size_t>(i)];
-                bucket_of_[p.weight] = bucket_of_[p.gradient] = &b;
+                bucket_of_[p.weight] = &b;
+                if (p.trained()) bucket_of_[p.gradient] = &b;
             }
 }
 

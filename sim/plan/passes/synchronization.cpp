@@ -150,6 +150,7 @@ std::int32_t averaging_block(Lowering& l, int stage) {
     };
     std::int64_t elements = 0;
     for (const Parameter& p : l.parameters[stage]) {
+        if (!p.trained()) continue;
         weights.push_back(p.weight);
         bucket.push_back(p.weight);
         elements += p.elements;

@@ -64,6 +64,7 @@ std::vector<json> bases() {
         scenario(llama, {{"preset", "frontier"}, {"nodes", 16}}, megatron, {{"global_batch_size", 128}}),
         scenario(llama, {{"preset", "dgx-b200"}, {"nodes", 2}}, megatron, {{"precision", "mxfp8"}}),
         scenario(llama, dgx, {{"framework", "ddp"}, {"synchronization", {{"kind", "local_sgd"}, {"inner_steps", 4}}}}),
+        scenario(with(llama, {{"trainable", {{"lora", {{"rank", 8}}}}}}), dgx, {{"framework", "fsdp2"}}),
         scenario(gpt, dgx, {{"framework", "deepspeed"}, {"zero_stage", 1}}),
         scenario(gpt, dgx, {{"framework", "deepspeed"}, {"zero_stage", 2}, {"offload", {{"optimizer", "cpu"}}}}),
         scenario(gpt, dgx, {{"framework", "deepspeed"}, {"zero_stage", 3}, {"offload", {{"optimizer", "cpu"}}}}),
@@ -154,5 +155,4 @@ TEST(Examples, WhatIsNotBuiltYetIsNotOffered) {
     const json schema = json::parse(orrery::scenario_schema());
     const json& compression = schema["properties"]["strategy"]["properties"]["gradient_compression"];
     for (const json& word : compression["enum"]) EXPECT_EQ(refusal("strategy.gradient_compression", word.get<std::string>()), "");
-    EXPECT_NE(refusal("strategy.schedule", "pipedream-async"), "");
 }

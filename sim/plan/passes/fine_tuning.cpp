@@ -1,0 +1,142 @@
+// Fine-tuning: what of the model is trained. The rest has no gradients, no optimizer states, and nothing goes back below the lowest that is
+// trained (Emitter::needs_gradient). LoRA (Hu et al., arXiv:2106.09685): y = W x + alpha / rank B A x, with W as it is, beside each target
+// one pair A [rank, k], B [n, rank] (Megatron-Bridge's LoRA: queries, keys and values share one, and so do gate and up). A of a
+// column-parallel target and B of a row-parallel one are whole on every tensor-parallel rank; the others are divided as the target is.
+// QLoRA (arXiv:2305.14314): matrices of layers are kept in 4 bits, and made 16 bits wide for each product.
+//
+// After it: Value::trained is final, and adapters are nodes like others.
+#include "sim/plan/passes/passes.hpp"
+#include "sim/scenario/trainable.hpp"
+
+#include <algorithm>
+
+namespace orrery {
+namespace {
+
+// Parameters of a node by the part of the model it is of.
+ModelPart part_of(const Graph& g, const Node& n, ValueId p) {
+    if (g.value(p).use == TensorUse::head) return ModelPart::head;
+    if (g.value(p).use == TensorUse::embedding) return ModelPart::embedding;
+    switch (n.kind) {
+    case NodeKind::embedding:
+    case NodeKind::positions:
+        return ModelPart::embedding;
+    case NodeKind::norm:
+    case NodeKind::head_norm:
+        return ModelPart::norm;
+    case NodeKind::route:
+        return ModelPart::router;
+    case NodeKind::weighted_bias:
+        return ModelPart::experts;
+    case NodeKind::residual: // a bias after a row-parallel linear
+        return n.site == DropoutSite::after_attention ? ModelPart::attention : ModelPart::mlp;
+    default:
+        break;
+    }
+    switch (n.part) {
+    case LinearPart::router:
+        return ModelPart::router;
+    case LinearPart::expert_fc1:
+    case LinearPart::expert_fc2:
+        return ModelPart::experts;
+    case LinearPart::fc1:
+    case LinearPart::fc2:
+    case LinearPart::shared_fc1:
+    case LinearPart::shared_fc2:
+    case LinearPart::mtp_proj:
+        return ModelPart::mlp;
+    default:
+        return ModelPart::attention;
+    }
+}
+
+// The target's adapter: two linears and a sum, which all later nodes read in place of the target's result.
+struct Adapter {
+    Graph& g;
+    const Scenario& s;
+
+    ValueId parameter(const Value& like, std::string name, std::vector<std::int64_t> shape, std::vector<DimKind> dims, Initial initial) {
+        Value v = like;
+        v.name = std::move(name);
+        v.shape = std::move(shape);
+        v.dims = std::move(dims);
+        v.initial = initial;
+        v.dtype = activation_dtype(s);
+        v.trained = true;
+        return g.add(std::move(v));
+    }
+    Node linear(const Node& target, LinearPart part, ValueId x, ValueId y, ValueId w) const {
+        Node n = target;
+        n.part = part;
+        n.name = target.name + (part == LinearPart::adapter_down ? ".lora_a" : ".lora_b");
+        n.in = {x};
+        n.out = {y};
+        n.params = {w};
+        n.bias_apart = false;
+        n.keeps_precision = true;
+        return n;
+    }
+    // Its nodes; after them the target's result is `out`.
+    std::vector<Node> around(const Node& target, ValueId& out) {
+        const Value w = g.value(target.params[0]), y = g.value(target.out[0]);
+        const std::int64_t rank = s.model.trainable.rank;
+        Value narrow = y;
+        narrow.name = y.name + ".lora_a";
+        narrow.shape.back() = rank;
+        narrow.dims.back() = DimKind::hidden;
+        Value wide = y;
+        wide.name = y.name + ".lora_b";
+        Value sum = y;
+        sum.name = y.name + ".adapted";
+        const ValueId a = parameter(w, w.name + ".lora_a", {rank, w.shape[1]}, {DimKind::hidden, w.dims[1]}, Initial::normal),
+                      b = parameter(w, w.name + ".lora_b", {w.shape[0], rank}, {w.dims[0], DimKind::hidden}, Initial::zero);
+        const ValueId down = g.add(std::move(narrow)), up = g.add(std::move(wide));
+        out = g.add(std::move(sum));
+        Node adapt;
+        adapt.kind = NodeKind::adapt;
+        adapt.name = target.name + ".adapt";
+        adapt.layer = target.layer;
+        adapt.unit = target.unit;
+        adapt.in = {target.out[0], up};
+        adapt.out = {out};
+        adapt.gradient_dtype = target.gradient_dtype;
+        adapt.fused = target.fused;
+        return {linear(target, LinearPart::adapter_down, target.in[0], down, a), linear(target, LinearPart::adapter_up, down, up, b),
+                adapt};
+    }
+};
+
+void add_adapters(Graph& g, const Scenario& s) {
+    std::vector<Node> nodes;
+    std::vector<std::pair<ValueId, ValueId>> replaced;
+    for (Node& n : g.nodes) {
+        for (ValueId& v : n.in)
+            for (const auto& [old, now] : replaced)
+                if (v == old) v = now;
+        nodes.push_back(n);
+        const auto target = n.kind == NodeKind::linear ? named<LoraTarget>(name(n.part)) : std::nullopt;
+        if (!target || !adapts(s.model, *target, n.layer)) continue;
+        ValueId out = -1;
+        for (Node& one : Adapter{g, s}.around(n, out)) nodes.push_back(std::move(one));
+        replaced.emplace_back(n.out[0], out);
+    }
+    g.nodes = std::move(nodes);
+}
+
+} // namespace
+
+void fine_tuning(Lowering& l) {
+    const Trainable& t = l.scenario.model.trainable;
+    if (!t.partial()) return;
+    for (Graph& g : l.graphs) {
+        for (Node& n : g.nodes)
+            for (ValueId p : n.params) {
+                g.value(p).trained = trains(l.scenario.model, part_of(g, n, p), n.layer);
+                const bool matrix = n.kind == NodeKind::linear && n.layer >= 0 && !n.keeps_precision && g.value(p).shape.size() > 1;
+                if (matrix && t.base_dtype == BaseDType::nf4) g.value(p).dtype = DType::nf4;
+            }
+        if (t.lora) add_adapters(g, l.scenario);
+    }
+}
+
+} // namespace orrery

@@ -1,0 +1,109 @@
+// Asynchronous pipelines: no bubble between drains, what versions take of memory, and what folding and replay must not change.
+#include "tests/laws/scenarios.hpp"
+
+#include "sim/engine/simulate.hpp"
+#include "sim/plan/staleness.hpp"
+#include "sim/plan/verify.hpp"
+#include "sim/report/report.hpp"
+
+namespace orrery::laws {
+namespace {
+
+Gpt flowing(int p, int m, const std::string& versions, int flush, int dp = 1) {
+    Gpt g;
+    g.layers = 2 * p;
+    g.hidden = 4096; // kernels that are longer than their launches
+    g.heads = 32;
+    g.sequence = 2048;
+    g.pp = p;
+    g.dp = dp;
+    g.microbatches = m;
+    g.vocab = 2048; // ends that weigh little
+    g.tied = false;
+    g.flash = true;
+    g.dropout = 0;
+    g.schedule = "pipedream-async";
+    g.extra_strategy = fmt::format(R"(, "weight_versions": "{}", "flush_every": {})", versions, flush);
+    return g;
+}
+
+double step(const Scenario& s) { return predict(s).report.step_time_s; }
+
+// The time of a round grows by the same amount with every step, and that amount has no bubble: it is what the busiest stage computes. (Each
+// stage's update stands in the way of the others' microbatches, as there is no slack: of few microbatches a step their updates add up.)
+TEST(Asynchronous, BetweenDrainsThereIsNoBubble) {
+    for (const auto& [versions, m] : {std::pair{"stash", 1}, {"stash", 32}, {"2bw", 32}}) {
+        const double a = 40 * step(flowing(4, m, versions, 40).make()), b = 60 * step(flowing(4, m, versions, 60).make()),
+                     c = 80 * step(flowing(4, m, versions, 80).make());
+        EXPECT_NEAR(c - b, b - a, 1e-6 * a) << versions;
+        const Prediction one = predict(flowing(4, m, versions, 80).make());
+        double busiest = 0, update = 0;
+        for (const LaneResult& lane : one.simulation.lanes) {
+            busiest = std::max(busiest, lane.compute_busy.seconds());
+            update = std::max(update, lane.breakdown[static_cast<std::size_t>(Category::optimizer)].seconds());
+        }
+        const double steady = (c - b) / 20;
+        EXPECT_GE(steady, busiest * (1 - 1e-3)) << versions;
+        EXPECT_LE(steady, 1.01 * busiest + 3 * update) << versions << ": but for transfers that end just before they are wanted";
+    }
+}
+
+TEST(Asynchronous, LongerRoundsAreNeverSlowerAndBeatTheDrainOfEveryStep) {
+    double before = 1e9;
+    for (int flush : {1, 2, 5, 20, 100}) {
+        const double now = step(flowing(4, 4, "2bw", flush).make());
+        EXPECT_LE(now, before * (1 + 1e-9)) << flush;
+        before = now;
+    }
+    Gpt drained = flowing(4, 4, "2bw", 1);
+    drained.schedule = "1f1b";
+    drained.extra_strategy = R"(, "overlap": {"pipeline": true})";
+    drained.extra = "";
+    Scenario s = drained.make();
+    s.training.gradient_clipping = 0;
+    EXPECT_LT(before, 0.75 * step(s)) << "four stages and four microbatches: a bubble of 3/7";
+}
+
+TEST(Asynchronous, MemoryHoldsTheVersionsOfEachStage) {
+    for (const auto& [versions, m] : {std::pair{"stash", 1}, {"2bw", 4}}) {
+        const Plan plan = lower(flowing(4, m, versions, 20).make());
+        EXPECT_TRUE(verify(plan).empty()) << to_text(verify(plan));
+        Gpt one = flowing(4, m, versions, 20);
+        one.schedule = "1f1b";
+        one.extra_strategy = "";
+        const Plan plain = lower(one.make());
+        for (int stage = 0; stage < 4; ++stage) {
+            const auto many = resident(plan, stage), single = resident(plain, stage);
+            const double held = std::string(versions) == "stash" ? 4 - stage : 2;
+            EXPECT_NEAR(many.at(MemoryKind::parameters), held * single.at(MemoryKind::parameters), 1) << versions << stage;
+            EXPECT_EQ(many.at(MemoryKind::optimizer_states), single.at(MemoryKind::optimizer_states)) << versions << stage;
+            EXPECT_EQ(many.at(MemoryKind::gradients), single.at(MemoryKind::gradients)) << versions << stage;
+        }
+    }
+}
+
+TEST(Asynchronous, FoldedAndUnfoldedReplayedAndInFullTakeTheSameTime) {
+    Gpt g = flowing(4, 4, "2bw", 12, 2);
+    g.tp = 2;
+    g.sp = true;
+    const Scenario s = g.make();
+    PredictOptions folded, whole, full;
+    whole.simulate.fold = false;
+    full.simulate.replay = false;
+    const double time = predict(s, folded).report.step_time_s;
+    EXPECT_NEAR(predict(s, whole).report.step_time_s, time, 1e-9 * time);
+    EXPECT_NEAR(predict(s, full).report.step_time_s, time, 1e-9 * time);
+}
+
+TEST(Asynchronous, TheReportSaysHowOldGradientsAre) {
+    const Report stash = predict(flowing(4, 1, "stash", 100).make()).report, drained = predict(Gpt{}.make()).report;
+    EXPECT_EQ(stash.staleness.worst, 3);
+    EXPECT_EQ(stash.staleness.versions, 4);
+    EXPECT_NEAR(stash.staleness.mean, 1.5, 0.05);
+    EXPECT_EQ(drained.staleness.worst, 0);
+    EXPECT_EQ(drained.staleness.versions, 1);
+    EXPECT_EQ(stash.microbatches, 1);
+}
+
+} // namespace
+} // namespace orrery::laws

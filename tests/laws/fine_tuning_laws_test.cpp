@@ -1,0 +1,174 @@
+// Fine-tuning: gradients, states and FLOPs of what is trained alone, and no backward pass below the lowest of it.
+#include "tests/laws/scenarios.hpp"
+
+#include "sim/engine/simulate.hpp"
+#include "sim/plan/verify.hpp"
+#include "sim/report/report.hpp"
+#include "sim/scenario/trainable.hpp"
+
+#include <set>
+
+namespace orrery::laws {
+namespace {
+
+// A Llama of few layers, in fp32 so that nothing but parameters, gradients and moments is there.
+std::string llama(const std::string& trainable, const std::string& strategy = R"("framework": "megatron")", int devices = 1,
+                  const std::string& precision = "bf16") {
+    return fmt::format(
+        R"({{"model": {{"preset": "llama3-8b", "layers": 4, "vocab_size": 32000{}}},
+            "cluster": {{"preset": "dgx-h100", "nodes": 1, "devices_per_node": {}}},
+            "training": {{"global_batch_size": 8, "micro_batch_size": 1, "sequence_length": 2048, "precision": "{}"}},
+            "strategy": {{{}}}}})",
+        trainable.empty() ? "" : R"(, "trainable": )" + trainable, devices, precision, strategy);
+}
+
+const std::string lora = R"({"lora": {"rank": 16}})";
+
+double products(const Plan& plan) { // FLOPs of a microbatch's linears on a rank
+    double sum = 0;
+    for (const Block& b : plan.blocks)
+        for (const Op& op : b.ops)
+            if (std::holds_alternative<Linear>(op.work)) sum += flops(op.work).count;
+    return sum;
+}
+
+TEST(FineTuning, GradientsAndStatesAreThoseOfWhatIsTrained) {
+    for (const std::string& trainable : {lora, std::string(R"({"lora": {"rank": 4, "targets": ["qkv", "fc2"]}, "frozen_layers": 2})"),
+                                         std::string(R"({"frozen": ["embedding", "mlp"]})"), std::string(R"({"frozen_layers": 3})")}) {
+        const Scenario s = scenario(llama(trainable));
+        const Plan plan = lower(s);
+        EXPECT_TRUE(verify(plan).empty()) << trainable << to_text(verify(plan));
+        const auto held = resident(plan, 0);
+        const auto trained = static_cast<double>(*trained_parameters(s.model));
+        EXPECT_EQ(held.at(MemoryKind::gradients), 4 * trained) << trainable;
+        EXPECT_EQ(held.at(MemoryKind::optimizer_states), 12 * trained) << trainable << ": master and two moments";
+    }
+}
+
+TEST(FineTuning, RunsWeightGradientsOfAdaptersAlone) {
+    const Scenario s = scenario(llama(lora)), whole = scenario(llama(""));
+    for (const Block& b : lower(s).blocks)
+        for (const Op& op : b.ops)
+            if (const auto* l = std::get_if<Linear>(&op.work); l && l->direction == Direction::weight_gradient) {
+                EXPECT_NE(op.name.find(".lora_"), std::string::npos) << op.name;
+            }
+    // Forward and input gradients of the model, three passes of the adapters; less the input gradients of the first qkv and its A.
+    const double tokens = 2048, h = 4096, qkv = (32 + 16) * 128 * h, adapters = 16 * (h + (32 + 16) * 128 + h + h + h + 28672 + 14336 + h);
+    const double forward = products(lower(whole)) / 3;
+    EXPECT_NEAR(products(lower(s)), 2 * forward - 2 * tokens * qkv + 4 * 3 * 2 * tokens * adapters - 2 * tokens * 16 * h, 1e-9 * forward);
+}
+
+// Model FLOPs are those of the plan's linears and the square of attention, whose backward pass they count twice.
+TEST(FineTuning, ModelFlopsAreWhatThePlanMultiplies) {
+    for (const std::string& trainable :
+         {lora, std::string(R"({"lora": {"targets": ["fc2"]}})"), std::string(R"({"lora": {"rank": 64}, "frozen_layers": 2})"),
+          std::string(R"({"frozen": ["attention", "embedding"]})"), std::string(R"({"frozen_layers": 2})"),
+          std::string(R"({"frozen": ["embedding", "attention", "mlp", "norm"]})")}) {
+        const Scenario s = scenario(llama(trainable));
+        const Plan plan = lower(s);
+        int squares = 0;
+        for (const Block& b : plan.blocks)
+            for (const Op& op : b.ops)
+                if (const auto* a = std::get_if<Attention>(&op.work)) squares += a->direction == Direction::forward ? 1 : 2;
+        const double square = 2 * 2048.0 * 2048 * 32 * 128 * 2;
+        const Report r = predict(s).report;
+        EXPECT_NEAR(r.flops_per_step, 8 * (products(plan) + squares * square), 1e-9 * r.flops_per_step) << trainable;
+    }
+}
+
+TEST(FineTuning, FrozenLayersCostNoBackwardPassAndKeepNothing) {
+    double time = 1e9, memory = 1e18;
+    for (int frozen : {0, 1, 2, 3}) {
+        const Scenario s = scenario(llama(fmt::format(R"({{"lora": {{"rank": 16}}, "frozen_layers": {}}})", frozen)));
+        const Plan plan = lower(s);
+        std::set<int> backward;
+        for (const Block& b : plan.blocks)
+            if (b.kind == BlockKind::backward)
+                for (const Op& op : b.ops)
+                    if (op.layer >= 0) backward.insert(op.layer);
+        ASSERT_FALSE(backward.empty());
+        EXPECT_EQ(*backward.begin(), frozen);
+        const Report r = predict(s).report;
+        EXPECT_LT(r.step_time_s, time);
+        EXPECT_LT(static_cast<double>(fullest(r.memory).peak.count), memory);
+        time = r.step_time_s;
+        memory = static_cast<double>(fullest(r.memory).peak.count);
+    }
+}
+
+// A pipeline's first stages may have nothing to train: they run forward passes alone, and nothing is sent back to them.
+TEST(FineTuning, StagesBelowTheLowestTrainedLayerRunForwardAlone) {
+    for (const char* schedule : {"1f1b", "gpipe", "zb-h1"}) {
+        const Scenario s =
+            scenario(llama(R"({"lora": {"rank": 16}, "frozen_layers": 2})",
+                           fmt::format(R"("framework": "megatron", "pipeline_parallel": 4, "schedule": "{}")", schedule), 4));
+        const Plan plan = lower(s);
+        EXPECT_TRUE(verify(plan).empty()) << schedule << to_text(verify(plan));
+        for (const Action& a : plan.programs[0].actions) {
+            EXPECT_NE(plan.blocks[a.block].kind, BlockKind::backward);
+            EXPECT_NE(plan.blocks[a.block].kind, BlockKind::weight);
+        }
+        for (const Communicator& c : plan.communicators) {
+            EXPECT_NE(c.name, "pp.down.1-0");
+            EXPECT_NE(c.name, "pp.down.2-1");
+        }
+        PredictOptions whole;
+        whole.simulate.fold = false;
+        EXPECT_NEAR(predict(s).report.step_time_s, predict(s, whole).report.step_time_s, 1e-9);
+    }
+}
+
+TEST(FineTuning, ABaseInFourBitsTakesFourBitsAndAScale) {
+    const std::string low = R"({"lora": {"rank": 16}, "base_dtype": "nf4"})";
+    const auto wide = resident(lower(scenario(llama(lora))), 0), four = resident(lower(scenario(llama(low))), 0);
+    const double h = 4096, matrices = 4 * (h * (32 + 16) * 128 + h * h + 3 * h * 14336);
+    EXPECT_NEAR(wide.at(MemoryKind::parameters) - four.at(MemoryKind::parameters), matrices * (2 - bytes_per_element(DType::nf4)),
+                1e-9 * matrices);
+    EXPECT_NEAR(8 * bytes_per_element(DType::nf4), 4.127, 1e-3); // bits, arXiv:2305.14314, section 3
+    // Each product first widens its matrix: more time, less memory.
+    const Report a = predict(scenario(llama(lora))).report, b = predict(scenario(llama(low))).report;
+    EXPECT_GT(b.step_time_s, a.step_time_s);
+    EXPECT_LT(fullest(b.memory).peak.count, fullest(a.memory).peak.count);
+}
+
+// Over sharded ranks the whole model is gathered, and adapters alone are reduced.
+TEST(FineTuning, ShardedRanksGatherTheModelAndReduceAdapters) {
+    for (const char* framework : {"fsdp2", "fsdp", "deepspeed"}) {
+        const Scenario s = scenario(llama(lora, fmt::format(R"("framework": "{}", "zero_stage": 3)", framework), 8));
+        const Plan plan = lower(s);
+        EXPECT_TRUE(verify(plan).empty()) << framework << to_text(verify(plan));
+        double gathered = 0, reduced = 0;
+        for (const Block& b : plan.blocks)
+            for (const Op& op : b.ops)
+                if (const auto* c = std::get_if<Collective>(&op.work)) {
+                    if (b.kind == BlockKind::gather && c->kind == CollectiveKind::all_gather)
+                        gathered += static_cast<double>(c->bytes.count);
+                    if (b.kind == BlockKind::reduce) reduced += static_cast<double>(c->bytes.count) / bytes_per_element(c->dtype);
+                }
+        const auto trained = static_cast<double>(*trained_parameters(s.model));
+        EXPECT_NEAR(reduced, trained, 1e-3 * trained) << framework;
+        EXPECT_NEAR(gathered, 2 * (predict(s).report.parameters + trained), 1e-3 * gathered) << framework;
+    }
+}
+
+// Where kernels are long: adapters are many short ones, and where launches bind they cost more than weight gradients do.
+TEST(FineTuning, IsFasterAndSmallerThanTrainingAllWhereKernelsAreLong) {
+    for (const char* strategy : {R"("framework": "megatron", "tensor_parallel": 4, "sequence_parallel": true)", R"("framework": "fsdp2")",
+                                 R"("framework": "megatron", "tensor_parallel": 2, "pipeline_parallel": 4, "schedule": "1f1b")"}) {
+        const auto long_one = [&](const std::string& trainable) {
+            ParseOptions options;
+            options.overrides = {"training.sequence_length=16384", "training.global_batch_size=16", "training.micro_batch_size=2"};
+            const ParseResult parsed = parse_scenario(llama(trainable, strategy, 8), options);
+            EXPECT_TRUE(parsed.scenario) << to_text(parsed.problems);
+            return predict(*parsed.scenario).report;
+        };
+        const Report all = long_one(""), few = long_one(lora);
+        EXPECT_LT(few.step_time_s, all.step_time_s) << strategy;
+        EXPECT_GT(few.step_time_s, 0.6 * all.step_time_s) << strategy << ": forward and input gradients are two thirds of the products";
+        EXPECT_LT(fullest(few.memory).peak.count, fullest(all.memory).peak.count) << strategy;
+        EXPECT_LT(few.flops_per_step, 0.8 * all.flops_per_step) << strategy;
+    }
+}
+
+} // namespace
+} // namespace orrery::laws
