@@ -59,8 +59,16 @@ std::string to_json(const WholeRunReport& r) {
     j["formula"] = {{"mean_time_between_failures_s", r.failure_every_s}, {"goodput_exact", r.exact}, {"ettr_meta", r.meta}};
     j["elastic"] = Json::array();
     for (const ElasticOption& e : r.elastic)
-        j["elastic"].push_back(
-            {{"kind", name(e.kind)}, {"goodput", e.goodput}, {"wall_s", e.wall_s}, {"steps", e.steps}, {"chosen", e.chosen}});
+        j["elastic"].push_back({{"kind", name(e.kind)},
+                                {"goodput", e.goodput},
+                                {"wall_s", e.wall_s},
+                                {"steps", e.steps},
+                                {"chosen", e.chosen},
+                                {"step_s_a_node_less", e.pace.step_s},
+                                {"tokens_share_a_node_less", e.pace.share}});
+    if (r.replanned)
+        j["replanned"] = {{"step_s", r.replanned->step_s},       {"nodes", r.replanned->nodes}, {"strategy", r.replanned->strategy},
+                          {"simulated", r.replanned->simulated}, {"legal", r.replanned->legal}, {"proven", r.replanned->proven}};
     j["device_hours"] = r.device_hours;
     j["cost_usd"] = r.cost_usd;
     j["energy_j"] = r.energy_j;

@@ -41,7 +41,8 @@ bool lay_out(Scenario& s, int data, int pipeline, std::int64_t batch) {
 
 class Paces {
   public:
-    Paces(const Scenario& s, const Prediction& p) : scenario_(s), step_s_(p.report.step_time_s), bubble_(p.report.bubble_fraction) {}
+    Paces(const Scenario& s, const Prediction& p, Replan replan)
+        : scenario_(s), step_s_(p.report.step_time_s), bubble_(p.report.bubble_fraction), replan_(std::move(replan)) {}
 
     Pace operator()(const MachineState& state) {
         const std::lock_guard lock(mutex_);
@@ -76,13 +77,15 @@ class Paces {
         return {step_s_ * (smaller ? 1.0 : static_cast<double>(data) / left), share}; // degrees that do not go together, or do not fit
     }
 
-    // The best of the layouts near the plan's own that the nodes left can hold.
+    // The best of what a search finds for the nodes left, where there is one, and of the layouts near the plan's own that they can hold.
     Pace replanned(int lost) const {
         const Strategy& g = scenario_.strategy;
         const int pipeline = g.pipeline_parallel, model = g.tensor_parallel * g.context_parallel;
         const int nodes = (lost + replicas_per_node(scenario_) - 1) / replicas_per_node(scenario_); // lost, not their whole replicas
         const int devices = scenario_.world_size() - nodes * scenario_.cluster.devices_per_node;
         double best = 0;
+        if (replan_)
+            if (const auto found = replan_(scenario_, scenario_.cluster.nodes - nodes)) best = found->step_s;
         for (const int p : {pipeline, pipeline - 1, pipeline / 2, pipeline * 2}) {
             if (p < 1) continue;
             Scenario other = scenario_;
@@ -122,6 +125,7 @@ class Paces {
 
     const Scenario& scenario_;
     double step_s_, bubble_;
+    Replan replan_;
     std::mutex mutex_;
     std::map<MachineState, Pace> known_;
 };
@@ -143,8 +147,8 @@ int replicas_per_node(const Scenario& s) {
     return replicas;
 }
 
-std::function<Pace(const MachineState&)> paces(const Scenario& scenario, const Prediction& prediction) {
-    auto table = std::make_shared<Paces>(scenario, prediction);
+std::function<Pace(const MachineState&)> paces(const Scenario& scenario, const Prediction& prediction, const Replan& replan) {
+    auto table = std::make_shared<Paces>(scenario, prediction, replan);
     return [table](const MachineState& state) { return (*table)(state); };
 }
 

@@ -99,11 +99,22 @@ std::string saves_text(const WholeRunReport& r, const Scenario& s, const TextSty
 
 std::string elastic_text(const WholeRunReport& r, const TextStyle& style) {
     if (r.elastic.empty()) return "";
-    Table table{{"without a spare", "goodput", r.ideal_s > 0 ? "time" : "steps"}, {false, true, true}, {}};
+    Table table{{"without a spare", "step, a node less", "of the tokens", "goodput", r.ideal_s > 0 ? "time" : "steps"},
+                {false, true, true, true, true},
+                {}};
     for (const ElasticOption& e : r.elastic)
-        table.rows.push_back({std::string(name(e.kind)) + (e.chosen ? " (this run)" : ""), percent(e.goodput),
-                              r.ideal_s > 0 ? length_text(e.wall_s) : metric(e.steps, 5)});
-    return heading_of("Elastic options", fmt::format("mean, with {} spare nodes", r.spares), style) + to_text(table, style);
+        table.rows.push_back({(e.kind == Elasticity::replan ? "re-planned" : std::string(name(e.kind))) + (e.chosen ? " (this run)" : ""),
+                              e.pace.step_s > 0 ? seconds_text(e.pace.step_s) : "waits", e.pace.step_s > 0 ? percent(e.pace.share) : "",
+                              percent(e.goodput), r.ideal_s > 0 ? length_text(e.wall_s) : metric(e.steps, 5)});
+    std::string text = heading_of("Elastic options", fmt::format("mean, with {} spare nodes", r.spares), style) + to_text(table, style);
+    if (r.replanned)
+        text += wrapped(fmt::format("re-planned on {} nodes by search: {}; {} of {} strategies simulated, {}", grouped(r.replanned->nodes),
+                                    r.replanned->strategy, grouped(r.replanned->simulated), grouped(r.replanned->legal),
+                                    r.replanned->proven ? "the others cannot be faster" : "the others not looked at"),
+                        style.width, "  ", "    ");
+    else
+        text += "  re-planned: the best layout near its own\n";
+    return text;
 }
 
 } // namespace

@@ -119,11 +119,15 @@ void add_theory(WholeRunReport& out, const TrainingJob& job) {
     out.meta = meta_ettr(m, tau, delta, out.restart_s);
 }
 
+constexpr int searched_anyway = 2048; // devices: a re-plan's search takes a second; beyond, only where a run may need it
+
 // The same run with each answer to a node that has no spare, as many spares as the run has.
-std::vector<ElasticOption> compare_elastic(const Scenario& scenario, const Prediction& prediction, const TrainingJob& job, int jobs) {
-    std::vector<ElasticOption> out;
-    if (job.nodes < 2 || job.run.failures.per_node_day <= 0) return out;
+void compare_elastic(WholeRunReport& out, const Scenario& scenario, const Prediction& prediction, const TrainingJob& job,
+                     const WholeRunOptions& options) {
+    if (job.nodes < 2 || job.run.failures.per_node_day <= 0) return;
     const int seeds = std::min(job.run.seeds, 16);
+    const int one_node = std::min(static_cast<int>(std::ceil(job.replicas_per_node - 1e-9)), std::max(1, job.replicas - 1));
+    bool needed = job.run.elastic == Elasticity::replan || scenario.world_size() <= searched_anyway;
     for (int k = 0; k <= static_cast<int>(Elasticity::stepwise); ++k) {
         const auto kind = static_cast<Elasticity>(k);
         if (job.replicas == 1 && kind != Elasticity::none && kind != Elasticity::replan) continue;
@@ -131,16 +135,18 @@ std::vector<ElasticOption> compare_elastic(const Scenario& scenario, const Predi
         other.run->elastic = kind;
         TrainingJob trial = job;
         trial.run.elastic = kind;
-        trial.pace = paces(other, prediction);
-        ElasticOption option{kind, 0, 0, 0, kind == job.run.elastic};
-        for (const JobOutcome& o : simulate_seeds(trial, seeds, jobs)) {
+        trial.pace = paces(other, prediction, needed ? options.replan : Replan{});
+        ElasticOption option{kind, 0, 0, 0, kind == job.run.elastic, {0, 0}};
+        if (kind != Elasticity::none) option.pace = trial.pace({one_node});
+        for (const JobOutcome& o : simulate_seeds(trial, seeds, options.jobs)) {
             option.wall_s += o.wall_s / seeds;
             option.goodput += (o.finished ? o.goodput() : 0) / seeds;
             option.steps += o.steps / seeds;
+            needed = needed || o.missing_node_s > 0;
         }
-        out.push_back(option);
+        out.elastic.push_back(option);
     }
-    return out;
+    if (needed && options.replan) out.replanned = options.replan(scenario, job.nodes - 1);
 }
 
 // A run of so many seconds, whose nodes and spares are paid for from its begin to its end.
@@ -178,7 +184,7 @@ void add_target(WholeRunReport& out, const Scenario& s) {
 
 } // namespace
 
-TrainingJob job_of(const Scenario& scenario, const Prediction& prediction) {
+TrainingJob job_of(const Scenario& scenario, const Prediction& prediction, const Replan& replan) {
     TrainingJob job;
     job.run = with_defaults(*scenario.run);
     const Report& step = prediction.report;
@@ -198,12 +204,13 @@ TrainingJob job_of(const Scenario& scenario, const Prediction& prediction) {
     const WholeRun::Checkpoint& c = job.run.checkpoint;
     if (c.every_steps > 0) job.save_every = c.every_steps;
     if (c.every_seconds > 0) job.save_every = std::max<std::int64_t>(1, std::llround(c.every_seconds / job.step_s()));
-    job.pace = paces(scenario, prediction);
+    job.pace = paces(scenario, prediction, replan);
     return job;
 }
 
-RunFigures run_figures(const Scenario& scenario, const Prediction& prediction, int jobs) {
-    TrainingJob job = job_of(scenario, prediction);
+RunFigures run_figures(const Scenario& scenario, const Prediction& prediction, const WholeRunOptions& options) {
+    const int jobs = options.jobs;
+    TrainingJob job = job_of(scenario, prediction, options.replan);
     check_size(job, job.run);
     if (chooses_interval(job))
         job.save_every = best_interval(interval_curve(job, jobs), least_interval_s(job, failure_every_s(job)), job.step_s()).steps;
@@ -223,8 +230,9 @@ RunFigures run_figures(const Scenario& scenario, const Prediction& prediction, i
     return out;
 }
 
-WholeRunReport whole_run(const Scenario& scenario, const Prediction& prediction, int jobs) {
-    TrainingJob job = job_of(scenario, prediction);
+WholeRunReport whole_run(const Scenario& scenario, const Prediction& prediction, const WholeRunOptions& options) {
+    const int jobs = options.jobs;
+    TrainingJob job = job_of(scenario, prediction, options.replan);
     check_size(job, job.run);
     WholeRunReport out;
     out.name = scenario.name;
@@ -257,7 +265,7 @@ WholeRunReport whole_run(const Scenario& scenario, const Prediction& prediction,
     out.storage_bytes *= mean_save;
     out.restart_s = restart_s(job, !direct);
     add_theory(out, job);
-    out.elastic = compare_elastic(scenario, prediction, job, jobs);
+    compare_elastic(out, scenario, prediction, job, options);
     add_money(out, scenario, job, prediction.report);
     add_target(out, scenario);
     out.example = simulate_job(job, 0, true);

@@ -4,7 +4,9 @@
 #include "sim/job/job.hpp"
 #include "sim/report/report.hpp"
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +27,23 @@ struct ElasticOption {
     double wall_s = 0, goodput = 0; // means over seeds; days runs: wall_s is their length
     double steps = 0;
     bool chosen = false;
+    Pace pace; // with one node less; none: there are no steps then, and step_s is 0
+};
+
+// A strategy for fewer nodes.
+struct Replanned {
+    double step_s = 0;
+    int nodes = 0; // that it uses: as many of those left as its degrees can fill
+    std::string strategy;
+    std::int64_t simulated = 0, legal = 0; // strategies
+    bool proven = false;                   // the best of the legal ones
+};
+// Of a scenario and the nodes that are left; nothing: no strategy that was looked at fits on them.
+using Replan = std::function<std::optional<Replanned>(const Scenario&, int nodes)>;
+
+struct WholeRunOptions {
+    int jobs = 0;    // threads; 0: all cores
+    Replan replan{}; // null: layouts near the plan's own alone. It looks at more, and the better of both is taken
 };
 
 struct WholeRunReport {
@@ -53,6 +72,7 @@ struct WholeRunReport {
     double storage_bytes = 0, near_bytes = 0; // written in one run, mean
     // elastic options side by side; empty where there is one node
     std::vector<ElasticOption> elastic;
+    std::optional<Replanned> replanned; // on one node less
     // money and energy; 0: not known
     double device_hours = 0, cost_usd = 0, energy_j = 0;
     // convergence
@@ -64,13 +84,13 @@ struct WholeRunReport {
 
 // The job of a scenario: its saves, spares and paces. The paces are simulated when a run first needs them, and kept. The scenario and the
 // prediction must outlive it.
-TrainingJob job_of(const Scenario& scenario, const Prediction& prediction);
+TrainingJob job_of(const Scenario& scenario, const Prediction& prediction, const Replan& replan = {});
 double state_bytes(const Scenario& scenario, double parameters); // of a whole checkpoint: parameters, master copy, moments
 SaveCost save_cost(const Scenario& scenario, double bytes);      // without its effect on steps (write_factor)
 // Data-parallel replicas that have ranks on one node: they end with it.
 int replicas_per_node(const Scenario& scenario);
 // How steps go in states of the machine that lacks something, by the step model.
-std::function<Pace(const MachineState&)> paces(const Scenario& scenario, const Prediction& prediction);
+std::function<Pace(const MachineState&)> paces(const Scenario& scenario, const Prediction& prediction, const Replan& replan = {});
 double pace_while_saving(const Scenario& scenario, const Prediction& prediction, const SaveCost& save, double bytes); // a factor
 // Goodput over intervals between saves, smallest first, on the simulator's own runs.
 std::vector<IntervalPoint> interval_curve(const TrainingJob& job, int jobs);
@@ -89,10 +109,10 @@ struct RunFigures {
     double cost_usd = 0; // of all nodes, spares too, in the mean; 0: no price is known
 };
 // Throws as whole_run().
-RunFigures run_figures(const Scenario& scenario, const Prediction& prediction, int jobs = 0);
+RunFigures run_figures(const Scenario& scenario, const Prediction& prediction, const WholeRunOptions& options = {});
 
 // Throws InputError where a run cannot be simulated: more failures than can be counted.
-WholeRunReport whole_run(const Scenario& scenario, const Prediction& prediction, int jobs = 0);
+WholeRunReport whole_run(const Scenario& scenario, const Prediction& prediction, const WholeRunOptions& options = {});
 SeedBand band(std::vector<double> values);
 
 std::string to_text(const WholeRunReport& report, const Scenario& scenario, const TextStyle& style = {});

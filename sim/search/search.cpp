@@ -8,6 +8,7 @@
 #include "sim/search/choose.hpp"
 #include "sim/search/objective.hpp"
 #include "sim/search/refine.hpp"
+#include "sim/search/replan.hpp"
 #include "sim/search/threads.hpp"
 #include "sim/search/words.hpp"
 #include "sim/sweep/store.hpp"
@@ -29,7 +30,6 @@ namespace orrery {
 namespace {
 
 constexpr const char* host_field = "/strategy/offload/optimizer";
-constexpr std::size_t batch = 16; // points simulated side by side; fixed, so that what is simulated does not depend on threads
 
 // Points that share all but what happens once a step.
 struct Item {
@@ -283,7 +283,7 @@ class Search {
             if (options_.space.go_on && !options_.space.go_on()) break;
             std::vector<Leaf> taken;
             bool proven = false;
-            while (taken.size() < batch) {
+            while (taken.size() < options_.batch) {
                 const double of_item = next < items_.size() ? items_[next].bound : std::numeric_limits<double>::infinity();
                 const double of_leaf = leaves_.empty() ? std::numeric_limits<double>::infinity() : leaves_.top().bound;
                 const double lowest = std::min(of_item, of_leaf);
@@ -321,6 +321,11 @@ class Search {
         options_.progress(p);
     }
 
+    SweepRow evaluated(const Scenario& s, const std::string& json) const {
+        const bool run = of_run(options_.by), replan = run && s.run && s.run->elastic == Elasticity::replan;
+        return evaluate_scenario(s, run, replan ? replan_by_search(json, options_.space.parsing, 1) : Replan{});
+    }
+
     SearchPoint evaluate(Worker& w, const Leaf& leaf) {
         SearchPoint p;
         const std::int32_t machine = space_.forms[at(leaf.id.form)].machine;
@@ -335,7 +340,7 @@ class Search {
             p.row = it->second;
             p.row.label = label_of(*resolved);
         } else {
-            p.row = evaluate_scenario(*resolved, of_run(options_.by));
+            p.row = evaluated(*resolved, p.json);
             p.row.hash = hash;
             p.row.label = label_of(*resolved);
             p.row.index = -1; // new
@@ -417,7 +422,7 @@ class Search {
         const ParseResult parsed = parse_scenario(p.json, parsing);
         p.row.status = PointStatus::impossible;
         if (!parsed.scenario || !parsed.problems.empty() || !unsupported(*parsed.scenario).empty()) return p;
-        p.row = evaluate_scenario(*parsed.scenario, of_run(options_.by));
+        p.row = evaluated(*parsed.scenario, p.json);
         p.row.label = label_of(*parsed.scenario);
         price(p, parsed.scenario->cluster);
         p.score = shared_[at(machine)].objective.score(p.row);
@@ -426,7 +431,7 @@ class Search {
 
     // Where the time goes, of those that are printed.
     void say_limits() {
-        if (result_.points.empty()) return;
+        if (result_.points.empty() || options_.top == 0) return;
         const std::vector<std::size_t> few = different(result_.points, leader(result_.points), at(options_.top));
         each(few.size(), [&](Worker& w, std::size_t i) {
             SearchPoint& p = result_.points[few[i]];
@@ -469,7 +474,7 @@ class Search {
     InFlight in_flight_;
     std::vector<Item> items_;
     std::priority_queue<Leaf> leaves_;
-    double best_ = std::numeric_limits<double>::infinity(), tightness_ = 0;
+    double best_ = options_.beat, tightness_ = 0;
     bool bounded_ = true; // every point has a bound: the search was not stopped before
     std::mutex reporting_;
     std::int64_t ties_end_ = 0;

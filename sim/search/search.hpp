@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,12 +30,14 @@ struct SearchProgress {
 struct SearchOptions {
     SpaceOptions space;
     SearchBy by = SearchBy::time;
-    int top = 5;
+    int top = 5;             // of these, each of other degrees, it is said where the time goes; 0: of none
     bool refine = true;      // layer split and recompute of single stages, from the best on
     bool exhaustive = false; // simulate every legal point (tests compare)
     double ties = 0.02;      // points so near to the best are simulated too, as measured steps repeat no better
     std::int64_t most_ties = 64;
-    std::string database; // SQLite file of simulated points: a search that is stopped goes on; empty: none
+    std::size_t batch = 16;                                // points simulated side by side: what is simulated does not depend on threads
+    double beat = std::numeric_limits<double>::infinity(); // points whose bound is no better than this score are left out
+    std::string database;                                  // SQLite file of simulated points: a search that is stopped goes on; empty: none
     bool fresh = false;
     std::function<void(const SearchProgress&)> progress{};
     std::function<bool()> go_on{}; // asked between batches; false: stop with what there is

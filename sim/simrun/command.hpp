@@ -3,6 +3,7 @@
 
 #include "sim/console/console.hpp"
 #include "sim/cost/own_constants.hpp"
+#include "sim/job/whole_run.hpp"
 #include "sim/validate/validate.hpp"
 
 #include <memory>
@@ -96,6 +97,8 @@ void complain(const std::string& file, const std::vector<Problem>& problems);
 
 // The text of a file that must be there; else a message that names files that may have been meant.
 std::optional<std::string> read_input(const std::string& file);
+// How a scenario of this file re-plans itself on fewer nodes.
+Replan replan_of(const std::string& file, const Options& options);
 // What to change where a scenario of this file does not fit, in one sentence; of few plans, so that it is quick.
 std::string way_out(const std::string& json, const Options& options, const std::string& base_dir);
 // The rows of datasets, each carrying the user's constants; nothing, with messages, where a file cannot be used.

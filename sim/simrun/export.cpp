@@ -42,7 +42,7 @@ int export_run(const Scenario& scenario, const Options& options, std::string (*w
     }
     const Prediction p = predict(scenario);
     if (!p.report.memory.fits) return complain("the job does not fit, so that there is no run to export"), too_big;
-    return deliver(write(whole_run(scenario, p, options.jobs)), options) ? done : bad_input;
+    return deliver(write(whole_run(scenario, p, {options.jobs, {}})), options) ? done : bad_input;
 }
 int export_run_perfetto(const Scenario& scenario, const std::string&, const Options& options) {
     return export_run(scenario, options, timeline_perfetto);

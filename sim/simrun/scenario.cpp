@@ -1,6 +1,7 @@
 // `simrun SCENARIO.json`: simulate it, print its report. Several scenarios: one table.
 #include "sim/advise/advise.hpp"
 #include "sim/job/whole_run.hpp"
+#include "sim/search/replan.hpp"
 #include "sim/simrun/command.hpp"
 #include "sim/trace/critical_path.hpp"
 
@@ -77,7 +78,7 @@ bool save_trace(const Simulation& simulation, const std::string& path) {
 }
 
 // The report of a step, and of the whole run where the scenario has one: of a job that does not fit, that it was not simulated.
-std::string report_text(const Scenario& scenario, const Prediction& p, bool json, const TextStyle& style, int jobs) {
+std::string report_text(const Scenario& scenario, const Prediction& p, bool json, const TextStyle& style, const WholeRunOptions& how) {
     std::string text = json ? to_json(p.report) : to_text(p.report, scenario, style);
     if (!scenario.run) return text;
     const auto with = [&](const std::string& run) { // its last member
@@ -89,7 +90,7 @@ std::string report_text(const Scenario& scenario, const Prediction& p, bool json
         return json ? with("{\"simulated\": false, \"reason\": \"the job does not fit\"}")
                     : text + "\n" + paint("The whole run", Ink::bold, style) +
                           "  was not simulated: the job does not fit. Make it fit first (simrun search, or more nodes)\n";
-    const WholeRunReport run = whole_run(scenario, p, jobs);
+    const WholeRunReport run = whole_run(scenario, p, how);
     return json ? with(to_json(run)) : text + to_text(run, scenario, style);
 }
 
@@ -104,6 +105,16 @@ void hint_at_way_out(const std::string& file, const Options& options) {
 }
 
 } // namespace
+
+Replan replan_of(const std::string& file, const Options& options) {
+    const auto text = read_input(file);
+    if (!text) return {};
+    ParseOptions parsing;
+    parsing.base_dir = std::filesystem::path(file).parent_path().string();
+    parsing.overrides = options.overrides;
+    parsing.constants = options.constants;
+    return replan_by_search(whole_text(*text, parsing), parsing, options.jobs);
+}
 
 int run_scenario(const std::string& file, const Options& options, const ScenarioOptions& how) {
     const std::optional<Scenario> scenario = load(file, options);
@@ -124,7 +135,7 @@ int run_scenario(const std::string& file, const Options& options, const Scenario
     if (!how.trace.empty() && !save_trace(p.simulation, how.trace)) return bad_input;
     TextStyle style = output_style(options);
     style.detailed = options.verbose;
-    std::string text = report_text(*scenario, p, json, style, options.jobs);
+    std::string text = report_text(*scenario, p, json, style, {options.jobs, replan_of(file, options)});
     if (options.verbose && !json && p.simulation.trace) text += critical(*p.simulation.trace, style);
     if (options.verbose && !json) text += details(p, *scenario, took, style);
     if ((json || !options.quiet || !options.output.empty()) && !deliver(text, options)) return bad_input;

@@ -1,5 +1,6 @@
 // `simrun SWEEP.json`: every combination on all cores, kept in an SQLite file, ranked at the end.
 #include "sim/ranks/ranks.hpp"
+#include "sim/search/replan.hpp"
 #include "sim/sweep/deal.hpp"
 
 #include "sim/simrun/command.hpp"
@@ -127,7 +128,7 @@ std::optional<SweepRun> on_ranks(const SweepDocument& document, const std::strin
         if (transport.rank == 0)
             run = deal_sweep(document, database, running, transport);
         else
-            work_for_sweep(document, transport);
+            work_for_sweep(document, transport, running.replans);
     } catch (const std::exception& e) {
         complain(e.what());
         transport.abort_all(bad_input);
@@ -162,6 +163,12 @@ int run_sweep(const std::string& file, const Options& options, const SweepOption
     {
         ProgressBar progress("sweeping", options);
         SweepRunOptions running{options.jobs, how.fresh, [&](std::size_t n, std::size_t total) { progress.show(n, total); }};
+        running.replans = [&](const std::string& json) {
+            ParseOptions parsing;
+            parsing.base_dir = loaded.document->base_dir();
+            parsing.constants = options.constants;
+            return replan_by_search(json, parsing, 1);
+        };
         try {
             if (!how.shard.empty()) running.shard = parse_shard(how.shard, [](const char* name) { return std::getenv(name); });
             database = database_of(file, options, running.shard);

@@ -232,7 +232,7 @@ SweepRun deal_sweep(const SweepDocument& document, const std::string& database, 
         ReadyPlans kept;
         for (Range r = deck.next(); r.first < r.end; r = deck.next())
             for (std::int64_t k = r.first; k < r.end; ++k)
-                table.take(evaluate(document.point(deck.point(k)), deck.point(k), document.base_dir(), &kept), 0);
+                table.take(evaluate(document.point(deck.point(k)), deck.point(k), document.base_dir(), &kept, options.replans), 0);
         mine_done = true;
     });
     std::exception_ptr failed;
@@ -245,7 +245,7 @@ SweepRun deal_sweep(const SweepDocument& document, const std::string& database, 
     return run;
 }
 
-void work_for_sweep(const SweepDocument& document, const OrreryTransport& t) {
+void work_for_sweep(const SweepDocument& document, const OrreryTransport& t, const Replans& replans) {
     ReadyPlans kept;
     std::deque<std::pair<std::uint64_t, std::vector<std::uint8_t>>> sent; // until the transport has taken them
     std::deque<void*> requests;
@@ -259,7 +259,7 @@ void work_for_sweep(const SweepDocument& document, const OrreryTransport& t) {
             // A number that this document does not have is answered all the same: rank 0 says that the documents differ.
             SweepRow row;
             row.index = i;
-            if (i < document.size()) row = evaluate(document.point(i), i, document.base_dir(), &kept);
+            if (i < document.size()) row = evaluate(document.point(i), i, document.base_dir(), &kept, replans);
             std::vector<std::uint8_t> bytes = bytes_of(row);
             auto& message = sent.emplace_back(bytes.size(), std::move(bytes));
             requests.push_back(t.send(0, size_tag, &message.first, sizeof message.first));

@@ -13,7 +13,7 @@ namespace orrery {
 // Throws std::runtime_error as run_sweep does, and where a rank has another document.
 SweepRun deal_sweep(const SweepDocument& document, const std::string& database, const SweepRunOptions& options,
                     const OrreryTransport& transport);
-void work_for_sweep(const SweepDocument& document, const OrreryTransport& transport);
+void work_for_sweep(const SweepDocument& document, const OrreryTransport& transport, const Replans& replans = {});
 
 // A row as bytes and back, every bit of it.
 std::vector<std::uint8_t> bytes_of(const SweepRow& row);

@@ -74,9 +74,9 @@ std::string point_hash(const SweepPoint& point) {
     return fmt::format("{:016x}", h);
 }
 
-void add_run(SweepRow& row, const Scenario& scenario, const Prediction& prediction) {
+void add_run(SweepRow& row, const Scenario& scenario, const Prediction& prediction, const Replan& replan) {
     if (!scenario.run || row.status != PointStatus::fits) return;
-    const RunFigures run = run_figures(scenario, prediction, 1);
+    const RunFigures run = run_figures(scenario, prediction, {1, replan});
     row.run_finished = run.finished;
     row.run_goodput = run.goodput;
     row.run_s = run.wall_s;
@@ -134,7 +134,7 @@ void told_by_exception(SweepRow& row) {
 
 } // namespace
 
-SweepRow evaluate_scenario(const Scenario& scenario, bool whole_run) {
+SweepRow evaluate_scenario(const Scenario& scenario, bool whole_run, const Replan& replan) {
     SweepRow row;
     try {
         PredictOptions predicting;
@@ -144,12 +144,12 @@ SweepRow evaluate_scenario(const Scenario& scenario, bool whole_run) {
         predicting.walked = &bytes;
         const Prediction prediction = predict(scenario, plan, predicting);
         fill(row, prediction.report);
-        if (whole_run) add_run(row, scenario, prediction);
+        if (whole_run) add_run(row, scenario, prediction, replan);
     } catch (...) { told_by_exception(row); }
     return row;
 }
 
-SweepRow evaluate(const SweepPoint& point, std::int64_t index, const std::string& base_dir, ReadyPlans* kept) {
+SweepRow evaluate(const SweepPoint& point, std::int64_t index, const std::string& base_dir, ReadyPlans* kept, const Replans& replans) {
     SweepRow row;
     row.index = index;
     row.hash = point_hash(point);
@@ -176,7 +176,8 @@ SweepRow evaluate(const SweepPoint& point, std::int64_t index, const std::string
         const std::shared_ptr<const ReadyPlan> plan = (kept ? *kept : none).of(*parsed.scenario);
         const Prediction prediction = predict(*parsed.scenario, *plan, predicting);
         fill(row, prediction.report);
-        add_run(row, *parsed.scenario, prediction);
+        const bool replan = replans && parsed.scenario->run && parsed.scenario->run->elastic == Elasticity::replan;
+        add_run(row, *parsed.scenario, prediction, replan ? replans(point.json) : Replan{});
     } catch (...) { told_by_exception(row); }
     return row;
 }
@@ -236,7 +237,7 @@ SweepRun run_sweep(const SweepDocument& document, const std::string& database, c
                 row.index = i;
                 ++reused;
             } else {
-                row = evaluate(point, i, document.base_dir(), &kept);
+                row = evaluate(point, i, document.base_dir(), &kept, options.replans);
                 writer.add(row);
             }
             const std::lock_guard lock(counting);

@@ -3,6 +3,7 @@
 // that gains a value computes only what is new.
 #pragma once
 
+#include "sim/job/whole_run.hpp"
 #include "sim/scenario/sweep.hpp"
 #include "sim/sweep/shard.hpp"
 
@@ -17,7 +18,6 @@
 namespace orrery {
 
 class ReadyPlans;
-struct Prediction;
 
 // fits: predicted, and it fits. too_big: does not fit; reason says where. impossible: a constraint or the parser refuses it. failed: the
 // plan could not run, or our bug.
@@ -72,6 +72,9 @@ struct SweepRun {
     bool stopped = false;       // by go_on: rows it did not come to have no hash, and a reason that says so
 };
 
+// How the point of a text re-plans itself on fewer nodes (run.elastic = replan); null: by layouts near its own.
+using Replans = std::function<Replan(const std::string& json)>;
+
 struct SweepRunOptions {
     int jobs = 0;                                                        // 0: all cores
     bool fresh = false;                                                  // forget what the file holds
@@ -79,6 +82,7 @@ struct SweepRunOptions {
     std::function<void(const SweepRow& row)> found{};                    // each row as it comes; one thread at a time
     std::function<bool()> go_on{}; // asked before each point, by any thread; false: stop, and keep what there is
     Shard shard{};                 // these points alone, and no rows of others
+    Replans replans{};
 };
 
 std::string point_hash(const SweepPoint& point);
@@ -86,12 +90,13 @@ std::string point_hash(const SweepPoint& point);
 bool complete(const SweepRow& row, const std::string& json);
 // A resolved scenario's figures; hash, label and index are left empty, and its plan is not verified. whole_run: those of its "run", too.
 // Never throws: what goes wrong is in the row.
-SweepRow evaluate_scenario(const Scenario& scenario, bool whole_run = false);
+SweepRow evaluate_scenario(const Scenario& scenario, bool whole_run = false, const Replan& replan = {});
 // Adds the figures of the scenario's "run" to a row that fits, on one thread. Throws as run_figures() does.
-void add_run(SweepRow& row, const Scenario& scenario, const Prediction& prediction);
+void add_run(SweepRow& row, const Scenario& scenario, const Prediction& prediction, const Replan& replan = {});
 // Never throws: what goes wrong is in the row.
 // kept: plans of the points before, for those that have the same (they differ in links, devices, disturbances).
-SweepRow evaluate(const SweepPoint& point, std::int64_t index, const std::string& base_dir, ReadyPlans* kept = nullptr);
+SweepRow evaluate(const SweepPoint& point, std::int64_t index, const std::string& base_dir, ReadyPlans* kept = nullptr,
+                  const Replans& replans = {});
 // All points, those that may have one plan side by side; and how many of these stand together.
 struct SweepOrder {
     std::vector<std::int64_t> points;

@@ -63,7 +63,7 @@ std::string outcome_of_run(const std::vector<std::string>& overrides) {
         PredictOptions predicting;
         predicting.verify = false;
         const Prediction p = predict(*parsed.scenario, predicting);
-        const WholeRunReport r = whole_run(*parsed.scenario, p, 1);
+        const WholeRunReport r = whole_run(*parsed.scenario, p, {1, {}});
         check_run(r);
         EXPECT_FALSE(to_text(r, *parsed.scenario).empty());
         return "simulated";

@@ -53,7 +53,7 @@ TEST(WholeRun, ASaveIsItsBytesAtTheRateOfStorage) {
 TEST(WholeRun, ItsReportAddsUp) {
     const Scenario s = scenario({});
     const Prediction p = predict(s);
-    const WholeRunReport r = whole_run(s, p, 2);
+    const WholeRunReport r = whole_run(s, p, {2, {}});
     EXPECT_EQ(r.finished, 10);
     EXPECT_NEAR(r.productive_s + std::accumulate(r.lost_s.begin(), r.lost_s.end(), 0.0), r.mean_wall_s, 1e-6 * r.mean_wall_s);
     EXPECT_NEAR(r.mean_wall_s, 40 * 86400, 1e-3);
@@ -71,7 +71,7 @@ TEST(WholeRun, ItsReportAddsUp) {
         EXPECT_NE(text.find(word), std::string::npos) << word << "\n" << text;
     EXPECT_FALSE(nlohmann::json::parse(timeline_perfetto(r)).empty());
     EXPECT_NE(timeline_csv(r).find("restart"), std::string::npos);
-    EXPECT_EQ(to_json(whole_run(s, p, 1)), to_json(r)) << "the number of threads changes nothing";
+    EXPECT_EQ(to_json(whole_run(s, p, {1, {}})), to_json(r)) << "the number of threads changes nothing";
 }
 
 // As good as the best, and the least that storage has to do; never while the last save is written.
@@ -93,7 +93,7 @@ TEST(WholeRun, AutoSavesAsSeldomAsItMay) {
     job.save.storage_s = 50;
     EXPECT_EQ(least_interval_s(job, 1000), 5);
     const Scenario s = scenario({"run.failures.per_node_day=0.004"});
-    const WholeRunReport r = whole_run(s, predict(s), 2);
+    const WholeRunReport r = whole_run(s, predict(s), {2, {}});
     EXPECT_GE(static_cast<double>(r.save_every) * r.step_s, r.least_s * (1 - 1e-9));
     EXPECT_GE(r.least_s, 60);
 }
@@ -118,7 +118,7 @@ TEST(WholeRun, WhatCannotBeCountedIsRefused) {
     const Scenario s = scenario({"run.days=36500", "run.failures.per_node_day=1000", "run.seeds=100000"});
     const Prediction p = predict(s);
     try {
-        (void)whole_run(s, p, 1);
+        (void)whole_run(s, p, {1, {}});
         FAIL() << "it was simulated";
     } catch (const InputError& e) { EXPECT_NE(std::string(e.what()).find("fewer run.seeds"), std::string::npos) << e.what(); }
 }
