@@ -7,7 +7,7 @@ namespace orrery::cuda {
 namespace {
 
 void check_lt(cublasStatus_t s, const char* what) {
-    if (s != CUBLAS_STATUS_SUCCESS) throw std::runtime_error(std::string(what) + ": " + cublasLtGetStatusString(s));
+    if (s != CUBLAS_STATUS_SUCCESS) throw LibraryFailed(std::string(what) + ": " + cublasLtGetStatusString(s), Cause::device);
 }
 
 constexpr std::size_t scratch_step = 2u << 20; // bytes: what the driver maps at a time

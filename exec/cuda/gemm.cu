@@ -8,7 +8,7 @@ namespace orrery::cuda {
 namespace {
 
 void check_lt(cublasStatus_t s, const char* what) {
-    if (s != CUBLAS_STATUS_SUCCESS) throw std::runtime_error(std::string(what) + ": " + cublasLtGetStatusString(s));
+    if (s != CUBLAS_STATUS_SUCCESS) throw LibraryFailed(std::string(what) + ": " + cublasLtGetStatusString(s), Cause::device);
 }
 
 cudaDataType_t type_of(Kind k) { return k == Kind::bf16 ? CUDA_R_16BF : CUDA_R_32F; }

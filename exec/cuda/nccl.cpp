@@ -23,7 +23,8 @@ constexpr int oldest = 22600; // NCCL_LAUNCH_ORDER_IMPLICIT
 void check(ncclResult_t r, const std::string& what, ncclComm_t comm = nullptr) {
     if (r == ncclSuccess || r == ncclInProgress) return;
     const char* last = ncclGetLastError(comm);
-    throw std::runtime_error(what + ": " + ncclGetErrorString(r) + (last && *last ? std::string(" (") + last + ")" : ""));
+    throw LibraryFailed(what + ": " + ncclGetErrorString(r) + (last && *last ? std::string(" (") + last + ")" : ""),
+                        r == ncclRemoteError ? Cause::peer : Cause::communicator);
 }
 
 ncclDataType_t type_of(DType t) {
@@ -58,7 +59,8 @@ void settle(ncclComm_t comm, const std::string& what, const Group& group) {
         check(state, what, comm);
         if (state == ncclSuccess) return;
         if (group.give_up && group.give_up()) throw std::runtime_error(what + " was given up: another rank has failed");
-        if (std::chrono::steady_clock::now() > end) throw std::runtime_error(what + " was not answered by the other members in time");
+        if (std::chrono::steady_clock::now() > end)
+            throw LibraryFailed(what + " was not answered by the other members in time", Cause::peer);
         if (i < 1000)
             std::this_thread::yield();
         else

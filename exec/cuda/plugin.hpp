@@ -13,7 +13,7 @@
 
 namespace orrery {
 
-inline constexpr int cuda_plugin_abi = 3;
+inline constexpr int cuda_plugin_abi = 4;
 
 struct CudaPlugin {
     int abi;

@@ -14,7 +14,7 @@
 namespace orrery::cuda {
 
 inline void check(cudaError_t e, const char* what) {
-    if (e != cudaSuccess) throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(e));
+    if (e != cudaSuccess) throw LibraryFailed(std::string(what) + ": " + cudaGetErrorString(e), Cause::device);
 }
 
 // No exception leaves the plugin.
@@ -22,7 +22,9 @@ template <class F> Status guarded(F&& f) {
     try {
         f();
         return {};
-    } catch (const std::exception& e) { return {e.what()}; }
+    } catch (const LibraryFailed& e) { return {e.what(), e.cause}; } catch (const std::exception& e) {
+        return {e.what()};
+    }
 }
 
 class Streams : public StreamDevice {

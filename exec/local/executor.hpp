@@ -27,6 +27,12 @@ struct StandsStill : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
+// Memory of a device that a library took for a communicator when it was made, and when it was first used.
+struct CommunicatorMemory {
+    std::string name;
+    std::int64_t bytes = 0;
+};
+
 class Executor {
   public:
     virtual ~Executor() = default;
@@ -35,6 +41,8 @@ class Executor {
     // Bytes of device memory that it has allocated for a rank's buffers and for what its communications copy through: at least what is
     // alive at the peak, as it is stored here.
     virtual std::int64_t allocated(const Rank& rank) const { return rank.memory.arena(0).highest(); }
+    // By what the device had free before and after; empty where communicators take none, or nobody can tell.
+    virtual std::vector<CommunicatorMemory> communicators(const Rank&) const { return {}; }
     virtual void fetch() {} // parameters, gradients and states of a device's own memory into the world's: before they are looked at
 };
 

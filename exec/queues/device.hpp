@@ -11,13 +11,24 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <stdexcept>
 #include <string>
 
 namespace orrery {
 
+// Whose error it is. device, communicator: a library's own (CUDA, NCCL). peer: another rank did not answer a library in time.
+enum class Cause : std::uint8_t { ours, device, communicator, peer };
+
 struct Status {
     std::string message; // empty: all is well
+    Cause cause = Cause::ours;
     bool ok() const { return message.empty(); }
+};
+
+// A library's error, which is nobody's mistake here: exit codes tell them apart.
+struct LibraryFailed : std::runtime_error {
+    LibraryFailed(const std::string& what, Cause of) : std::runtime_error(what), cause(of) {}
+    Cause cause;
 };
 
 using EventId = std::int32_t;

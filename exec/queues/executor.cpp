@@ -58,6 +58,11 @@ class Queues final : public Executor {
             if (r->rank() == rank.rank) return r->allocated();
         return 0;
     }
+    std::vector<CommunicatorMemory> communicators(const Rank& rank) const override {
+        for (const auto& r : runners_)
+            if (r->rank() == rank.rank) return r->communicators();
+        return {};
+    }
     void fetch() override {
         for (auto& r : runners_) r->fetch();
     }

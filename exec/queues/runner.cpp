@@ -45,6 +45,16 @@ void Job::fail(const std::string& why) {
     }
 }
 
+std::string Job::why() {
+    if (!stopped()) return {};
+    try {
+        if (const auto said = store->get(failed_key)) return *said;
+    } catch (const std::exception&) { // it went with rank 0
+        return "the process of rank 0 is gone";
+    }
+    return "another rank has failed";
+}
+
 Runner::Runner(World& world, Rank& rank, StreamDevice& device, const StagePlan& stage, Job& job, const Fleet& fleet)
     : world_(world), rank_(rank), device_(device), stage_(stage), job_(job), separate_(fleet.separate_memory), delays_(fleet.delays) {
     const auto allocate = [&](std::int64_t bytes, MemorySpace space) {
@@ -73,7 +83,7 @@ Runner::Runner(World& world, Rank& rank, StreamDevice& device, const StagePlan& 
     program_ = rank_program(world_, rank_, stage_, places_);
     kept_ = allocate(program_.kept, MemorySpace::host);
     device_.give_up_when([&job] { return job.stopped(); });
-    if (job_.last_resort > 0) last_resort_ = std::make_unique<LastResort>(exit_code_lost);
+    if (job_.last_resort > 0) last_resort_ = std::make_unique<LastResort>(exit_code_lost, [&job] { return job.why(); });
     comms_.resize(world_.plan.communicators.size());
     ends_.resize(rank_.order->issues.size());
     pending_.resize(static_cast<std::size_t>(stage_.queues.queues()));
@@ -89,64 +99,10 @@ Runner::~Runner() {
 void Runner::check(const Status& s, const char* what) {
     if (s.ok()) return;
     if (job_.stop) throw Left(s.message);
-    throw std::runtime_error(fmt::format("rank {}: {}: {}", rank_.rank, what, s.message));
-}
-
-// Before there is any communication: an allocation may wait for the whole device, and a device that waits for a peer for ever. Integers say
-// where a kernel reads and writes; no gather has filled them, and what lay there before is another buffer's.
-void Runner::warm_kernels() {
-    if (!separate_) return;
-    for (int space = 0; space < 2; ++space)
-        if (places_.base[space]) check(device_.fill(places_.base[space], 0, stage_.layout.extent[space], compute_queue), "warming up");
-    synchronise();
-    for (std::size_t i = 0; i < program_.commands.size(); ++i) {
-        const Op& op = *at(i).op;
-        const Command& c = program_.commands[i];
-        const bool computes = !is_host_only(op) && !std::holds_alternative<Collective>(op.work) &&
-                              !std::holds_alternative<Exchange>(op.work) && !std::holds_alternative<Copy>(op.work) &&
-                              !std::holds_alternative<HostWork>(op.work);
-        if (!computes) continue;
-        for (const Operand& o : c.in)
-            if (!is_floating(o.buffer->dtype))
-                check(device_.fill(o.data, 0, bytes_of(world_, o), home(static_cast<std::int32_t>(i))), "warming up");
-        check(device_.run(op, c.in, c.out, rank_.context, home(static_cast<std::int32_t>(i))), op.name.c_str());
-        synchronise();
-    }
-}
-
-void Runner::connect(const WorldId& id) {
-    if (!delays_.empty() || world_.plan.mesh.ranks() == 1) return; // a library's communicators take a gigabyte, of one rank, too
-    check(device_.connect(id, world_.plan.mesh.ranks(), rank_.rank, "world", everyone_), "connecting to the other ranks");
-    for (std::size_t c = 0; c < comms_.size(); ++c) {
-        const auto& members = members_of(world_, static_cast<CommId>(c), rank_.rank);
-        const auto me = std::ranges::find(members, rank_.rank) - members.begin();
-        check(everyone_->split(members.empty() ? -1 : members[0], static_cast<int>(me), world_.plan.communicators[c].name, comms_[c]),
-              "making a communicator");
-    }
-    for (std::size_t c = 0; c < comms_.size(); ++c)
-        if (comms_[c]) warm_up(static_cast<CommId>(c));
-    synchronise();
-}
-
-// Libraries connect members when they first need to.
-void Runner::warm_up(CommId c) {
-    const auto size = static_cast<int>(members_of(world_, c, rank_.rank).size());
-    const auto me =
-        static_cast<int>(std::ranges::find(members_of(world_, c, rank_.rank), rank_.rank) - members_of(world_, c, rank_.rank).begin());
-    const QueueId q = queue_of(c);
-    std::byte* words = nullptr;
-    check(device_.allocate(8 * (size + 1), MemorySpace::device, &words), "warming up");
-    owned_.push_back(words);
-    check(device_.fill(words, 0, 8 * (size + 1), q), "warming up");
-    StreamCommunicator& comm = *comms_[static_cast<std::size_t>(c)];
-    check(comm.all_reduce(words, words, 1, DType::fp32, false, q), "warming up");
-    check(device_.begin_group(), "warming up");
-    for (int m = 0; m < size; ++m) {
-        if (m == me) continue;
-        check(comm.send(words, 1, DType::fp32, m, q), "warming up");
-        check(comm.receive(words + 8 * (m + 1), 1, DType::fp32, m, q), "warming up");
-    }
-    check(device_.end_group(), "warming up");
+    const std::string said = fmt::format("rank {}: {}: {}", rank_.rank, what, s.message);
+    if (s.cause == Cause::ours) throw std::runtime_error(said);
+    if (s.cause == Cause::peer) throw LostPeer(said);
+    throw LibraryFailed(said, s.cause);
 }
 
 void Runner::upload() {
@@ -181,16 +137,20 @@ void Runner::step(std::vector<OpTime>* record) {
     }
     began_ = told_ = wall_ns();
     base_ = mark(compute_queue);
+    const struct Armed { // until the step is over, however it ends
+        LastResort* last_resort;
+        ~Armed() {
+            if (last_resort) last_resort->disarm();
+        }
+    } armed{last_resort_.get()};
     if (last_resort_)
         last_resort_->arm(job_.last_resort,
-                          fmt::format("rank {}: its host thread does not come back from a library, for {:.0f} s: the process ends",
-                                      rank_.rank, job_.last_resort));
+                          fmt::format("rank {}: its host thread does not come back from a library: the process ends", rank_.rank), true);
     for (issued_ = 0; issued_ < ends_.size(); ++issued_) {
         issue(issued_);
         if (last_resort_) last_resort_->beat();
     }
     finish();
-    if (last_resort_) last_resort_->disarm();
     if (record) report(*record);
     for (EventId e : used_) device_.recycle(e);
     used_.clear();
@@ -514,7 +474,7 @@ void Runner::leave() {
     if (everyone_) everyone_->abort();
     bool done = false;
     for (int i = 0; i < 100 && !done; ++i) device_.synchronise(slice, done); // its memory may go then
-    if (last_resort_) last_resort_->disarm();
+    if (last_resort_ && done) last_resort_->disarm();                        // else whoever frees its memory may wait for ever
 }
 
 void Runner::take_kept() {

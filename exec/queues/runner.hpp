@@ -25,6 +25,7 @@ struct Job {
 
     bool stopped();                    // here or anywhere; asks the store now and then
     void fail(const std::string& why); // tells all
+    std::string why();                 // it has stopped; empty: it has not
 
   private:
     std::atomic<std::int64_t> asked_{0};
@@ -59,9 +60,21 @@ class Runner {
     std::int64_t allocated() const {
         return stage_.layout.extent[0] + staged_;
     } // bytes of device memory: buffers, and what is copied through
+    const std::vector<CommunicatorMemory>& communicators() const { return taken_; }
     StreamDevice& device() { return device_; }
 
   private:
+    enum class Peers : std::uint8_t { none, neighbours, all };
+    struct CommUse { // by a plan's ops: what a library connects members for
+        bool sums = false;
+        Peers peers = Peers::none;
+    };
+    std::vector<CommUse> uses() const;
+    std::int64_t free_memory();
+    std::int64_t words_of(CommId c) const;
+    const std::vector<int>& members(CommId c) const {
+        return world_.members[static_cast<std::size_t>(c)][static_cast<std::size_t>(rank_.rank)];
+    }
     struct Timed {
         std::int32_t issue;
         EventId begin, end;
@@ -97,7 +110,8 @@ class Runner {
     Peer peer(int rank, CommId c, std::int64_t calls);
     LostPeer no_progress();
     void report(std::vector<OpTime>& record);
-    void warm_up(CommId c);
+    void warm_up(CommId c, const CommUse& use, std::byte* words);
+    void measured(const std::string& what, std::int64_t& free);
     void check(const Status& s, const char* what);
     EventId mark(QueueId q); // recycled when the step is over
     QueueId home(std::int32_t issue) const { return stage_.queues[static_cast<std::size_t>(issue)].queues[0]; }
@@ -118,7 +132,8 @@ class Runner {
     RankProgram program_;
     std::unique_ptr<StreamCommunicator> everyone_;
     std::vector<std::unique_ptr<StreamCommunicator>> comms_; // by CommId; null: not a member
-    std::vector<EventId> ends_;                              // by issue: of this step, where it was recorded
+    std::vector<CommunicatorMemory> taken_;
+    std::vector<EventId> ends_; // by issue: of this step, where it was recorded
     std::vector<EventId> used_;
     std::vector<Timed> timed_;
     std::vector<std::deque<Pending>> pending_; // by queue: communications that have not ended, as far as is known

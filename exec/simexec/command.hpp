@@ -16,8 +16,21 @@ namespace orrery::simexec {
 
 // 0: done. 1: bad input. 2: out of memory. 3: the plan cannot run (a deadlock). 4: training failed (a loss that is no number; a strategy
 // that does not train like one rank). 5: stopped by a signal, with a checkpoint where one was asked for. 6: a rank was lost, or is of
-// a different plan. 7: a checkpoint could not be written. 70: our bug.
-enum Exit { done = 0, bad_input = 1, too_big = 2, cannot_run = 3, failed = 4, stopped = 5, lost = 6, unwritten = 7, our_bug = 70 };
+// a different plan. 7: a checkpoint could not be written. 8: a GPU failed (an error of CUDA). 9: communication between GPUs failed (an
+// error of NCCL). 70: our bug.
+enum Exit {
+    done = 0,
+    bad_input = 1,
+    too_big = 2,
+    cannot_run = 3,
+    failed = 4,
+    stopped = 5,
+    lost = 6,
+    unwritten = 7,
+    device_failed = 8,
+    communication_failed = 9,
+    our_bug = 70
+};
 int exit_code(const std::exception& e); // of what ended a run
 void report(const std::exception& e);   // complains, unless another rank's process does
 
@@ -89,6 +102,10 @@ TextStyle output_style(const Options& options);
 TextStyle error_style();
 bool deliver(const std::string& text, const Options& options); // to -o or standard output
 void complain(const std::string& text);                        // "simexec: error: .." on standard error
+// What all processes of a job find alike: the first of each machine says it at once, the others after two seconds, for their launcher ends
+// them when it sees the first one end.
+int refuse(const std::string& text); // bad_input
+void let_the_first_speak();
 
 // A scenario that can be executed here, or nothing after every problem has been printed.
 std::optional<Scenario> load(const std::string& file, const Options& options, bool forced_routing = false);

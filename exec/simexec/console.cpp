@@ -2,11 +2,15 @@
 #include "exec/simexec/command.hpp"
 
 #include "exec/cuda/plugin.hpp"
+#include "exec/queues/launch.hpp"
 #include "exec/runtime/world.hpp"
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <cstdio>
+#include <filesystem>
+#include <thread>
 #include <unistd.h>
 
 namespace orrery::simexec {
@@ -15,14 +19,28 @@ TextStyle output_style(const Options& options) { return options.output.empty() ?
 TextStyle error_style() { return console::style_of(STDERR_FILENO); }
 bool deliver(const std::string& text, const Options& options) { return console::deliver("simexec", text, options.output); }
 void complain(const std::string& text) { console::complain("simexec", text); }
+
+void let_the_first_speak() {
+    const auto launched = launched_rank();
+    if (launched && launched->local_rank > 0) std::this_thread::sleep_for(std::chrono::seconds(2));
+}
+
+int refuse(const std::string& text) {
+    let_the_first_speak();
+    complain(text);
+    return bad_input;
+}
+
 std::optional<std::string> read_text(const std::string& file) { return console::read_input("simexec", file); }
 
 std::optional<Scenario> load(const std::string& file, const Options& options, bool forced_routing) {
+    if (std::error_code e; !std::filesystem::exists(file, e)) let_the_first_speak();
     if (!read_text(file)) return std::nullopt;
     ParseResult parsed = load_scenario(file, options.overrides);
     if (parsed.scenario && parsed.problems.empty()) parsed.problems = unsupported(*parsed.scenario);
     if (parsed.scenario && parsed.problems.empty()) parsed.problems = not_executable(*parsed.scenario, forced_routing);
     if (parsed.scenario && parsed.problems.empty()) return std::move(parsed.scenario);
+    let_the_first_speak();
     console::complain("simexec", file, parsed.problems);
     return std::nullopt;
 }

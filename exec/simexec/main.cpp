@@ -6,6 +6,7 @@
 #include "exec/executors/executors.hpp"
 #include "exec/kernels/room.hpp"
 #include "exec/mpi/processes.hpp"
+#include "exec/queues/device.hpp"
 #include "exec/queues/launch.hpp"
 #include "exec/queues/store.hpp"
 #include "sim/console/command_line.hpp"
@@ -41,7 +42,7 @@ constexpr const char* examples =
 constexpr const char* exits =
     R"(Exit: 0 done, 1 bad input, 2 out of memory, 3 the plan cannot run, 4 training failed (NaN or infinity, or a strategy that does not
 train like one rank), 5 stopped by a signal (with --checkpoint a checkpoint was written), 6 a rank was lost or has a different plan,
-7 a checkpoint could not be written (a full disk), 70 a bug of simexec.)";
+7 a checkpoint could not be written (a full disk), 8 a GPU failed (CUDA), 9 communication between GPUs failed (NCCL), 70 a bug of simexec.)";
 
 struct Parsed {
     Options options;
@@ -262,6 +263,7 @@ int run(int argc, char** argv) {
     try {
         return dispatch(app, parsed);
     } catch (const std::exception& e) {
+        if (exit_code(e) == bad_input) let_the_first_speak();
         report(e);
         return exit_code(e);
     }
@@ -292,6 +294,8 @@ int exit_code(const std::exception& e) {
     if (is<NotFinite>(e)) return failed;
     if (is<LostPeer>(e) || is<LostCopy>(e) || is<StoreLost>(e) || is<StoreTimeout>(e)) return lost;
     if (is<Unwritten>(e)) return unwritten;
+    if (const auto* library = dynamic_cast<const LibraryFailed*>(&e))
+        return library->cause == Cause::communicator ? communication_failed : device_failed;
     return bad_input;
 }
 

@@ -99,7 +99,10 @@ void agree_on_terms(const Others& others, const Terms& terms) {
                                     terms[i].first);
     if (found.empty()) return;
     if (others.rank == 0) complain(found);
-    others.meet(); // nobody ends the job before that is said
+    try {
+        others.meet();           // nobody ends the job before that is said
+    } catch (const StoreLost&) { // rank 0 has said it, and gone
+    }
     throw SaidElsewhere(found);
 }
 

@@ -4,6 +4,7 @@
 #include "exec/executors/executors.hpp"
 #include "exec/kernels/room.hpp"
 #include "exec/local/timeline.hpp"
+#include "exec/mpi/heartbeats.hpp"
 #include "exec/mpi/processes.hpp"
 #include "exec/runtime/machine.hpp"
 #include "exec/runtime/resume.hpp"
@@ -155,12 +156,25 @@ struct Job {
     World* world = nullptr;
     std::optional<Fleet> fleet{};   // of GPUs
     std::optional<Others> others{}; // nothing: all ranks are in this process
+    std::unique_ptr<Heartbeats> heartbeats{};
 
     int train();
     std::unique_ptr<Executor> executor();
     void agree(std::int64_t first) const;
-    int deliver_all(const Result& r) const;
+    int deliver_all(const Result& r);
 };
+
+// mpirun ends the others where a process ends so; MPI's own abort would have to wait for whoever is inside MPI.
+std::unique_ptr<Heartbeats> heartbeats_of(const OrreryTransport& transport, double patience) {
+    constexpr double silence_s = 6;
+    const auto silent = [](int rank, double seconds) {
+        complain(fmt::format("rank {} gives no sign of life for {:.0f} s: its process is stopped, or its machine or network is gone", rank,
+                             seconds));
+        std::fflush(nullptr);
+        std::_Exit(lost);
+    };
+    return std::make_unique<Heartbeats>(transport, patience, silence_s, silent);
+}
 
 std::unique_ptr<Executor> Job::executor() {
     const auto give_up = [](const std::string& who) { // a thread that does not come back cannot be ended: the process is
@@ -190,13 +204,14 @@ void Job::agree(std::int64_t first) const {
                     {"choice of --routing", !how.routing.empty()}});
 }
 
-int Job::deliver_all(const Result& r) const {
+int Job::deliver_all(const Result& r) {
     const MemoryReport predicted = memory(world->plan, scenario);
     const bool json = options.json || options.output.ends_with(".json"), speaks = !others || others->rank == 0;
     if (!how.routing.empty()) {
         const std::vector<std::int64_t> here_routed = routed(*world), sums = others ? others->sum(here_routed) : here_routed;
         if (speaks && !console::deliver("simexec", nlohmann::json(routed_loads(*world, sums)).dump() + "\n", how.routing)) return bad_input;
     }
+    heartbeats.reset();
     if (transport) transport->finish();
     if (speaks && (json || !options.quiet) &&
         !deliver(json ? as_json(*world, r, how, predicted) : as_text(*world, r, how, predicted, output_style(options)), options))
@@ -233,8 +248,12 @@ int Job::train() {
     }
     trace(true);
     r.allocated.assign(world->ranks.size(), 0);
-    for (const auto& rank : world->ranks)
-        if (rank) r.allocated[static_cast<std::size_t>(rank->rank)] = running->allocated(*rank);
+    r.communicators.resize(world->ranks.size());
+    for (const auto& rank : world->ranks) {
+        if (!rank) continue;
+        r.allocated[static_cast<std::size_t>(rank->rank)] = running->allocated(*rank);
+        r.communicators[static_cast<std::size_t>(rank->rank)] = running->communicators(*rank);
+    }
     return deliver_all(r);
 }
 
@@ -244,7 +263,7 @@ int train(const Scenario& scenario, Corpus corpus, const Options& options, const
     const bool gpus = how.device == "cuda" && how.executor == "queues";
     std::optional<LaunchedRank> launched = gpus ? launched_rank() : std::nullopt;
     if (launched && launched->size == 1) launched.reset(); // one process that drives all GPUs of its node
-    if (const std::string why = refusal(plan, how, launched); !why.empty()) return complain(why), bad_input;
+    if (const std::string why = refusal(plan, how, launched); !why.empty()) return refuse(why);
     Supervised life(how.watch, how.attempt, transport ? transport->rank : launched ? launched->rank : 0); // from here on it is watched
     if (!gpus) require_memory(plan, scenario, transport ? 1 : plan.mesh.ranks());
     std::vector<int> here;
@@ -257,7 +276,10 @@ int train(const Scenario& scenario, Corpus corpus, const Options& options, const
     if (rounded(scenario, how)) round_storage(*world);
     Job job{scenario, corpus, options, how, signals, life, transport, world.get()};
     if (gpus) job.fleet = cuda_fleet(*world, launched, how.patience); // rank 0 listens before it makes weights
-    if (transport) job.others = over(*transport, how.patience);
+    if (transport) {
+        job.others = over(*transport, how.patience);
+        job.heartbeats = heartbeats_of(*transport, how.patience);
+    }
     if (launched) job.others = over(*job.fleet, *launched, how.patience);
     try {
         return job.train();
@@ -275,10 +297,9 @@ int run_run(const std::string& file, const Options& options, const RunOptions& a
     RunOptions how = asked;
     how.job = term(fmt::format("{}\n{}", read_text(file).value_or(""), fmt::join(options.overrides, "\n")));
     if (const auto launched = launched_rank(); how.device == "cpu" && how.executor != "mpi" && launched && launched->size > 1)
-        return complain(fmt::format("{} started {} processes, and each would train all ranks of the scenario: add --executor mpi, or start "
-                                    "one process",
-                                    launched->by, launched->size)),
-               bad_input;
+        return refuse(fmt::format("{} started {} processes, and each would train all ranks of the scenario: add --executor mpi, or start "
+                                  "one process",
+                                  launched->by, launched->size));
     std::optional<TextFile> text;
     Corpus corpus{"", scenario->model.vocab_size, scenario->training.seed};
     if (!how.text.empty()) {
@@ -288,28 +309,23 @@ int run_run(const std::string& file, const Options& options, const RunOptions& a
         how.text_is = text->fingerprint();
         const std::int64_t needed = scenario->training.sequence_length + 2 + scenario->model.mtp_layers;
         if (text->count() < needed)
-            return complain(fmt::format("{}: a text of {} tokens is shorter than a sequence of {}", how.text, text->count(), needed)),
-                   bad_input;
+            return refuse(fmt::format("{}: a text of {} tokens is shorter than a sequence of {}", how.text, text->count(), needed));
         if (corpus.width == 1 && corpus.vocabulary < 256)
-            return complain(fmt::format("/model/vocab_size: {} is less than the 256 that bytes of a text need", corpus.vocabulary)),
-                   bad_input;
+            return refuse(fmt::format("/model/vocab_size: {} is less than the 256 that bytes of a text need", corpus.vocabulary));
     }
     const StopSignals signals;
     if (how.device == "cuda" && ((how.executor != "serial" && how.executor != "queues") || how.fp64))
-        return complain("--device cuda goes with --executor queues (a GPU a rank) or serial (all ranks on one), not in double precision"),
-               bad_input;
+        return refuse("--device cuda goes with --executor queues (a GPU a rank) or serial (all ranks on one), not in double precision");
     const OrreryTransport* transport = nullptr;
-    if (!how.routing.empty() && !scenario->model.moe) return complain("--routing: the model has no experts"), bad_input;
+    if (!how.routing.empty() && !scenario->model.moe) return refuse("--routing: the model has no experts");
     if (how.find_nan && how.device == "cuda" && how.executor == "queues")
-        return complain("--find-nan looks into memory that GPUs have for themselves: --executor serial puts all ranks on one whose memory "
-                        "is shared"),
-               bad_input;
+        return refuse("--find-nan looks into memory that GPUs have for themselves: --executor serial puts all ranks on one whose memory "
+                      "is shared");
     if (how.executor == "mpi") {
         transport = &open_transport("use --executor threads");
         if (transport->size != scenario->world_size())
-            return complain(fmt::format("the scenario has {} ranks, and {} processes were started: mpirun -n {} simexec run ..",
-                                        scenario->world_size(), transport->size, scenario->world_size())),
-                   bad_input;
+            return refuse(fmt::format("the scenario has {} ranks, and {} processes were started: mpirun -n {} simexec run ..",
+                                      scenario->world_size(), transport->size, scenario->world_size()));
     }
     try {
         return train(*scenario, corpus, options, how, transport, signals);

@@ -55,6 +55,42 @@ std::string memory_text(const World& world, const Result& r, const MemoryReport&
     return text;
 }
 
+// A trainer's communicators, as the prediction counts them for the stage.
+std::int64_t predicted_communicators(const StageMemory& stage) {
+    for (const ReserveItem& i : stage.reserve)
+        if (i.name == "communicator buffers") return i.bytes.count;
+    return 0;
+}
+
+std::int64_t bytes_of(const std::vector<CommunicatorMemory>& communicators) {
+    std::int64_t sum = 0;
+    for (const CommunicatorMemory& c : communicators) sum += c.bytes;
+    return sum;
+}
+
+// The most of any rank that is here.
+std::string communicators_text(const World& world, const Result& r, const MemoryReport& predicted) {
+    const Rank* most = nullptr;
+    const auto of = [&](const Rank& rank) { return bytes_of(r.communicators[static_cast<std::size_t>(rank.rank)]); };
+    for (const auto& rank : world.ranks)
+        if (rank && !r.communicators[static_cast<std::size_t>(rank->rank)].empty() && (!most || of(*rank) > of(*most))) most = rank.get();
+    if (!most) return {};
+    return fmt::format("  communicators of rank {}: {} bytes of the device, predicted {}\n", most->rank, grouped(of(*most)),
+                       grouped(predicted_communicators(predicted.stages[static_cast<std::size_t>(most->stage)])));
+}
+
+nlohmann::ordered_json memory_of(const Rank& rank, const Result& r, const StageMemory& predicted) {
+    nlohmann::ordered_json j{{"rank", rank.rank},
+                             {"peak_bytes", rank.memory.device().highest},
+                             {"allocated_bytes", r.allocated[static_cast<std::size_t>(rank.rank)]},
+                             {"predicted_bytes", predicted.allocated_peak.count}};
+    const auto& communicators = r.communicators[static_cast<std::size_t>(rank.rank)];
+    if (communicators.empty()) return j;
+    for (const CommunicatorMemory& c : communicators) j["communicators"][c.name] = c.bytes;
+    j["communicators_predicted_bytes"] = predicted_communicators(predicted);
+    return j;
+}
+
 } // namespace
 
 std::string as_json(const World& world, const Result& r, const RunOptions& how, const MemoryReport& predicted) {
@@ -74,11 +110,7 @@ std::string as_json(const World& world, const Result& r, const RunOptions& how, 
                              {"model_tflops", f.flops_per_s / 1e12}};
     if (f.mfu) j["mfu"] = *f.mfu;
     for (const auto& rank : world.ranks)
-        if (rank)
-            j["memory"].push_back({{"rank", rank->rank},
-                                   {"peak_bytes", rank->memory.device().highest},
-                                   {"allocated_bytes", r.allocated[static_cast<std::size_t>(rank->rank)]},
-                                   {"predicted_bytes", predicted.stages[static_cast<std::size_t>(rank->stage)].allocated_peak.count}});
+        if (rank) j["memory"].push_back(memory_of(*rank, r, predicted.stages[static_cast<std::size_t>(rank->stage)]));
     if (!r.checkpoint.empty()) j["checkpoint"] = r.checkpoint;
     return j.dump(2) + "\n";
 }
@@ -94,7 +126,7 @@ std::string as_text(const World& world, const Result& r, const RunOptions& how, 
     text += fmt::format("  step time  {} (median)      tokens/s  {}\n", seconds_text(r.step_s), metric(f.tokens_per_s, 4));
     text += fmt::format("  model FLOP/s  {}", metric(f.flops_per_s, 4)) +
             (f.mfu ? fmt::format("              MFU  {:.1f} % of one {}\n", 100 * *f.mfu, f.peak_of) : "\n");
-    text += memory_text(world, r, predicted);
+    text += memory_text(world, r, predicted) + communicators_text(world, r, predicted);
     if (!r.checkpoint.empty()) text += "  checkpoint " + r.checkpoint + "\n";
     if (!how.trace.empty() && !r.record.empty()) text += "  trace of the last step " + how.trace + "\n";
     return text;

@@ -63,6 +63,14 @@ StepFacts Training::facts(std::int64_t step, double loss, double seconds) const 
     return s;
 }
 
+void Training::take_loss(bool first, std::int64_t step, Result& r) const {
+    r.last_loss = mean_loss(world);
+    if (first) r.first_loss = r.last_loss;
+    if (std::isfinite(r.last_loss)) return;
+    if (others && others->rank > 0) let_the_first_speak(); // all have the same loss
+    throw NotFinite(fmt::format("training has failed at step {}: the loss is no number", step));
+}
+
 void Training::run(std::int64_t first, Result& r) {
     r.first_step = first;
     const bool speaks = !others || others->rank == 0;
@@ -85,10 +93,7 @@ void Training::run(std::int64_t first, Result& r) {
         r.record.clear(); // kept until the next: where a step fails, its trace says how far it came
         executor.step(how.trace.empty() ? nullptr : &r.record);
         times.push_back((now() - began) / static_cast<double>(round));
-        r.last_loss = mean_loss(world);
-        if (step == first) r.first_loss = r.last_loss;
-        if (!std::isfinite(r.last_loss))
-            throw NotFinite(fmt::format("training has failed at step {}: the loss is no number", step)); // where no executor looks
+        take_loss(step == first, step, r);
         life.step(step + round, r.last_loss);
         const bool was_writing = writer && writer->writing();
         if (writer) writer->look();

@@ -42,8 +42,9 @@ struct Result {
     double first_loss = 0, last_loss = 0, step_s = 0;
     int signal = 0;
     std::vector<OpTime> record;
-    std::vector<std::int64_t> allocated; // bytes of device memory, by rank; 0: of another process
-    std::string checkpoint, on;          // on: "NVIDIA H200, CUDA runtime ..", or the kernels and the processor
+    std::vector<std::int64_t> allocated;                        // bytes of device memory, by rank; 0: of another process
+    std::vector<std::vector<CommunicatorMemory>> communicators; // by rank; empty: of another process, or nobody can tell
+    std::string checkpoint, on;                                 // on: "NVIDIA H200, CUDA runtime ..", or the kernels and the processor
 };
 
 struct Training {
@@ -65,6 +66,7 @@ struct Training {
         return {step, world.scenario.training.seed, {{"scenario", world.scenario.name}, {"corpus", corpus_name}}};
     }
     StepFacts facts(std::int64_t step, double loss, double seconds) const;
+    void take_loss(bool first, std::int64_t step, Result& result) const; // throws NotFinite where no executor looks
     void run(std::int64_t first, Result& result);
 };
 

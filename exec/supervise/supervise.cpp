@@ -102,6 +102,7 @@ Ending ending(int status, std::int64_t steps) {
     const int code = WEXITSTATUS(status);
     if (code == 0) return {Ended::finished, 0, "", steps};
     if (code == 5) return {Ended::stopped, 5, "it was stopped by a signal", steps};
+    if (code == 8 || code == 9) return {Ended::lost, code, code == 8 ? "a GPU failed" : "communication between GPUs failed", steps};
     if (code == 6) return {Ended::lost, 6, "a rank was lost", steps};
     if (code > 128) // as mpirun reports it
         return {Ended::killed, 6, fmt::format("a rank ended by signal {} ({})", code - 128, strsignal(code - 128)), steps};

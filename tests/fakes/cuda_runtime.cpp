@@ -13,11 +13,23 @@ std::int64_t now_ns() { return std::chrono::steady_clock::now().time_since_epoch
 } // namespace
 
 State& state() {
-    static State s; // the process's GPUs: there is one set of them
+    static State& s = *new State; // the process's GPUs: one set of them, for ever: threads that are left may wait in it
     return s;
 }
 
 int current_device() { return device; }
+
+std::optional<int> failure_of(const std::string& call, int rank) {
+    const std::lock_guard lock(state().mutex);
+    auto& failures = state().failures;
+    for (auto at = failures.begin(); at != failures.end(); ++at) {
+        if (at->call != call || (at->rank >= 0 && at->rank != rank)) continue;
+        const int result = at->result;
+        failures.erase(at);
+        return result;
+    }
+    return std::nullopt;
+}
 
 void misused(const std::string& what) {
     const std::lock_guard lock(state().mutex);
@@ -57,13 +69,16 @@ void serve(CUstream_st* s) {
         work();
         lock.lock();
         s->busy = false;
+        if (state().most_launches > 0) state().changed.notify_all();
     }
 }
 
 void push(cudaStream_t s, std::function<void()> work, const char* call) {
     if (s->device != orrery::fake::current_device())
         orrery::fake::misused(std::string(call) + " on a stream of another device than the current");
-    const std::lock_guard lock(state().mutex);
+    std::unique_lock lock(state().mutex);
+    const auto room = [s] { return state().most_launches == 0 || static_cast<int>(s->work.size()) < state().most_launches; };
+    state().changed.wait(lock, room);
     s->work.push_back(std::move(work));
     s->given.notify_one();
 }
@@ -103,6 +118,8 @@ void reset(int devices) {
     state().failures.clear();
     state().hang_after.clear();
     state().hang_abort = false;
+    state().most_launches = 0;
+    state().taken.clear();
     state().aborted = 0;
     state().launched.clear();
     state().ids.clear();
@@ -117,6 +134,10 @@ void hang_device(int d, int after_calls) {
     state().hang_after[d] = after_calls;
 }
 void hang_abort(bool on) { state().hang_abort = on; }
+void limit_launches(int most) {
+    const std::lock_guard lock(state().mutex);
+    state().most_launches = most;
+}
 std::vector<Launched> launched(int d) {
     const std::lock_guard lock(state().mutex);
     return state().launched[d];
@@ -238,10 +259,12 @@ cudaError_t cudaFree(void* p) { return release(p); }
 cudaError_t cudaFreeHost(void* p) { return release(p); }
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
     *total = std::size_t{1} << 34;
-    *free = *total / 2;
+    const std::lock_guard lock(state().mutex);
+    *free = *total / 2 - state().taken[orrery::fake::current_device()];
     return cudaSuccess;
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t n, cudaMemcpyKind, cudaStream_t s) {
+    if (const auto result = orrery::fake::failure_of("cudaMemcpyAsync", s->device)) return static_cast<cudaError_t>(*result);
     push(
         s, [=] { std::memmove(to, from, n); }, "cudaMemcpyAsync");
     return cudaSuccess;

@@ -17,11 +17,16 @@ void launch(cudaStream_t stream, std::function<void()> work); // a kernel: runs 
 
 // How often a nonblocking communicator answers "in progress" before it is done.
 void set_progress_polls(int polls);
-// The next call of that name by a member with this rank in its communicator (-1: any) fails: nccl: "ncclAllReduce", ..; by `result`.
+// The next call of that name fails by `result`: of NCCL ("ncclAllReduce", ..) by a member with this rank in its communicator, of the
+// runtime ("cudaMemcpyAsync") by this device. rank -1: any.
 void fail_call(const std::string& call, int rank, int result);
 // From its n-th collective or transfer on, that device's kernels of NCCL never start (as if the process had stopped).
 void hang_device(int device, int after_calls);
 void hang_abort(bool on); // ncclCommAbort does not return
+// Of each stream: whoever launches more waits until there is room, as CUDA's queue of launches makes it. 0: any number.
+void limit_launches(int most);
+// What a communicator takes of the memory that cudaMemGetInfo tells: when it is made, and for each peer it has exchanged words with.
+inline constexpr std::size_t communicator_bytes = std::size_t{4} << 20, connection_bytes = std::size_t{1} << 20;
 
 struct Launched {
     std::string comm;

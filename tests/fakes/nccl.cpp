@@ -1,45 +1,18 @@
-// NCCL, on host memory: collectives are computed when all members have launched them, summed in the order of ranks.
-#include "tests/fakes/state.hpp"
+// NCCL between devices of one process, on host memory.
+#include "tests/fakes/hub.hpp"
 
 #include <nccl.h>
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
+using orrery::fake::arrive;
+using orrery::fake::Call;
+using orrery::fake::Hub;
+using orrery::fake::Kind;
 using orrery::fake::Launched;
 using orrery::fake::state;
-
-namespace {
-
-enum class Kind { all_reduce, reduce_scatter, all_gather, send, receive };
-
-struct Call {
-    Kind kind{};
-    int rank = 0, peer = -1;
-    const void* in = nullptr;
-    void* out = nullptr;
-    std::size_t count = 0;
-    ncclDataType_t type = ncclFloat32;
-    bool maximum = false;
-    std::shared_ptr<bool> done = std::make_shared<bool>(false);
-    bool there = false;
-};
-
-// The state that the members of a communicator share.
-struct Hub {
-    std::string name;
-    int size = 0, joined = 0, finalized = 0;
-    std::map<std::int64_t, std::vector<Call>> rounds;
-    std::map<std::pair<int, int>, std::deque<Call>> sends, receives;
-    struct Split {
-        int come = 0;
-        std::map<int, std::vector<std::pair<int, int>>> colors;
-        std::map<int, std::shared_ptr<Hub>> made;
-    };
-    std::map<int, Split> splits;
-};
-
-} // namespace
 
 struct ncclComm {
     std::shared_ptr<Hub> hub;
@@ -51,6 +24,7 @@ struct ncclComm {
     std::thread::id thread{};
     std::int64_t rounds = 0;
     int splits = 0;
+    std::set<int> peers{}; // it has sent to
     bool finalizing = false;
     std::vector<std::function<void()>> when_settled{};
 };
@@ -64,21 +38,6 @@ struct Queued {
     Call call;
 };
 thread_local std::vector<Queued> group;
-
-std::size_t size_of(ncclDataType_t t) {
-    switch (t) {
-    case ncclUint8:
-        return 1;
-    case ncclBfloat16:
-    case ncclFloat16:
-        return 2;
-    case ncclFloat32:
-    case ncclInt32:
-        return 4;
-    default:
-        return 8;
-    }
-}
 
 bool in_progress(ncclComm_t c) { return c->polls > 0 || (c->settled && !c->settled()); }
 
@@ -98,71 +57,6 @@ ncclResult_t enter(ncclComm_t c, const char* call) {
     return ncclSuccess;
 }
 
-template <class T> void sum(const std::vector<Call>& members, std::size_t from, std::size_t n, void* out) {
-    std::vector<T> total(n);
-    for (std::size_t m = 0; m < members.size(); ++m) {
-        const T* x = static_cast<const T*>(members[m].in) + from;
-        for (std::size_t i = 0; i < n; ++i)
-            total[i] = m == 0 ? x[i] : members[0].maximum ? std::max(total[i], x[i]) : static_cast<T>(total[i] + x[i]);
-    }
-    std::memcpy(out, total.data(), n * sizeof(T));
-}
-
-void reduce(const std::vector<Call>& members, std::size_t from, std::size_t n, void* out) {
-    switch (members[0].type) {
-    case ncclFloat32:
-        return sum<float>(members, from, n, out);
-    case ncclFloat64:
-        return sum<double>(members, from, n, out);
-    case ncclInt64:
-        return sum<std::int64_t>(members, from, n, out);
-    default:
-        return sum<unsigned char>(members, from, n, out);
-    }
-}
-
-void meet(const std::vector<Call>& members) {
-    const Call& first = members[0];
-    const std::size_t size = size_of(first.type), bytes = first.count * size;
-    for (const Call& c : members)
-        if (c.kind != first.kind || c.count != first.count || c.type != first.type)
-            state().misuse.emplace_back("members make different calls");
-    std::vector<std::vector<std::byte>> results(members.size()); // in place is allowed: all is read before anything is written
-    for (std::size_t m = 0; m < members.size(); ++m) {
-        results[m].resize(first.kind == Kind::all_gather ? bytes * members.size() : bytes);
-        if (first.kind == Kind::all_reduce) reduce(members, 0, first.count, results[m].data());
-        if (first.kind == Kind::reduce_scatter) reduce(members, m * first.count, first.count, results[m].data());
-        if (first.kind == Kind::all_gather)
-            for (std::size_t i = 0; i < members.size(); ++i) std::memcpy(results[m].data() + i * bytes, members[i].in, bytes);
-    }
-    for (std::size_t m = 0; m < members.size(); ++m) {
-        std::memcpy(members[m].out, results[m].data(), results[m].size());
-        *members[m].done = true;
-    }
-}
-
-// Under the lock: a call has started on its stream.
-void arrive(Hub& hub, Call call, std::int64_t round) {
-    if (call.kind == Kind::send || call.kind == Kind::receive) {
-        const bool sends = call.kind == Kind::send;
-        const std::pair<int, int> way = sends ? std::pair(call.rank, call.peer) : std::pair(call.peer, call.rank);
-        auto& partners = sends ? hub.receives[way] : hub.sends[way];
-        if (partners.empty()) return (sends ? hub.sends : hub.receives)[way].push_back(call);
-        const Call partner = partners.front();
-        partners.pop_front();
-        const Call &from = sends ? call : partner, &to = sends ? partner : call;
-        if (from.count != to.count || from.type != to.type) state().misuse.emplace_back("a send and its receive differ");
-        std::memcpy(to.out, from.in, from.count * size_of(from.type));
-        *from.done = *to.done = true;
-        return;
-    }
-    auto& members = hub.rounds[round];
-    members.resize(static_cast<std::size_t>(hub.size));
-    call.there = true;
-    members[static_cast<std::size_t>(call.rank)] = call;
-    if (std::ranges::all_of(members, &Call::there)) meet(members);
-}
-
 // The calls of a communicator in a group are one kernel on one stream: they start together, and it ends when all have ended.
 void start(ncclComm_t comm, cudaStream_t stream, std::vector<Call> calls) {
     std::vector<std::int64_t> rounds;
@@ -171,6 +65,7 @@ void start(ncclComm_t comm, cudaStream_t stream, std::vector<Call> calls) {
     {
         const std::lock_guard lock(state().mutex);
         for (const Call& c : calls) {
+            if (c.kind == Kind::send && comm->peers.insert(c.peer).second) state().taken[comm->device] += orrery::fake::connection_bytes;
             rounds.push_back(c.kind == Kind::send || c.kind == Kind::receive ? -1 : comm->rounds++);
             state().launched[comm->device].push_back({comm->hub->name, names[static_cast<int>(c.kind)]});
         }
@@ -224,6 +119,7 @@ ncclComm_t join(std::shared_ptr<Hub> hub, int rank) {
     c->device = orrery::fake::current_device();
     c->polls = state().polls;
     ++c->hub->joined;
+    state().taken[c->device] += orrery::fake::communicator_bytes;
     c->settled = [h = c->hub] { return h->joined == h->size; };
     return c;
 }

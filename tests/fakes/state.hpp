@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <thread>
 
@@ -34,6 +35,8 @@ struct State {
     std::vector<Failure> failures;
     std::map<int, int> hang_after; // by device: calls that still run
     bool hang_abort = false;
+    int most_launches = 0;
+    std::map<int, std::size_t> taken; // by device: by communicators
     int aborted = 0;
     std::map<int, std::vector<Launched>> launched;
     std::map<std::string, std::shared_ptr<void>> ids;
@@ -43,6 +46,7 @@ struct State {
 State& state();
 int current_device();
 int device_of(cudaStream_t stream);
-void misused(const std::string& what); // under no lock
+std::optional<int> failure_of(const std::string& call, int rank); // that a test has asked for; under no lock
+void misused(const std::string& what);                            // under no lock
 
 } // namespace orrery::fake

@@ -205,6 +205,28 @@ TEST_F(Mpi, StoppedRankIsNamed) {
         << p.text().substr(p.text().size() > 2000 ? p.text().size() - 2000 : 0);
 }
 
+// By signs of life, long before anyone's patience ends; also of rank 0, which hears the others. One process says it, once.
+TEST_F(Mpi, AStoppedRankIsNamedInTenSecondsByOneOther) {
+    for (const int victim : {2, 0}) {
+        const Process p = start(over(3, {"--set", "strategy.data_parallel=3", "--set", "training.global_batch_size=6", "--steps", "1000000",
+                                         "-v", "--patience", "300"}),
+                                "silent" + std::to_string(victim));
+        const auto ranks = ranks_of(p, 3);
+        ASSERT_EQ(ranks.size(), 3u) << p.text().substr(0, 2000);
+        const auto began = std::chrono::steady_clock::now();
+        kill(ranks[static_cast<std::size_t>(victim)], SIGSTOP);
+        const int code = p.wait(30);
+        kill(ranks[static_cast<std::size_t>(victim)], SIGKILL); // where mpirun could not
+        const std::string text = p.text(), tail = text.substr(text.size() > 2000 ? text.size() - 2000 : 0);
+        EXPECT_EQ(code, 6) << victim << tail;
+        EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count(), 15) << victim;
+        const std::regex said("rank " + std::to_string(victim) + " gives no sign of life for ([0-9]+) s");
+        const std::sregex_iterator found(text.begin(), text.end(), said);
+        ASSERT_EQ(std::distance(found, std::sregex_iterator()), 1) << tail;
+        EXPECT_LE(std::stoi((*found)[1]), 10);
+    }
+}
+
 // A rank that gets no processor for a while delays the others, and nothing else.
 TEST_F(Mpi, StarvedRankGoesOn) {
     const Process p = start(over(2, {"--set", "strategy.data_parallel=2", "--steps", "800", "-v", "--patience", "20"}), "starved");
@@ -221,6 +243,25 @@ TEST_F(Mpi, NoNumberEndsTheJobWithItsName) {
         start(over(2, {"--set", "strategy.data_parallel=2", "--set", "training.learning_rate=1e30", "--steps", "1000000"}), "nan");
     EXPECT_EQ(p.wait(25), 4) << p.text();
     EXPECT_TRUE(std::regex_search(p.text(), std::regex("training has failed at step [0-9]+: rank [01]: .*is no number"))) << p.text();
+}
+
+int times(const std::string& text, const std::string& what) {
+    int n = 0;
+    for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++n;
+    return n;
+}
+
+// A mistake that all find is said once, and so is a loss.
+TEST_F(Mpi, WhatAllRanksKnowIsSaidOnce) {
+    const Process wrong = start(over(3, {"--set", "strategy.tensor_parallel=5"}), "once_wrong");
+    EXPECT_EQ(wrong.wait(25), 1) << wrong.text();
+    EXPECT_EQ(times(wrong.text(), "simexec: error"), 1) << wrong.text();
+    const Process missing = start(over(3, {"--text", "no-such-file", "--set", "strategy.data_parallel=3"}), "once_missing");
+    EXPECT_EQ(missing.wait(25), 1) << missing.text();
+    EXPECT_EQ(times(missing.text(), "simexec: error"), 1) << missing.text();
+    const Process trained = start(over(2, {"--set", "strategy.data_parallel=2", "--steps", "3", "-v"}), "once_loss");
+    EXPECT_EQ(trained.wait(25), 0) << trained.text();
+    EXPECT_EQ(times(trained.text(), "step 1: loss"), 1) << trained.text();
 }
 
 TEST_F(Mpi, OutOfMemoryEndsTheJob) {

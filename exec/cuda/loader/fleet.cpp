@@ -13,7 +13,8 @@ double away(double patience) { return 2 * patience + 30; }
 
 std::unique_ptr<StreamDevice> opened(const CudaPlugin& plugin, int device) {
     std::unique_ptr<StreamDevice> out;
-    if (const Status s = plugin.open(device, out); !s.ok()) throw std::runtime_error("GPU " + std::to_string(device) + ": " + s.message);
+    if (const Status s = plugin.open(device, out); !s.ok())
+        throw LibraryFailed("GPU " + std::to_string(device) + ": " + s.message, s.cause);
     return out;
 }
 
@@ -21,7 +22,7 @@ std::unique_ptr<StreamDevice> opened(const CudaPlugin& plugin, int device) {
 WorldId id_of(StreamDevice& device, Store& store, int rank, double patience) {
     WorldId id{};
     if (rank == 0) {
-        if (const Status s = device.world_id(id); !s.ok()) throw std::runtime_error("an id for the ranks: " + s.message);
+        if (const Status s = device.world_id(id); !s.ok()) throw LibraryFailed("an id for the ranks: " + s.message, s.cause);
         store.set("world", std::string(id.begin(), id.end()));
     }
     const std::string text = wait_for(store, "world", patience);

@@ -10,7 +10,7 @@ namespace {
 constexpr Milliseconds patience{60000}; // for one op
 
 void expect(const Status& s) {
-    if (!s.ok()) throw std::runtime_error(s.message);
+    if (!s.ok()) throw LibraryFailed(s.message, s.cause);
 }
 
 } // namespace

@@ -15,6 +15,7 @@ struct Outcome {
     std::string said;
     double seconds = 0;
     bool lost = false;
+    Cause cause = Cause::ours;
 };
 
 Outcome train(const Scenario& scenario, double patience, const std::function<void()>& before_step, double last_resort = 0) {
@@ -32,6 +33,9 @@ Outcome train(const Scenario& scenario, double patience, const std::function<voi
     } catch (const LostPeer& e) {
         o.said = e.what();
         o.lost = true;
+    } catch (const LibraryFailed& e) {
+        o.said = e.what();
+        o.cause = e.cause;
     } catch (const std::exception& e) { o.said = e.what(); }
     o.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     return o;
@@ -60,8 +64,17 @@ TEST(Failure, ACallThatFailsEndsAllRanks) {
     EXPECT_LT(o.seconds, 10);
     EXPECT_NE(o.said.find("reduce-scatter"), std::string::npos) << o.said;
     EXPECT_NE(o.said.find("said by a stand-in"), std::string::npos) << o.said;
+    EXPECT_EQ(o.cause, Cause::communicator) << o.said;
     EXPECT_NE(o.said.find("rank "), std::string::npos) << o.said;
     EXPECT_GE(fake::aborted(), 4 * 2);
+}
+
+TEST(Failure, ADeviceThatFailsIsToldFromACommunicator) {
+    fake::reset(4);
+    const Outcome o = train(agree::tiny(four), 30, [] { fake::fail_call("cudaMemcpyAsync", 2, cudaErrorUnknown); });
+    EXPECT_LT(o.seconds, 10);
+    EXPECT_NE(o.said.find("rank 2"), std::string::npos) << o.said;
+    EXPECT_EQ(o.cause, Cause::device) << o.said;
 }
 
 // Memory of a GPU's own is not looked into; losses come to the host, and say whose they are.

@@ -128,6 +128,63 @@ TEST(Processes, LeaveWhenOneIsGone) {
     EXPECT_EQ(fake::live_streams() + fake::live_allocations(), 0);
 }
 
+// CUDA takes no more than so many launches ahead: a host thread that stands in one cannot look whether the others are still there. One
+// process dies, and another thread sees it.
+TEST(Processes, AFullQueueOfLaunchesBehindADeadPeerEndsTheProcess) {
+    const auto stuck = [] {
+        const Scenario scenario = agree::tiny({"strategy.data_parallel=2", "strategy.framework=fsdp2", "model.layers=4"});
+        fake::reset(2);
+        StoreServer server(0);
+        as_processes(2, [&](int r) {
+            const auto world = make_world(scenario, DType::fp32, {r});
+            initialise(*world);
+            auto store = std::make_shared<TcpStore>("127.0.0.1", server.port(), r, 10);
+            Fleet fleet = fleet_of(*world, r, store, 60);
+            fleet.last_resort = 150;
+            const auto executor = queues_executor(*world, std::move(fleet));
+            load_batch(*world, {"", scenario.model.vocab_size, 1}, 0);
+            if (r == 1) {
+                std::this_thread::sleep_for(std::chrono::seconds(1)); // the other has begun its step
+                store->vanish();
+                std::this_thread::sleep_for(std::chrono::seconds(60)); // its threads go with the process
+            }
+            fake::limit_launches(4);
+            executor->step(nullptr);
+        });
+    };
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    const auto began = std::chrono::steady_clock::now();
+    EXPECT_EXIT(stuck(), testing::ExitedWithCode(exit_code_lost), "rank 0: its host thread does not come back .*process of rank 1 is gone");
+    EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count(), 15);
+}
+
+// Communicators' memory is that of the plan's communicators and of the peers its ops exchange words with: no connection nobody needs.
+TEST(Communicators, TakeMemoryForThePeersOfThePlan) {
+    const auto taken = [](const std::vector<std::string>& fields) {
+        const Scenario scenario = agree::tiny(fields);
+        fake::reset(scenario.world_size());
+        const auto world = make_world(scenario, DType::fp32);
+        initialise(*world);
+        const auto executor = queues_executor(*world, stand_ins(*world));
+        std::map<std::string, std::int64_t> bytes;
+        for (const CommunicatorMemory& c : executor->communicators(*world->ranks[0])) bytes[c.name] = c.bytes;
+        return bytes;
+    };
+    constexpr std::int64_t made = fake::communicator_bytes, peer = fake::connection_bytes;
+    const auto reduced = taken({"strategy.data_parallel=4"});
+    EXPECT_EQ(reduced.at("world"), made);
+    EXPECT_EQ(reduced.at("dp.reduce"), made); // sums alone
+    EXPECT_EQ(reduced.size(), 2u);            // none for axes of one rank
+    const auto staged = taken({"strategy.data_parallel=2", "strategy.pipeline_parallel=2", "strategy.schedule=1f1b"});
+    std::int64_t exchanged = 0;
+    for (const auto& [name, bytes] : staged) exchanged += bytes % made;
+    EXPECT_GT(exchanged, 0);
+    EXPECT_LE(exchanged, 2 * peer); // to the next stage, and from it
+    const auto experts = taken({"strategy.data_parallel=4", "strategy.expert_parallel=4", "strategy.framework=megatron",
+                                "model.moe.experts=4", "model.moe.top_k=2", "model.moe.expert_ffn_size=16"});
+    EXPECT_EQ(experts.at("ep"), made + 3 * peer); // rows to every other
+}
+
 TEST(Store, CountsWaitsAndTellsTheTime) {
     StoreServer server(0);
     TcpStore a("localhost", server.port(), 0, 10), b("localhost", server.port(), 1, 10);

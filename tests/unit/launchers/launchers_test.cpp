@@ -1,0 +1,271 @@
+// simexec as launchers start it: processes with torchrun's, mpirun's and Slurm's variables, through its own main, each with a GPU that is a
+// stand-in. One and two nodes are both this machine. Do they find each other, train as one process does, and leave when one is gone?
+#include "sim/trace/trace.hpp"
+#include "tests/unit/simexec/process.hpp"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <fstream>
+#include <map>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+namespace orrery::test {
+namespace {
+
+namespace fs = std::filesystem;
+using Variables = std::map<std::string, std::string>;
+
+const std::string simexec = ORRERY_BINARY_DIR "/stand_ins/simexec";
+
+fs::path scratch(const std::string& name) { return fs::path(testing::TempDir()) / ("orrery_launch_" + name + std::to_string(getpid())); }
+
+// A socket that listens on a port of its own, as torchrun's agent does.
+class Listener {
+  public:
+    Listener() : socket_(::socket(AF_INET6, SOCK_STREAM, 0)) {
+        for (int tries = 0; tries < 1000 && port_ == 0; ++tries) { // below the ports that connections get, and another in each process
+            static int next = 20000 + static_cast<int>(getpid()) * 40 % 10000;
+            sockaddr_in6 at{};
+            at.sin6_family = AF_INET6;
+            at.sin6_port = htons(static_cast<std::uint16_t>(next));
+            if (::bind(socket_, reinterpret_cast<sockaddr*>(&at), sizeof at) == 0) port_ = next;
+            next += 2; // the next one is for the ranks' own store
+        }
+        EXPECT_EQ(::listen(socket_, 1), 0);
+    }
+    ~Listener() { ::close(socket_); }
+    Listener(const Listener&) = delete;
+    Listener& operator=(const Listener&) = delete;
+    std::string port() const { return std::to_string(port_); }
+
+  private:
+    int socket_, port_ = 0;
+};
+
+std::string free_port() { return Listener().port(); }
+
+std::string scenario(int nodes, int per_node) {
+    const fs::path file = scratch("scenario" + std::to_string(nodes) + std::to_string(per_node) + ".json");
+    std::ofstream(file)
+        << R"({"name": "tiny", "model": {"name": "tiny", "layers": 2, "hidden_size": 16, "attention_heads": 4, "vocab_size": 32,
+        "ffn_size": 32}, "cluster": {"preset": "local-cpu", "nodes": )"
+        << nodes << R"(, "devices_per_node": )" << per_node
+        << (nodes > 1 ? R"(, "inter_node": {"kind": "infiniband", "nics_per_node": 1, "gbit_per_s": 100})" : "") << R"(},
+        "training": {"global_batch_size": 8, "sequence_length": 8, "precision": "fp32", "learning_rate": 0.01, "gradient_clipping": 0.1},
+        "strategy": {"framework": "megatron", "data_parallel": 2, "pipeline_parallel": 2, "schedule": "1f1b", "zero_stage": 1}})";
+    return file.string();
+}
+
+Process start_with(const Variables& variables, const Words& words, const std::string& name) {
+    for (const auto& [key, value] : variables) setenv(key.c_str(), value.c_str(), 1);
+    Process p = start_process(words, scratch(name));
+    for (const auto& [key, value] : variables) unsetenv(key.c_str());
+    return p;
+}
+
+Words on_gpus(const std::string& file, const Words& more) {
+    Words words{simexec, "run", file, "--device", "cuda", "--executor", "queues"};
+    words.insert(words.end(), more.begin(), more.end());
+    if (std::ranges::find(more, "--steps") == more.end()) words.insert(words.end(), {"--steps", "3"});
+    return words;
+}
+
+nlohmann::json read(const fs::path& file) {
+    std::ifstream in(file);
+    return nlohmann::json::parse(in, nullptr, false);
+}
+
+// The serial executor of one process on this processor: the reference.
+nlohmann::json alone(const std::string& file, const Words& more = {}) {
+    const fs::path report = scratch("alone.json");
+    Words words{simexec, "run", file, "--json", "-o", report.string()};
+    words.insert(words.end(), more.begin(), more.end());
+    if (more.empty()) words.insert(words.end(), {"--steps", "3"});
+    const Process p = start_process(words, scratch("alone"));
+    EXPECT_EQ(p.wait(30), 0) << p.text();
+    return read(report);
+}
+
+using Launcher = Variables (*)(int rank, int nodes, int per_node, const std::string& port);
+
+Variables torchrun(int rank, int nodes, int per_node, const std::string& port) {
+    return {{"RANK", std::to_string(rank)},
+            {"WORLD_SIZE", std::to_string(nodes * per_node)},
+            {"LOCAL_RANK", std::to_string(rank % per_node)},
+            {"GROUP_RANK", std::to_string(rank / per_node)},
+            {"MASTER_ADDR", "127.0.0.1"},
+            {"MASTER_PORT", port},
+            {"TORCHELASTIC_USE_AGENT_STORE", "True"}};
+}
+
+Variables slurm(int rank, int nodes, int per_node, const std::string& port) {
+    return {{"SLURM_PROCID", std::to_string(rank)},
+            {"SLURM_NTASKS", std::to_string(nodes * per_node)},
+            {"SLURM_STEP_NUM_TASKS", std::to_string(nodes * per_node)},
+            {"SLURM_LOCALID", std::to_string(rank % per_node)},
+            {"SLURM_NODEID", std::to_string(rank / per_node)},
+            {"SLURM_STEP_ID", "0"},
+            {"SLURM_STEP_NODELIST", nodes > 1 ? "127.0.0.[1-2]" : "127.0.0.1"},
+            {"ORRERY_PORT", port}};
+}
+
+struct Started {
+    std::vector<Process> processes;
+    fs::path report; // rank 0's
+};
+
+// more: what each rank gets besides.
+Started start_all(Launcher launcher, int nodes, int per_node, const std::string& port, const std::string& name,
+                  const std::function<Words(int)>& more, const std::function<Variables(int)>& variables = {}) {
+    Started s;
+    s.report = scratch(name + ".json");
+    const std::string file = scenario(nodes, per_node);
+    for (int rank = 0; rank < nodes * per_node; ++rank) {
+        Words words = on_gpus(file, more(rank));
+        if (rank == 0) words.insert(words.end(), {"--json", "-o", s.report.string()});
+        Variables all = launcher(rank, nodes, per_node, port);
+        if (variables) all.merge(variables(rank));
+        s.processes.push_back(start_with(all, words, name + std::to_string(rank)));
+    }
+    return s;
+}
+
+std::string said(const Started& s) {
+    std::string text;
+    for (const Process& p : s.processes) text += p.text();
+    return text;
+}
+
+int times(const std::string& text, const std::string& what) {
+    int n = 0;
+    for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++n;
+    return n;
+}
+
+void train(Launcher launcher, int nodes, int per_node, const std::string& port, const std::string& name) {
+    const Started s = start_all(launcher, nodes, per_node, port, name, [](int) { return Words{}; });
+    for (const Process& p : s.processes) EXPECT_EQ(p.wait(60), 0) << p.text();
+    const nlohmann::json many = read(s.report), one = alone(scenario(nodes, per_node));
+    EXPECT_EQ(many["last_loss"], one["last_loss"]) << said(s);
+    EXPECT_LT(many["last_loss"], many["first_loss"]);
+    EXPECT_GT(many["memory"][0]["communicators"]["world"], 0);
+}
+
+// Its agent listens on MASTER_PORT itself.
+TEST(Torchrun, OneNodeBesideItsAgent) {
+    const Listener agent;
+    train(torchrun, 1, 4, agent.port(), "torchrun1");
+}
+
+TEST(Torchrun, TwoNodes) {
+    const Listener agent;
+    train(torchrun, 2, 2, agent.port(), "torchrun2");
+}
+
+TEST(Slurm, OneNode) { train(slurm, 1, 4, free_port(), "slurm1"); }
+TEST(Slurm, TwoNodesOfAList) { train(slurm, 2, 2, free_port(), "slurm2"); }
+
+// In a batch script, one process for all GPUs of a node: the allocation's number of tasks is not its own.
+TEST(Slurm, OneProcessDrivesANode) {
+    Variables variables = slurm(0, 1, 4, free_port());
+    variables["SLURM_STEP_ID"] = "4294967291";
+    const fs::path report = scratch("driver.json");
+    Words words = on_gpus(scenario(1, 4), {"--json", "-o", report.string()});
+    const Process p = start_with(variables, words, "driver");
+    ASSERT_EQ(p.wait(60), 0) << p.text();
+    EXPECT_EQ(read(report)["last_loss"], alone(scenario(1, 4))["last_loss"]);
+}
+
+TEST(Mpirun, StartsAProcessAGpu) {
+    if (std::system("command -v mpirun > /dev/null 2>&1") != 0) GTEST_SKIP() << "no mpirun here";
+    const fs::path report = scratch("mpirun.json");
+    Words words{"mpirun", "-n", "4"};
+    const Words rank = on_gpus(scenario(1, 4), {"--json", "-o", report.string()});
+    words.insert(words.end(), rank.begin(), rank.end());
+    const Process p = start_with({{"MASTER_PORT", free_port()}}, words, "mpirun");
+    ASSERT_EQ(p.wait(60), 0) << p.text();
+    EXPECT_EQ(read(report)["last_loss"], alone(scenario(1, 4))["last_loss"]);
+}
+
+TEST(Launched, TracesOfAllRanksAreOne) {
+    const fs::path trace = scratch("all.trace");
+    const Started s = start_all(slurm, 2, 2, free_port(), "trace", [&](int) { return Words{"--trace", trace.string()}; });
+    for (const Process& p : s.processes) ASSERT_EQ(p.wait(60), 0) << p.text();
+    EXPECT_EQ(load_trace(trace.string()).lanes.size(), 4u);
+}
+
+TEST(Launched, GoOnFromACheckpoint) {
+    const fs::path folder = scratch("checkpoints");
+    const auto run = [&](const std::string& name, const Words& more) {
+        const Started s = start_all(torchrun, 1, 4, free_port(), name, [&](int) { return more; });
+        for (const Process& p : s.processes) EXPECT_EQ(p.wait(60), 0) << p.text();
+        return read(s.report);
+    };
+    run("first", {"--checkpoint", folder.string(), "--every", "2"});
+    const nlohmann::json second = run("second", {"--resume", folder.string(), "--steps", "5"});
+    EXPECT_EQ(second["first_step"], 3);
+    EXPECT_EQ(second["last_loss"], alone(scenario(1, 4), {"--steps", "5"})["last_loss"]);
+    fs::remove_all(folder);
+}
+
+TEST(Launched, AnotherLearningRateIsRefused) {
+    const Started s = start_all(torchrun, 2, 2, free_port(), "rate", [](int rank) {
+        return rank == 3 ? Words{"--set", "training.learning_rate=0.02"} : Words{};
+    });
+    for (const Process& p : s.processes) EXPECT_EQ(p.wait(30), 6) << p.text();
+    EXPECT_EQ(times(said(s), "rank 3 has another scenario file or --set than rank 0"), 1) << said(s);
+    EXPECT_EQ(times(said(s), "simexec: error"), 1) << said(s);
+}
+
+// A step's losses on rank 0 say that all of them train.
+bool trains(const Started& s) {
+    for (int tries = 0; tries < 1500; ++tries) {
+        if (s.processes[0].text().find("step 2:") != std::string::npos) return true;
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    return false;
+}
+
+void lose(int victim, int speaker, const std::string& name) {
+    const Started s = start_all(torchrun, 2, 2, free_port(), name, [](int) { return Words{"--steps", "1000000", "-v"}; });
+    ASSERT_TRUE(trains(s)) << said(s);
+    kill(s.processes[static_cast<std::size_t>(victim)].id, SIGKILL);
+    const auto began = std::chrono::steady_clock::now();
+    for (std::size_t r = 0; r < s.processes.size(); ++r)
+        EXPECT_EQ(s.processes[r].wait(30), static_cast<int>(r) == victim ? 128 + SIGKILL : 6) << r << s.processes[r].text();
+    EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count(), 15);
+    const std::string text = s.processes[static_cast<std::size_t>(speaker)].text(); // the store sees it, or NCCL before it
+    EXPECT_TRUE(text.find("the process of rank " + std::to_string(victim)) != std::string::npos ||
+                text.find("remote process exited") != std::string::npos)
+        << said(s);
+}
+
+TEST(Launched, AKilledRankEndsTheOthers) { lose(2, 0, "killed"); }
+TEST(Launched, RankZeroKilledEndsTheOthers) { lose(0, 1, "killed0"); }
+
+// CUDA's errors and NCCL's have exit codes of their own, of the rank that has them; the others say that another has failed.
+TEST(Launched, LibrariesErrorsHaveTheirCodes) {
+    for (const auto& [fails, code] : {std::pair{"cudaMemcpyAsync 999", 8}, {"ncclAllReduce 2", 9}}) {
+        const Started s = start_all(
+            slurm, 1, 4, free_port(), "library" + std::to_string(code), [](int) { return Words{}; },
+            [&](int rank) {
+                return rank == 1 ? Variables{{"ORRERY_STAND_IN_FAILS", fails}} : Variables{};
+            });
+        for (std::size_t r = 0; r < s.processes.size(); ++r) EXPECT_EQ(s.processes[r].wait(30), r == 1 ? code : 6) << s.processes[r].text();
+        EXPECT_EQ(times(said(s), "simexec: error"), 1) << said(s);
+        EXPECT_NE(s.processes[1].text().find("rank 1: "), std::string::npos);
+    }
+}
+
+TEST(Launched, MoreProcessesThanRanksAreRefused) {
+    const Started s = start_all(torchrun, 1, 4, free_port(), "many", [](int) { return Words{"--set", "strategy.data_parallel=1"}; });
+    for (const Process& p : s.processes) EXPECT_EQ(p.wait(30), 1) << p.text();
+}
+
+} // namespace
+} // namespace orrery::test
