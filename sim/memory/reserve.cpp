@@ -195,4 +195,11 @@ std::vector<ReserveItem> reserve(const Plan& plan, const Scenario& scenario, con
     return items;
 }
 
+Bytes communicator_buffers(std::span<const int> ranks, const Cluster& cluster) {
+    const int per_node = std::max(1, cluster.devices_per_node);
+    Group g{{ranks.begin(), ranks.end()}, false};
+    for (const int r : ranks) g.across = g.across || r / per_node != ranks.front() / per_node;
+    return Bytes::mebibytes(collective_mib(figures().at("communicator"), g, cluster));
+}
+
 } // namespace orrery

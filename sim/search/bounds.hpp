@@ -21,6 +21,14 @@ struct StepCounts {
 // What the order of a stage's steps says, whatever they cost.
 class InFlight {
   public:
+    // A stage before one of its steps. Runs of steps of a chunk (passes/data_parallel.cpp) have begun and not ended: where each run
+    // gathers and reduces, its parameters (gathered) and gradients (summed) are whole.
+    struct Moment {
+        std::vector<std::pair<int, int>> held; // chunk of any direction, microbatches
+        std::vector<int> gathered, summed;     // chunks
+        int begins = -1;                       // chunk whose backward step comes next; -1: it is a forward step
+        int forward = -1;                      // chunk whose forward step comes next
+    };
     struct Held {
         std::vector<std::pair<int, int>> of_chunk; // chunk of any direction, microbatches: at the moment that most are held
         int late_weights = -1;                     // weight steps after its last other backward step; -1: any number
@@ -31,6 +39,9 @@ class InFlight {
         // as many microbatches as are looked at, and for each one more.
         double gathers = 0, more_gathers = 0;
         std::int64_t microbatches = 0; // that are looked at
+        // Before steps, those that no other has more than in all of: microbatches held, chunks whose parameters are whole, chunks whose
+        // gradients are.
+        std::vector<Moment> moments;
     };
     const std::vector<Held>& of(const Scenario& scenario); // by stage; for any number of threads
 
@@ -44,7 +55,7 @@ class InFlight {
 // that nothing is left to hide, gathers before the next step, and all that a stage's queue of them has to do.
 double time_bound(const Scenario& scenario, const Profile& profile, InFlight& in_flight, SharedWire* sharing = nullptr);
 // Bytes of the fullest stage: parameters, gradients and optimizer states as they are sharded, what is saved of the microbatches in flight,
-// and the reserve.
-double memory_bound(const Scenario& scenario, const Profile& profile, InFlight& in_flight);
+// and the reserve. With `sharing` the buffers of the communicator that it needs.
+double memory_bound(const Scenario& scenario, const Profile& profile, InFlight& in_flight, SharedWire* sharing = nullptr);
 
 } // namespace orrery

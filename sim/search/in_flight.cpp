@@ -3,6 +3,8 @@
 #include "sim/search/bounds.hpp"
 
 #include <algorithm>
+#include <map>
+#include <tuple>
 
 namespace orrery {
 
@@ -69,6 +71,71 @@ int gathers_of(const Steps& steps, int chunk, int run, std::int64_t microbatches
     return gathers;
 }
 
+// Microbatches held, chunks whose parameters are whole, chunks whose gradients are, whether a backward step comes next.
+using MomentSize = std::tuple<int, int, int, bool>;
+
+// Where steps stand in their runs, of one stage.
+class Runs {
+  public:
+    Runs(int chunks, std::int64_t run, std::int64_t microbatches)
+        : run_(run), microbatches_(microbatches), met_(at(chunks)), open_(at(chunks)), held_(at(chunks)) {}
+
+    InFlight::Moment before(const ScheduleStep& step) const {
+        InFlight::Moment m;
+        for (std::size_t c = 0; c < held_.size(); ++c) {
+            if (held_[c] > 0) m.held.emplace_back(static_cast<int>(c), held_[c]);
+            if (open_[c].forward || open_[c].backward) m.gathered.push_back(static_cast<int>(c));
+            if (open_[c].backward) m.summed.push_back(static_cast<int>(c));
+        }
+        (step.kind == StepKind::forward ? m.forward : m.begins) = step.kind == StepKind::weight ? -1 : step.chunk;
+        return m;
+    }
+    void pass(const ScheduleStep& step) {
+        if (step.kind == StepKind::weight) return;
+        const bool forward = step.kind == StepKind::forward;
+        held_[at(step.chunk)] += forward ? 1 : -1;
+        std::int64_t& k = forward ? met_[at(step.chunk)].first : met_[at(step.chunk)].second;
+        ++k;
+        Open& open = open_[at(step.chunk)];
+        sum_ += forward ? 1 : -1;
+        gathered_ -= open.forward || open.backward;
+        summed_ -= open.backward;
+        (forward ? open.forward : open.backward) = k % run_ != 0 && k != microbatches_;
+        gathered_ += open.forward || open.backward;
+        summed_ += open.backward;
+    }
+    MomentSize size(const ScheduleStep& next) const { return {sum_, gathered_, summed_, next.kind != StepKind::forward}; }
+
+  private:
+    struct Open {
+        bool forward = false, backward = false;
+    };
+    std::int64_t run_, microbatches_;
+    std::vector<std::pair<std::int64_t, std::int64_t>> met_; // forward steps, backward steps; by chunk
+    std::vector<Open> open_;
+    std::vector<int> held_;
+    int sum_ = 0, gathered_ = 0, summed_ = 0;
+};
+
+void moments_of(const Steps& steps, int chunks, std::int64_t run, std::int64_t microbatches, InFlight::Held& held) {
+    std::map<MomentSize, InFlight::Moment> found;
+    Runs runs(chunks, run, microbatches);
+    for (const ScheduleStep& step : steps) {
+        if (step.kind != StepKind::weight)
+            if (const auto [it, fresh] = found.try_emplace(runs.size(step)); fresh) it->second = runs.before(step);
+        runs.pass(step);
+    }
+    const auto beaten = [&](const MomentSize& a) {
+        return std::any_of(found.begin(), found.end(), [&](const auto& other) {
+            const MomentSize& b = other.first;
+            return b != a && std::get<0>(b) >= std::get<0>(a) && std::get<1>(b) >= std::get<1>(a) && std::get<2>(b) >= std::get<2>(a) &&
+                   std::get<3>(b) == std::get<3>(a);
+        });
+    };
+    for (auto& [size, m] : found)
+        if (!beaten(size)) held.moments.push_back(m);
+}
+
 } // namespace
 
 const std::vector<InFlight::Held>& InFlight::of(const Scenario& scenario) {
@@ -95,6 +162,8 @@ const std::vector<InFlight::Held>& InFlight::of(const Scenario& scenario) {
     for (std::size_t stage = 0; certain && stage < held.size(); ++stage) {
         const Steps& steps = order.ranks[stage];
         most_held(steps, held[stage]);
+        moments_of(steps, s.pipeline_parallel * s.virtual_pipeline * info->directions, run, shape.microbatches / info->directions,
+                   held[stage]);
         if (info->directions > 1) continue;
         ends_of(steps, s.pipeline_parallel * s.virtual_pipeline, held[stage]);
         held[stage].gathers = gathers_of(steps, steps.front().chunk, run, shape.microbatches);

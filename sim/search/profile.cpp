@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <tuple>
 #include <variant>
 
 namespace orrery {
@@ -66,6 +67,8 @@ Strategy small_strategy(const Scenario& s) {
     return t;
 }
 
+bool is_shift(CollectiveKind k) { return k == CollectiveKind::shift || k == CollectiveKind::shift_back; }
+
 struct Timed {
     double duration = 0, host = 0, moving = 0;
     int queue = 0;
@@ -100,15 +103,33 @@ class SmallPlan {
     }
 
   private:
-    // Its latency, and how long it moves data.
+    // Its latency, and how long it moves data. Layers have the same ones again and again, and those of thousands of ranks take long to
+    // price.
     std::pair<double, double> collective(const Collective& c) {
-        const std::vector<int> ranks = members(plan_, c.comm, 0);
+        const auto [at, fresh] = priced_.try_emplace({c.kind, c.comm, c.bytes.count, c.dtype, c.copies, c.groups, c.group_limit});
+        if (!fresh) return at->second;
+        const auto [group, unknown] = members_.try_emplace(c.comm);
+        if (unknown) group->second = members(plan_, c.comm, 0);
+        const std::vector<int>& ranks = group->second;
         if (ranks.size() < 2) return {};
+        if (is_shift(c.kind)) return at->second = some_hops(c.bytes, ranks);
         const CommCost cost = cost_.collective(c, ranks);
         double rate = cost.cap.value;
         for (const LinkLoad& l : cost_.loads(c, cost, ranks))
             if (l.load > 0) rate = std::min(rate, fabric_.links()[static_cast<std::size_t>(l.link)].capacity.value / l.load);
-        return {cost.latency.seconds(), rate > 0 ? cost.payload / rate : 0};
+        return at->second = {cost.latency.seconds(), rate > 0 ? cost.payload / rate : 0};
+    }
+
+    // A ring passes on as fast as its slowest hop: no faster than the slowest of some of them.
+    std::pair<double, double> some_hops(Bytes bytes, const std::vector<int>& ranks) {
+        std::pair<double, double> slowest;
+        for (std::size_t i = 0; i < std::min<std::size_t>(ranks.size(), 16); ++i) {
+            const int from = ranks[i], to = ranks[(i + 1) % ranks.size()];
+            const CommCost hop = cost_.transfer(bytes, from, to);
+            const std::pair time{hop.latency.seconds(), hop.cap.value > 0 ? hop.payload / hop.cap.value : 0};
+            if (time.first + time.second > slowest.first + slowest.second) slowest = time;
+        }
+        return slowest;
     }
 
     // Ops with their times; head until a layer is met, tail behind the last (backward passes the other way round).
@@ -141,25 +162,39 @@ class SmallPlan {
         return out;
     }
 
+    struct Span {
+        double time = 0;
+        double moving = 0; // of communication that follows one on another in it: never two at once
+    };
+
     // From op `begin`, which starts at 0, until the kernel `end` may start (ops.size(): until the last kernel ends).
-    double span(const Block& block, const std::vector<Timed>& ops, std::size_t begin, std::size_t end) {
-        ends_.assign(ops.size(), 0);
-        free_.assign(static_cast<std::size_t>(first_comm_queue) + plan_.communicators.size(), 0);
-        double last = 0;
+    Span span(const Block& block, const std::vector<Timed>& ops, std::size_t begin, std::size_t end) {
+        ends_.assign(ops.size(), {});
+        free_.assign(static_cast<std::size_t>(first_comm_queue) + plan_.communicators.size(), {});
+        const std::size_t compute = static_cast<std::size_t>(compute_queue);
+        Span last;
         for (std::size_t i = begin; i <= std::min(end, ops.size() - 1); ++i) {
             const Timed& t = ops[i];
             if (t.memory) continue;
-            double start = t.queue >= 0 ? free_[static_cast<std::size_t>(t.queue)] : 0;
+            Reached start = i == begin ? Reached{0, 0} : t.queue >= 0 ? free_[static_cast<std::size_t>(t.queue)] : Reached{};
             for (const std::int32_t d : block.ops[i].deps) {
                 const auto dep = static_cast<std::size_t>(d);
-                // Gathers in pieces overlap with the linears that read them.
-                const bool pieces = block.ops[i].pieces > 1 && block.ops[dep].pieces > 1;
-                if (dep >= begin && !pieces) start = std::max(start, ends_[dep]);
+                if (dep < begin) continue;
+                // Gathers in pieces overlap with the linears that read them; the computation after these waits for both.
+                if (block.ops[i].pieces > 1 && block.ops[dep].pieces > 1) continue;
+                start.join(ends_[dep]);
             }
-            if (i == end) return start;
-            ends_[i] = start + t.duration;
-            if (t.queue >= 0) free_[static_cast<std::size_t>(t.queue)] = ends_[i];
-            if (t.kernel) last = ends_[i];
+            if (i == end) return {start.time, std::max(0.0, start.moving)};
+            ends_[i] = {start.time + t.duration, start.moving + t.moving};
+            if (t.queue < 0) continue;
+            Reached& free = free_[static_cast<std::size_t>(t.queue)];
+            free = ends_[i];
+            if (!t.kernel) continue;
+            last = {ends_[i].time, std::max(0.0, ends_[i].moving)};
+            if (static_cast<std::size_t>(t.queue) != compute || block.ops[i].pieces <= 1) continue;
+            for (const std::int32_t d : block.ops[i].deps)
+                if (static_cast<std::size_t>(d) >= begin && block.ops[static_cast<std::size_t>(d)].pieces > 1)
+                    free.join(ends_[static_cast<std::size_t>(d)]);
         }
         return last;
     }
@@ -183,9 +218,10 @@ class SmallPlan {
             part = ops[i].part;
         }
         for (std::size_t k = 0; k < begins.size(); ++k) {
-            const double time = span(block, ops, begins[k], k + 1 < begins.size() ? begins[k + 1] : ops.size());
+            const Span s = span(block, ops, begins[k], k + 1 < begins.size() ? begins[k + 1] : ops.size());
             PartCost& c = parts_[static_cast<std::size_t>(ops[begins[k]].part)];
-            (forward ? c.forward : c.backward) += time;
+            (forward ? c.forward : c.backward) += s.time;
+            c.moving += s.moving;
         }
     }
 
@@ -194,6 +230,9 @@ class SmallPlan {
         const auto most =
             std::max_element(moving_.begin(), moving_.end(), [&](const auto& a, const auto& b) { return sum(a.second) < sum(b.second); });
         if (most == moving_.end()) return;
+        double one_after_another = 0;
+        for (const PartCost& c : parts_) one_after_another += c.moving;
+        if (one_after_another >= sum(most->second)) return;
         for (std::size_t i = 0; i < parts_.size(); ++i) parts_[i].moving = most->second[i];
     }
 
@@ -225,7 +264,15 @@ class SmallPlan {
     int layers_ = 0;
     std::vector<PartCost> parts_;
     std::map<int, std::vector<double>> moving_; // queue -> part -> seconds
-    std::vector<double> ends_, free_;
+    // When an op has ended, and how long communication has moved data until then, one after another, since the span began; not after
+    // its first op: < 0.
+    struct Reached {
+        double time = 0, moving = -1e30;
+        void join(const Reached& other) { time = std::max(time, other.time), moving = std::max(moving, other.moving); }
+    };
+    std::vector<Reached> ends_, free_;
+    std::map<std::tuple<CollectiveKind, CommId, std::int64_t, DType, int, int, int>, std::pair<double, double>> priced_;
+    std::map<CommId, std::vector<int>> members_;
     double level_ = 0, tail_level_ = 0;
 };
 

@@ -18,7 +18,7 @@ struct PartCost {
     double forward_kernels = 0, backward_kernels = 0;
     double weight = 0; // kernels of weight gradients, which may run when the input gradient has gone on its way
     double host = 0;   // issuing all of it
-    double moving = 0; // while its busiest communicator moves data
+    double moving = 0; // while data move: by its busiest communicator, or by all of them one after another, whichever is longer
     double saved = 0;  // bytes from the forward to the backward pass
     double rise = 0;   // bytes that the backward pass needs beside what is saved
 };

@@ -242,7 +242,7 @@ class Search {
             }
             const Scenario b = bound_scenario(*s, false);
             const Profile& profile = shared_[machine].profiles->of(b, *w.fabrics[machine]);
-            const double bytes = memory_bound(b, profile, in_flight_);
+            const double bytes = memory_bound(b, profile, in_flight_, w.sharings[machine].get());
             const auto capacity = static_cast<double>(s->cluster.device.memory.count);
             if (bytes > capacity) {
                 ++found.by_memory_bound;

@@ -1,5 +1,6 @@
 #include "sim/search/sharing.hpp"
 
+#include "sim/memory/reserve.hpp"
 #include "sim/plan/lowering.hpp"
 #include "sim/scenario/practice.hpp"
 
@@ -20,6 +21,7 @@ struct SharedWire::Group {
     std::vector<int> shards, all;
     LinkId link = -1;                                                  // that shards load most
     std::map<std::tuple<CollectiveKind, DType, int>, Rate> rates = {}; // kind, dtype, power of two of the bytes
+    double buffers = -1;                                               // bytes; < 0: not asked for yet
 };
 
 SharingPractice sharing_practice(const Scenario& s) {
@@ -107,6 +109,18 @@ SharingTime SharedWire::of(const Scenario& s, double elements) {
     const Rate reduce = rate(group, CollectiveKind::reduce_scatter, wide, bytes),
                gather = rate(group, CollectiveKind::all_gather, narrow, whole);
     return {bytes * reduce.all, whole * gather.all, bytes * reduce.link, whole * gather.link};
+}
+
+double SharedWire::buffers(const Scenario& s) {
+    const Strategy& t = s.strategy;
+    const bool elsewhere = t.offload.optimizer != Tier::none || t.offload.gradients != Tier::none || t.offload.parameters != Tier::none;
+    // Experts may have one of the same ranks, and so may context parallelism.
+    if (t.data_parallel < 2 || t.expert_parallel > 1 || elsewhere || t.workers() || s.runtime.reserved_gb >= 0) return 0;
+    Group& group = group_of(s);
+    const std::vector<int>& ranks = sharing_practice(s).zero == 0 || group.shards.size() < 2 ? group.all : group.shards;
+    if (ranks.size() <= static_cast<std::size_t>(t.context_parallel)) return 0;
+    if (group.buffers < 0) group.buffers = static_cast<double>(communicator_buffers(ranks, s.cluster).count);
+    return group.buffers;
 }
 
 } // namespace orrery

@@ -22,6 +22,8 @@ class SharedWire {
     explicit SharedWire(const Fabric& fabric) : fabric_(fabric) {}
     // elements: of one rank, divided among tensor-parallel ranks alone. 0 where nothing can be said: local steps, gradients elsewhere.
     SharingTime of(const Scenario& scenario, double elements);
+    // Bytes of the buffers of the communicator that shares gradients; 0 where nothing can be said.
+    double buffers(const Scenario& scenario);
 
   private:
     struct Group;

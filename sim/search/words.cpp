@@ -1,5 +1,6 @@
 #include "sim/search/words.hpp"
 
+#include "sim/report/report.hpp"
 #include "sim/search/search.hpp"
 
 #include <fmt/format.h>
@@ -71,7 +72,7 @@ std::string largest_parts(const std::array<double, category_count>& seconds) {
     std::string text;
     for (std::size_t i = 0; i < 3; ++i)
         if (seconds[order[i]] > 0.005 * total)
-            text += fmt::format("{}{} {:.0f} %", text.empty() ? "" : ", ", name(static_cast<Category>(order[i])),
+            text += fmt::format("{}{} {:.0f} %", text.empty() ? "" : ", ", in_words(static_cast<Category>(order[i])),
                                 100 * seconds[order[i]] / total);
     return text;
 }

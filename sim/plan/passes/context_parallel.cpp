@@ -57,7 +57,7 @@ double balanced_pairs(const AttentionShape& a, std::int64_t c, std::int64_t r, s
 // The part of its queries x all keys that the rank with the most work computes. Without a window all have the same.
 double balanced_share(const AttentionShape& a, std::int64_t c) {
     double most = 0;
-    for (std::int64_t r = 0; r < c; ++r) {
+    for (std::int64_t r = 0; r < (a.window > 0 ? c : 1); ++r) {
         double sum = 0;
         for (std::int64_t from = 0; from < c; ++from) sum += balanced_pairs(a, c, r, from);
         most = std::max(most, sum);
@@ -68,8 +68,8 @@ double balanced_share(const AttentionShape& a, std::int64_t c) {
 // How many blocks of n tokens before its own a block still sees.
 std::int64_t blocks_seen(int window, std::int64_t n) { return window > 1 ? (window - 2) / n + 1 : 1; }
 
-// Steps of a ring over the ranks' blocks; where ranks differ, of the one with the most work, which the others wait for. Of a balanced
-// block from another rank all queries meet one of its two chunks, or one chunk of queries both: half of it, without a diagonal.
+// Steps of a ring over the ranks' blocks; where ranks differ (with a window), of the one with the most work, which the others wait for. Of
+// a balanced block from another rank all queries meet one of its two chunks, or one chunk of queries both: half of it, without a diagonal.
 std::vector<RingStep> ring_steps(const AttentionShape& a, std::int64_t c) {
     const std::int64_t n = a.seq_q;
     const double rows = static_cast<double>(n);
@@ -89,7 +89,7 @@ std::vector<RingStep> ring_steps(const AttentionShape& a, std::int64_t c) {
             continue;
         }
         double most = 0;
-        for (std::int64_t r = 0; r < c; ++r) most = std::max(most, balanced_pairs(a, c, r, (r - i + c) % c));
+        for (std::int64_t r = 0; r < (a.window > 0 ? c : 1); ++r) most = std::max(most, balanced_pairs(a, c, r, (r - i + c) % c));
         const std::int64_t keys = i == 0 ? n : n / 2;
         steps.push_back({keys, i == 0, most / (rows * static_cast<double>(keys))});
     }

@@ -69,7 +69,7 @@ TEST_P(Bounds, AreNeverAboveWhatIsSimulated) {
         const Scenario s = *resolved;
         const Prediction p = predict(s, lower(s), {});
         const Profile& profile = profiles.of(s, fabric);
-        const double time = time_bound(s, profile, in_flight), memory = memory_bound(s, profile, in_flight);
+        const double time = time_bound(s, profile, in_flight), memory = memory_bound(s, profile, in_flight, &sharing);
         const double with_sharing = time_bound(s, profile, in_flight, &sharing);
         const auto peak = static_cast<double>(fullest(p.report.memory).peak.count);
         EXPECT_LE(time, with_sharing);

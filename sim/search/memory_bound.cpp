@@ -1,0 +1,145 @@
+#include "sim/cost/own_constants.hpp"
+#include "sim/scenario/practice.hpp"
+#include "sim/search/bounds.hpp"
+#include "sim/search/parts.hpp"
+
+#include <algorithm>
+
+namespace orrery {
+
+namespace {
+
+// Bytes; gradients apart, as some software has none while it goes forward.
+struct Held {
+    double always = 0, gradients = 0;
+};
+
+Held bytes_of(const Scenario& s, const Elements& e, int directions) {
+    const Strategy& t = s.strategy;
+    const Training& training = s.training;
+    const Practice practice = practice_of(s);
+    const Elements shards = shards_of(s, directions);
+    const auto sharded = [&](bool yes) { return e.dense / (yes ? shards.dense : 1) + e.experts / (yes ? shards.experts : 1); };
+    const bool wide = training.precision == DType::fp32 || training.precision == DType::tf32;
+    double states = training.master_weights && !wide ? (training.master_remainders ? 2 : 4) : 0;
+    const int moments = training.optimizer == Optimizer::sgd                                                 ? 0
+                        : training.optimizer == Optimizer::momentum || training.optimizer == Optimizer::lars ? 1
+                                                                                                             : 2;
+    states += moments * bytes_per_element(training.moment_dtype);
+    // Of a model that is tuned only what is not trained is bounded: adapters are few, and gradients and states are theirs.
+    const Trainable& tuned = s.model.trainable;
+    const double parameter = tuned.base_dtype == BaseDType::nf4 ? bytes_per_element(DType::nf4) : wide ? 4 : 2;
+    if (tuned.partial()) states = 0;
+    const Offload& o = t.offload;
+    const bool elsewhere = o.optimizer != Tier::none || o.gradients != Tier::none || o.parameters != Tier::none;
+    if (elsewhere) return {}; // what a device keeps of it is not bounded
+    const bool fully = practice.fully_sharded();
+    const double gradient = fully ? std::min(2.0, bytes_per_element(training.gradient_dtype)) : bytes_per_element(training.gradient_dtype);
+    Held h;
+    h.always = parameter * sharded(t.zero_stage >= 3 || (t.zero_stage == 2 && fully)) + states * sharded(t.zero_stage >= 1);
+    h.gradients = tuned.partial() ? 0 : gradient * sharded(t.zero_stage >= 2);
+    return h;
+}
+
+// Bytes of the microbatches held at a moment, and of the parameters and gradients that are whole then.
+class Moments {
+  public:
+    Moments(const Scenario& s, const Profile& profile, const ScheduleInfo& info)
+        : profile_(profile), chunks_(chunk_costs(s, profile, false)), segments_(s.strategy.recompute_segments > 0),
+          elements_(chunk_elements(s)), shards_(shards_of(s, info.directions)), whole_(whole_of(s)) {}
+
+    // Bytes beside what a stage has always.
+    double most(const std::vector<InFlight::Moment>& moments) const {
+        double forward = 0, backward = 0, tail_forward = 0, tail_backward = 0;
+        for (const InFlight::Moment& m : moments) {
+            double bytes = 0;
+            for (const auto& [chunk, count] : m.held) bytes += count * saved(chunk);
+            for (const int chunk : m.gathered) bytes += whole_.weights * unsharded(chunk);
+            for (const int chunk : m.summed) bytes += whole_.gradients * unsharded(chunk);
+            forward = std::max(forward, bytes);
+            const double of_tail = std::max(0.0, profile_.tail.saved);
+            if (m.forward >= 0 && is_last(m.forward))
+                tail_forward = std::max(tail_forward, bytes + std::max(0.0, saved(m.forward) - of_tail) + profile_.tail_peak);
+            if (m.begins < 0) continue;
+            // A layer's backward pass begins when that of the tail is through, which has let go of what the tail saved.
+            const double now = is_last(m.begins) && !segments_ ? bytes - of_tail : bytes;
+            backward = std::max(backward, now + chunks_[at(m.begins % length())].rise);
+            if (is_last(m.begins)) tail_backward = std::max(tail_backward, now + (segments_ ? 0 : profile_.tail_peak));
+        }
+        // The tail's peak is in one of its passes.
+        return std::max({forward, backward, std::min(tail_forward, tail_backward)});
+    }
+
+  private:
+    struct Whole {
+        double weights = 0, gradients = 0;
+    }; // bytes an element
+
+    static Whole whole_of(const Scenario& s) {
+        const Offload& o = s.strategy.offload;
+        if (o.optimizer != Tier::none || o.gradients != Tier::none || o.parameters != Tier::none || s.model.trainable.partial()) return {};
+        const SharingPractice practice = sharing_practice(s);
+        const double gradient = bytes_per_element(s.training.gradient_dtype);
+        return {practice.gathers_in_step && !practice.keeps ? (s.runtime.fp8_all_gather ? 1.0 : 2.0) : 0,
+                practice.zero >= 2 ? (practice.one_queue ? std::min(2.0, gradient) : gradient) : 0};
+    }
+    int length() const { return static_cast<int>(chunks_.size()); }
+    bool is_last(int chunk) const { return chunk % length() == length() - 1; }
+    double saved(int chunk) const { return segments_ ? 0 : std::max(0.0, chunks_[at(chunk % length())].saved); }
+    double unsharded(int chunk) const { // beside the shard
+        const Elements& e = elements_[at(chunk % length())];
+        return e.dense * (1 - 1 / shards_.dense) + e.experts * (1 - 1 / shards_.experts);
+    }
+
+    const Profile& profile_;
+    std::vector<ChunkCost> chunks_;
+    bool segments_;
+    std::vector<Elements> elements_;
+    Elements shards_;
+    Whole whole_;
+};
+
+} // namespace
+
+double memory_bound(const Scenario& s, const Profile& profile, InFlight& in_flight, SharedWire* sharing) {
+    const ScheduleInfo* info = find_schedule(s.strategy.schedule);
+    if (!info) return 0;
+    const int stages = s.strategy.pipeline_parallel, directions = info->directions;
+    const std::vector<int>& split = s.strategy.layers_per_chunk;
+    const std::vector<ChunkCost> chunks = chunk_costs(s, profile, false);
+    const bool made_anew = practice_of(s).gradients_none;
+    const int length = static_cast<int>(split.size());
+    const std::vector<Elements> elements = stage_elements(s, *info, chunk_elements(s));
+    std::vector<bool> has_tail(at(stages));
+    for (int direction = 0; direction < directions; ++direction)
+        has_tail[at(info->stage_of(direction * length + length - 1, stages))] = true;
+    const std::vector<InFlight::Held>& held = in_flight.of(s);
+    const bool segments = s.strategy.recompute_segments > 0; // of several layers, which keep less than a layer's input each: not bounded
+    const bool joined = joins(s, *info);
+    const Moments moments(s, profile, *info);
+    double most = 0;
+    for (int stage = 0; stage < stages; ++stage) {
+        const Held h = bytes_of(s, elements[at(stage)], directions);
+        double saved = 0, rise = 0;
+        for (const auto& [chunk, count] : held[at(stage)].of_chunk) {
+            const ChunkCost& c = chunks[at(chunk % length)];
+            saved += segments ? 0 : count * std::max(0.0, c.saved);
+            if (count > 0) rise = rise == 0 ? c.rise : std::min(rise, c.rise);
+        }
+        if (joined) saved = 0, rise = 0; // one half of a block may let go of what the other has not made yet
+        // A layer's backward pass begins when that of the tail is through, which has let go of what the tail saved.
+        double working = saved + std::max(0.0, rise - (has_tail[at(stage)] ? std::max(0.0, profile.tail.saved) : 0));
+        if (has_tail[at(stage)] && !joined) {
+            const double layers_saved = segments ? 0 : chunks.back().saved - profile.tail.saved;
+            working = std::max(working, std::max(0.0, layers_saved) + profile.tail_peak);
+        }
+        if (!joined && !info->asynchronous) working = std::max(working, moments.most(held[at(stage)].moments));
+        const double with = made_anew ? std::max(h.gradients, working) : h.gradients + working;
+        most = std::max(most, h.always + with);
+    }
+    const LearnedConstants* learned = learned_for(s);
+    const double less = learned ? std::min(1.0, learned->memory_factor(0)) * std::min(1.0, learned->memory_factor(1)) : 1;
+    return (most + profile.reserve + (sharing && directions == 1 ? sharing->buffers(s) : 0)) * less;
+}
+
+} // namespace orrery

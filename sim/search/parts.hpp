@@ -1,0 +1,38 @@
+// What bounds of time and of memory are made of: costs of chunks, and elements of parameters. Private to this room.
+#pragma once
+
+#include "sim/schedules/schedule.hpp"
+#include "sim/search/profile.hpp"
+
+#include <cstddef>
+#include <vector>
+
+namespace orrery {
+
+inline std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+// Seconds and bytes of a microbatch (PartCost).
+struct ChunkCost {
+    double forward = 0, backward = 0, weight = 0, host = 0, saved = 0, rise = 0;
+    double kernels = 0, moving = 0;
+    double early = 0; // of the backward pass what may run before its gradient comes: one layer's recomputation
+};
+
+// By chunk of one direction. kernels: these alone, where blocks are joined and one's communication runs under another's kernels.
+std::vector<ChunkCost> chunk_costs(const Scenario& scenario, const Profile& profile, bool kernels);
+
+// Whether a forward and a backward step may run as one block.
+bool joins(const Scenario& scenario, const ScheduleInfo& info);
+
+// Elements of a rank, those of experts apart.
+struct Elements {
+    double dense = 0, experts = 0;
+};
+
+std::vector<Elements> chunk_elements(const Scenario& scenario); // by chunk of one direction, tensor parallelism counted
+// By stage, with the copies of all directions.
+std::vector<Elements> stage_elements(const Scenario& scenario, const ScheduleInfo& info, const std::vector<Elements>& of_chunk);
+// Ranks that share what is sharded, with the copies of all directions.
+Elements shards_of(const Scenario& scenario, int directions);
+
+} // namespace orrery
