@@ -470,6 +470,7 @@ void check_combinations(Reading& reading) {
     check_travel(reading);
     check_trainable(reading);
     check_asynchronous(reading);
+    check_federated(reading);
     check_synchronization(reading);
     check_offload(reading);
     check_experts(reading);

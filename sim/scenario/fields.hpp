@@ -100,6 +100,7 @@ const Fields& scenario_fields();
 const Fields& model_fields();
 const Fields& attention_fields();
 const Fields& moe_fields();
+const Fields& federated_fields();
 const Fields& lora_fields();
 const Fields& trainable_fields();
 const Fields& training_fields();
@@ -134,6 +135,7 @@ std::string plain_number(double value);       // without an exponent or trailing
 void read_layer_split(Reading&, const Json&, const std::string& where);
 void read_offload_ops(Reading&, const Json&, const std::string& where);
 void read_lora_targets(Reading&, const Json&, const std::string& where);
+void read_clients(Reading&, const Json&, const std::string& where); // federated_text.cpp
 void read_frozen(Reading&, const Json&, const std::string& where);
 void read_rank_order(Reading&, const Json&, const std::string& where);
 void read_recompute(Reading&, const Json&, const std::string& where);

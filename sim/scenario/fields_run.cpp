@@ -341,6 +341,9 @@ const Fields& scenario_fields() {
         Field{"runtime", SectionSlot{runtime_fields, [](Scenario&) {}}, "what software does the work"},
         Field{"run", SectionSlot{whole_run_fields, [](Scenario& s) { s.run.emplace(); }},
               "months of steps: its length, failures, restarts and saves; without it one step is predicted"},
+        Field{"federated", SectionSlot{federated_fields, [](Scenario& s) { s.federated.emplace(); }},
+              "federated learning: clients that train copies of the model on data of their own; cluster, strategy and batch are one "
+              "client's"},
         Field{"perturb", CustomSlot{read_perturbations}, "slow ranks, nodes and links, jitter, background traffic"},
     };
     return fields;

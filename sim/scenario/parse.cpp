@@ -22,9 +22,9 @@ void read_sections(Reading& reading, const Json& document) {
     section("model");
     section("cluster");
     apply_framework_defaults(reading, document);
-    for (const char* key : {"training", "strategy", "runtime", "run", "perturb", "name"}) section(key);
+    for (const char* key : {"training", "strategy", "runtime", "run", "federated", "perturb", "name"}) section(key);
     // Keys that are none of these, and sections that are missing.
-    static constexpr const char* done[] = {"model", "cluster", "training", "strategy", "runtime", "run", "perturb", "name"};
+    static constexpr const char* done[] = {"model", "cluster", "training", "strategy", "runtime", "run", "federated", "perturb", "name"};
     read_object(reading, document, "", scenario_fields(), done);
 }
 

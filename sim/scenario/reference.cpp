@@ -121,6 +121,7 @@ std::string field_reference() {
     write_section(text, "strategy", strategy_fields(), 2);
     write_section(text, "runtime", runtime_fields(), 2);
     write_section(text, "run", whole_run_fields(), 2);
+    write_section(text, "federated", federated_fields(), 2);
     return text;
 }
 

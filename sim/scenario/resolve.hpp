@@ -29,6 +29,8 @@ bool asynchronous_schedule(const Strategy& s);
 void resolve_asynchronous(Reading& reading);
 void check_asynchronous(Reading& reading);
 
+void check_federated(Reading& reading); // federated_text.cpp
+
 // What would take more memory to simulate than a workstation has, or hold more bytes than can be counted (bounds.cpp).
 void check_bounds(Reading& reading);
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "sim/graph/mesh.hpp"
+#include "sim/scenario/federated.hpp"
 #include "sim/scenario/whole_run.hpp"
 #include "sim/scenario/words.hpp"
 #include "topology/cluster.hpp"
@@ -329,7 +330,8 @@ struct Scenario {
     Strategy strategy;
     Runtime runtime;
     std::vector<Perturbation> perturb;
-    std::optional<WholeRun> run; // months of steps; without it a report is of one step
+    std::optional<Federated> federated; // clients that train copies of the model: the rest of the scenario is one of them
+    std::optional<WholeRun> run;        // months of steps; without it a report is of one step
 
     std::vector<std::string> notes;                // fields that have no effect, and the like, for the report
     std::map<std::string, std::string> defaults;   // JSON pointer -> where the value came from when left out

@@ -83,7 +83,7 @@ Table schedule_table() {
 
 // The fields that choose a strategy, in the order a person meets them.
 Table strategies() {
-    static constexpr std::array<std::array<const char*, 3>, 34> rows{{
+    static constexpr std::array<std::array<const char*, 3>, 35> rows{{
         {"data parallelism", "data_parallel", "derived from the devices where left out"},
         {"gradient accumulation", "training.global_batch_size", "over data_parallel x micro_batch_size: microbatches a step"},
         {"ZeRO 1, 2, 3 and FSDP", "zero_stage", "optimizer states, + gradients, + parameters sharded over data-parallel ranks"},
@@ -123,6 +123,7 @@ Table strategies() {
         {"LoRA", "model.trainable.lora", "adapters of rank `rank` beside linears are trained, the model itself is not"},
         {"QLoRA", "model.trainable.base_dtype", "nf4: with lora, matrices of layers are kept in 4 bits and widened for each product"},
         {"frozen parameters", "model.trainable.frozen", "parts, or frozen_layers: the first layers, without gradients and states"},
+        {"federated learning", "federated", "clients of a table or drawn; fedavg in rounds, or fedbuff: simulated"},
         {"optimizer barrier", "optimizer_sync", "global, or post-validation as in the zero-bubble paper"},
     }};
     Table t{{"strategy", "field of strategy", "what it does"}, {false, false, false}, {}};

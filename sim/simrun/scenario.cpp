@@ -1,5 +1,6 @@
 // `simrun SCENARIO.json`: simulate it, print its report. Several scenarios: one table.
 #include "sim/advise/advise.hpp"
+#include "sim/federated/federated.hpp"
 #include "sim/job/whole_run.hpp"
 #include "sim/search/replan.hpp"
 #include "sim/simrun/command.hpp"
@@ -77,21 +78,29 @@ bool save_trace(const Simulation& simulation, const std::string& path) {
     }
 }
 
-// The report of a step, and of the whole run where the scenario has one: of a job that does not fit, that it was not simulated.
+// report.json with another member, the last.
+std::string with_member(std::string report, const std::string& name, const std::string& value) {
+    report.erase(report.rfind('}'));
+    while (!report.empty() && report.back() == '\n') report.pop_back();
+    return report + ",\n  \"" + name + "\": " + value + "\n}\n";
+}
+
+// The report of a step, and of the whole run or the rounds where the scenario has them: of a job that does not fit, that they were not
+// simulated.
 std::string report_text(const Scenario& scenario, const Prediction& p, bool json, const TextStyle& style, const WholeRunOptions& how) {
-    std::string text = json ? to_json(p.report) : to_text(p.report, scenario, style);
-    if (!scenario.run) return text;
-    const auto with = [&](const std::string& run) { // its last member
-        text.erase(text.rfind('}'));
-        while (!text.empty() && text.back() == '\n') text.pop_back();
-        return text + ",\n  \"run\": " + run + "\n}\n";
-    };
+    const std::string text = json ? to_json(p.report) : to_text(p.report, scenario, style);
+    if (!scenario.run && !scenario.federated) return text;
+    const char* const member = scenario.run ? "run" : "federated";
     if (!p.report.memory.fits)
-        return json ? with("{\"simulated\": false, \"reason\": \"the job does not fit\"}")
-                    : text + "\n" + paint("The whole run", Ink::bold, style) +
+        return json ? with_member(text, member, "{\"simulated\": false, \"reason\": \"the job does not fit\"}")
+                    : text + "\n" + paint(scenario.run ? "The whole run" : "Federated learning", Ink::bold, style) +
                           "  was not simulated: the job does not fit. Make it fit first (simrun search, or more nodes)\n";
+    if (scenario.federated) {
+        const FederatedReport r = federated(*scenario.federated, federated_task(scenario, p.report.step_time_s), scenario.training.seed);
+        return json ? with_member(text, member, to_json(r)) : text + to_text(r, scenario, style);
+    }
     const WholeRunReport run = whole_run(scenario, p, how);
-    return json ? with(to_json(run)) : text + to_text(run, scenario, style);
+    return json ? with_member(text, member, to_json(run)) : text + to_text(run, scenario, style);
 }
 
 // After "does not fit": what would.

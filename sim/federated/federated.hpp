@@ -1,0 +1,49 @@
+// Federated learning simulated round by round: who is asked, who answers in time, what that took and what of it was in vain.
+#pragma once
+
+#include "sim/report/terminal.hpp"
+#include "sim/scenario/scenario.hpp"
+
+#include <string>
+#include <vector>
+
+namespace orrery {
+
+// What a client's task takes on the scenario's own machine.
+struct FederatedTask {
+    double step_s = 0;                   // of a local step
+    double batch = 1;                    // samples of it
+    double down_bytes = 0, up_bytes = 0; // of the model that is sent, and of the update that comes back
+};
+
+struct FederatedSpread {
+    double mean = 0, p10 = 0, p50 = 0, p90 = 0;
+};
+
+struct FederatedReport {
+    int clients = 0;
+    double asked = 0, counted = 0;             // clients a round, mean
+    FederatedSpread round_s;                   // of fedbuff between two steps of the server
+    double failed_share = 0;                   // rounds to whose deadline nobody had answered
+    double wasted_share = 0;                   // of the clients' training time
+    double down_bytes = 0, up_bytes = 0;       // a round, all that was sent
+    double staleness = 0, worst_staleness = 0; // server steps since an update's weights were sent; of fedbuff
+    double slowness_counted = 0;               // mean of those whose updates counted: below that of all where the slow are left behind
+    double slowness_all = 0;
+    double samples_counted = 0; // a round
+    double rounds_to_target = 0, time_to_target_s = 0, bytes_to_target = 0;
+};
+
+std::vector<FederatedClient> clients_of(const Federated& f, std::uint64_t seed);        // of the table, or drawn
+double task_s(const Federated& f, const FederatedClient& c, const FederatedTask& task); // download, training, upload
+double training_s(const Federated& f, const FederatedClient& c, const FederatedTask& task);
+
+FederatedReport federated(const Federated& f, const FederatedTask& task, std::uint64_t seed = 0);
+
+// Of a scenario whose step takes so long on a client; the model's trained parameters travel back, all of it there.
+FederatedTask federated_task(const Scenario& scenario, double step_s);
+
+std::string to_text(const FederatedReport& r, const Scenario& scenario, const TextStyle& style);
+std::string to_json(const FederatedReport& r);
+
+} // namespace orrery
