@@ -10,6 +10,7 @@
 #include "gui/editor/scenario_editor.hpp"
 #include "gui/memory/memory_view.hpp"
 #include "gui/placement/placement_view.hpp"
+#include "gui/run/whole_run_view.hpp"
 #include "gui/strategies/strategies_model.hpp"
 #include "gui/strategies/strategies_view.hpp"
 #include "gui/sweep/sweep_view.hpp"
@@ -105,6 +106,7 @@ const std::vector<MainWindow::ViewKind>& MainWindow::viewKinds() {
         {"pareto", QT_TR_NOOP("Frontier"), Place::main, [](W& w) -> QWidget* { return new ParetoView(w.store_, w.state_); }},
         {"placement", QT_TR_NOOP("Placement"), Place::main, [](W& w) -> QWidget* { return new PlacementView(w.store_, w.state_); }},
         {"topology", QT_TR_NOOP("Topology"), Place::main, [](W& w) -> QWidget* { return new TopologyView(w.store_, w.state_); }},
+        {"run", QT_TR_NOOP("Whole run"), Place::main, [](W& w) -> QWidget* { return new WholeRunView(w.store_, w.state_); }},
         {"sweep", QT_TR_NOOP("Sweep"), Place::main, [](W& w) -> QWidget* { return new SweepView(w.store_, w.state_); }},
         {"execution", QT_TR_NOOP("Execution"), Place::main,
          [](W& w) -> QWidget* { return new ExecutionView(w.store_, w.state_, *w.documents_); }},

@@ -1243,6 +1243,45 @@ Vorgabe: %1</translation>
     </message>
 </context>
 <context>
+    <name>orrery::LostTimeModel</name>
+    <message>
+        <source>%1 days</source>
+        <translation>%1 Tage</translation>
+    </message>
+    <message>
+        <source>%1 h</source>
+        <translation>%1 h</translation>
+    </message>
+    <message>
+        <source>%1 min</source>
+        <translation>%1 min</translation>
+    </message>
+    <message>
+        <source>%1 s</source>
+        <translation>%1 s</translation>
+    </message>
+    <message>
+        <source>productive</source>
+        <translation>produktiv</translation>
+    </message>
+    <message>
+        <source>%1 %</source>
+        <translation>%1 %</translation>
+    </message>
+    <message>
+        <source>Time of the run</source>
+        <translation>Zeit des Laufs</translation>
+    </message>
+    <message>
+        <source>Share</source>
+        <translation>Anteil</translation>
+    </message>
+    <message>
+        <source>Mean</source>
+        <translation>Mittel</translation>
+    </message>
+</context>
+<context>
     <name>orrery::MainWindow</name>
     <message>
         <source>Open &amp;recent</source>
@@ -1756,6 +1795,10 @@ Vorgabe: %1</translation>
     <message>
         <source>%1 strategies found that fit, of %2 legal ones</source>
         <translation>%1 passende Strategien gefunden, von %2 zulässigen</translation>
+    </message>
+    <message>
+        <source>Whole run</source>
+        <translation>Ganzer Lauf</translation>
     </message>
 </context>
 <context>
@@ -3434,6 +3477,86 @@ Vorgabe: %1</translation>
     <message>
         <source>E&amp;xamples (double-click, or Enter)</source>
         <translation>Beispie&amp;le (Doppelklick oder Eingabe)</translation>
+    </message>
+</context>
+<context>
+    <name>orrery::WholeRunPlot</name>
+    <message>
+        <source>The run&apos;s months, goodput over time and the curve of intervals</source>
+        <translation>Die Monate des Laufs, Goodput über der Zeit und die Kurve der Abstände</translation>
+    </message>
+    <message>
+        <source>Timeline of the first simulated run</source>
+        <translation>Zeitstrahl des ersten simulierten Laufs</translation>
+    </message>
+    <message>
+        <source>from day %1</source>
+        <translation>ab Tag %1</translation>
+    </message>
+    <message>
+        <source>Goodput so far: median, and p10 to p90 of the seeds</source>
+        <translation>Goodput bis dahin: Median, und p10 bis p90 der Läufe</translation>
+    </message>
+    <message>
+        <source>100 %</source>
+        <translation>100 %</translation>
+    </message>
+    <message>
+        <source>%1 %</source>
+        <translation>%1 %</translation>
+    </message>
+    <message>
+        <source>Goodput by the interval between saves (marked: this run&apos;s)</source>
+        <translation>Goodput nach dem Abstand der Sicherungen (markiert: dieser Lauf)</translation>
+    </message>
+    <message>
+        <source>this run</source>
+        <translation>dieser Lauf</translation>
+    </message>
+    <message>
+        <source>Young</source>
+        <translation>Young</translation>
+    </message>
+    <message>
+        <source>Daly</source>
+        <translation>Daly</translation>
+    </message>
+    <message>
+        <source>%1%2
+day %3, for %4</source>
+        <translation>%1%2
+Tag %3, für %4</translation>
+    </message>
+</context>
+<context>
+    <name>orrery::WholeRunView</name>
+    <message>
+        <source>The whole run</source>
+        <translation>Der ganze Lauf</translation>
+    </message>
+    <message>
+        <source>Time of the run by cause</source>
+        <translation>Zeit des Laufs nach Ursache</translation>
+    </message>
+    <message>
+        <source>No scenario is simulated here.</source>
+        <translation>Hier ist kein Szenario simuliert.</translation>
+    </message>
+    <message>
+        <source>This scenario is of one step. Give it &quot;run&quot;, as in {&quot;run&quot;: {&quot;days&quot;: 30}}, and its months are simulated.</source>
+        <translation>Dieses Szenario ist das eines Schritts. Mit &quot;run&quot;, etwa {&quot;run&quot;: {&quot;days&quot;: 30}}, werden seine Monate simuliert.</translation>
+    </message>
+    <message>
+        <source>The run is not simulated: its step does not fit in memory.</source>
+        <translation>Der Lauf wird nicht simuliert: Sein Schritt passt nicht in den Speicher.</translation>
+    </message>
+    <message>
+        <source>Simulating the run ..</source>
+        <translation>Der Lauf wird simuliert ..</translation>
+    </message>
+    <message>
+        <source>%1 simulated runs: %2 (p10 %3, p90 %4), goodput %5 % (p10 %6, p90 %7); %8 interruptions a run</source>
+        <translation>%1 simulierte Läufe: %2 (p10 %3, p90 %4), Goodput %5 % (p10 %6, p90 %7); %8 Unterbrechungen je Lauf</translation>
     </message>
 </context>
 </TS>

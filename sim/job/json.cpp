@@ -56,6 +56,8 @@ std::string to_json(const WholeRunReport& r) {
     j["unavailable"] = r.unavailable;
     j["restart_s"] = r.restart_s;
     j["checkpoint"] = saves_json(r);
+    j["progress"] = Json::array();
+    for (const ProgressPoint& p : r.progress) j["progress"].push_back({{"at_s", p.at_s}, {"goodput", band_json(p.goodput)}});
     j["formula"] = {{"mean_time_between_failures_s", r.failure_every_s}, {"goodput_exact", r.exact}, {"ettr_meta", r.meta}};
     j["elastic"] = Json::array();
     for (const ElasticOption& e : r.elastic)

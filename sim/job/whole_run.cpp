@@ -119,6 +119,20 @@ void add_theory(WholeRunReport& out, const TrainingJob& job) {
     out.meta = meta_ettr(m, tau, delta, out.restart_s);
 }
 
+// The same runs cut off at eighths of their usual length: a seed meets the same failures.
+std::vector<ProgressPoint> progress_of(const TrainingJob& job, double wall_s, int jobs) {
+    std::vector<ProgressPoint> out;
+    TrainingJob part = job;
+    part.steps = 0;
+    for (int i = 1; i <= 8; ++i) {
+        part.horizon_s = wall_s * i / 8;
+        std::vector<double> goodput;
+        for (const JobOutcome& o : simulate_seeds(part, std::min(32, job.run.seeds), jobs)) goodput.push_back(o.goodput());
+        out.push_back({part.horizon_s, band(std::move(goodput))});
+    }
+    return out;
+}
+
 constexpr int searched_anyway = 2048; // devices: a re-plan's search takes a second; beyond, only where a run may need it
 
 // The same run with each answer to a node that has no spare, as many spares as the run has.
@@ -258,6 +272,7 @@ WholeRunReport whole_run(const Scenario& scenario, const Prediction& prediction,
     out.ettr = band_of(outcomes, [](const JobOutcome& o) { return o.ettr(); });
     out.tokens = band_of(outcomes, [&](const JobOutcome& o) { return o.steps * tokens_of_a_step(scenario); });
     add_means(out, outcomes);
+    if (out.wall_s.p50 > 0) out.progress = progress_of(job, out.wall_s.p50, jobs);
     const WholeRun::Checkpoint& c = job.run.checkpoint;
     const double mean_save = out.state_bytes * (1 + (c.full_every - 1) * c.fraction) / c.full_every;
     const bool direct = c.kind == CheckpointKind::sync || c.kind == CheckpointKind::async;

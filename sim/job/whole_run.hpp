@@ -22,6 +22,12 @@ struct IntervalPoint {
     double goodput = 0; // mean over seeds
 };
 
+// How goodput comes about: of all that passed from the run's begin to that moment, over at most 32 seeds.
+struct ProgressPoint {
+    double at_s = 0;
+    SeedBand goodput;
+};
+
 struct ElasticOption {
     Elasticity kind = Elasticity::none;
     double wall_s = 0, goodput = 0; // means over seeds; days runs: wall_s is their length
@@ -69,6 +75,7 @@ struct WholeRunReport {
     double restart_s = 0, failure_every_s = 0;
     double best_s = 0, least_s = 0; // the best interval found on the curve; none that is shorter was looked at
     std::vector<IntervalPoint> curve;
+    std::vector<ProgressPoint> progress;      // eighths of the run, the last its end
     double storage_bytes = 0, near_bytes = 0; // written in one run, mean
     // elastic options side by side; empty where there is one node
     std::vector<ElasticOption> elastic;
