@@ -29,6 +29,8 @@ double bytes_per_element(DType t) {
         return 0.5 + 4.0 / quantization_block;
     case DType::nf4:
         return 0.5 + 1.0 / nf4_block + 4.0 / (nf4_block * nf4_scale_block);
+    case DType::int1:
+        return 1.0 / 8;
     }
     return 0;
 }
@@ -65,6 +67,8 @@ const char* name(DType t) {
         return "uint8";
     case DType::boolean:
         return "boolean";
+    case DType::int1:
+        return "int1";
     }
     return "?";
 }

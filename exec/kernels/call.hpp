@@ -38,5 +38,6 @@ template <class T> void run(const Router& w, const Call& c);
 template <class T> void run(const Permute& w, const Call& c);
 template <class T> void run(const OptimizerStep& w, const Call& c);
 template <class T> void run(const GradientNorm& w, const Call& c);
+template <class T> void run(const Compress& w, const Call& c);
 
 } // namespace orrery

@@ -28,6 +28,9 @@ KernelFacts facts_of(const Scenario& s) {
     f.sequence = s.training.sequence_length;
     f.workers = s.strategy.workers() ? s.strategy.data_parallel : 1;
     f.loss_tokens = s.training.global_batch_size * s.training.sequence_length / f.workers;
+    f.replicas = s.strategy.data_parallel * s.strategy.context_parallel;
+    if (s.strategy.sends_signs()) f.frozen_from = s.strategy.compression.start_step;
+    f.local_steps = s.strategy.compression.local_steps;
     const Synchronization& meeting = s.strategy.synchronization;
     f.outer_learning_rate = meeting.outer_optimizer == OuterOptimizer::none ? 1 : meeting.outer_learning_rate;
     f.outer_momentum = s.strategy.synchronization.outer_momentum;

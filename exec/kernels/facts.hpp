@@ -21,6 +21,8 @@ struct KernelFacts {
     // The batch: sequences of a microbatch; tokens of a sequence. A loss is the mean over `loss_tokens`: of a step, of one worker where
     // replicas are workers with parameters of their own.
     std::int64_t micro_batch = 1, sequence = 1, loss_tokens = 1, workers = 1;
+    std::int64_t replicas = 1;                          // ranks that have summands of one gradient
+    std::int64_t frozen_from = 0, local_steps = 1;      // Adam's second moment stands still from this step on; steps of a worker alone
     double outer_learning_rate = 1, outer_momentum = 0; // of workers' outer optimizer
     int context_ranks = 1;
     bool context_contiguous = false; // a context rank holds consecutive tokens; else chunks r and 2c-1-r of 2c

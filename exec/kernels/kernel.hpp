@@ -87,6 +87,9 @@ void run_kernel(const Op& op, std::span<const Operand> in, std::span<const Opera
 // projections divided by sqrt(2 layers) (GPT-2); norms' weights 1, biases 0. Rows that only pad a vocabulary are 0.
 void initialise(const Operand& parameter, const KernelContext& context);
 
+// The first Q of a bucket's matrices: normal(0, 1) by tensor and element, the same on all ranks.
+void initialise_factors(const Compress& project, const Operand& start, const KernelContext& context);
+
 const char* gemm_library(); // "OpenBLAS 0.3.21 (Haswell)" or "Eigen 3.4": for the trace's header
 
 } // namespace orrery

@@ -11,16 +11,23 @@ namespace {
 
 using Constants = StepConstants;
 
-template <class T> void adam(const Constants& k, T* w, const T* g, T* m, T* v, std::int64_t n) {
+template <class T> void adam(const Constants& k, bool frozen, T* w, const T* g, T* m, T* v, std::int64_t n) {
     const T b1 = static_cast<T>(k.beta1), b2 = static_cast<T>(k.beta2), size = static_cast<T>(k.lr / k.correction1),
             root = static_cast<T>(1 / std::sqrt(k.correction2)), eps = static_cast<T>(k.epsilon);
     const T keep = static_cast<T>(k.decoupled ? 1 - k.lr * k.decay : 1), decay = static_cast<T>(k.decoupled ? 0 : k.decay);
     for (std::int64_t i = 0; i < n; ++i) {
         const T d = g[i] + decay * w[i];
         m[i] = b1 * m[i] + (1 - b1) * d;
-        v[i] = b2 * v[i] + (1 - b2) * d * d;
+        if (!frozen) v[i] = b2 * v[i] + (1 - b2) * d * d;
         w[i] = keep * w[i] - size * m[i] / (std::sqrt(v[i]) * root + eps);
     }
+}
+
+// A step on moments that are there already: 1-bit Adam's.
+template <class T> void adam_apply(const Constants& k, T* w, const T* m, const T* v, std::int64_t n) {
+    const T size = static_cast<T>(k.lr / k.correction1), root = static_cast<T>(1 / std::sqrt(k.correction2)),
+            eps = static_cast<T>(k.epsilon), keep = static_cast<T>(1 - k.lr * k.decay);
+    for (std::int64_t i = 0; i < n; ++i) w[i] = keep * w[i] - size * m[i] / (std::sqrt(v[i]) * root + eps);
 }
 
 template <class T> void descend(const Constants& k, T* w, const T* g, T* momentum, std::int64_t n) {
@@ -60,6 +67,17 @@ template <class T> void lamb(const Constants& k, double ratio, T* w, const T* m,
     for (std::int64_t i = 0; i < n; ++i) w[i] -= size * lamb_direction(k, w[i], m[i], v[i]);
 }
 
+// Of moments that are there already.
+template <class T> Squares lamb_squares(const Constants& k, const T* w, const T* m, const T* v, std::int64_t n) {
+    Squares s;
+    for (std::int64_t i = 0; i < n; ++i) {
+        const double r = static_cast<double>(lamb_direction(k, w[i], m[i], v[i])), x = static_cast<double>(w[i]);
+        s.weights += x * x;
+        s.other += r * r;
+    }
+    return s;
+}
+
 template <class T> Squares squares(const T* w, const T* g, std::int64_t n) {
     Squares s;
     for (std::int64_t i = 0; i < n; ++i) {
@@ -97,8 +115,32 @@ std::vector<std::int64_t> offsets(std::span<const Operand> tensors) {
     return at;
 }
 
+// in: weights where there is no master, states; out: norms.
+template <class T> void run_frozen_norms(const Call& c) {
+    const std::size_t parts = static_cast<std::size_t>(count_kind(c.in, MemoryKind::parameters)), moments = c.in.size() - 2;
+    std::vector<Operand> tensors(c.in.begin(), c.in.begin() + static_cast<std::ptrdiff_t>(parts));
+    if (parts == 0) // the master alone, whose tensors are the stage's in order
+        for (std::size_t b = 0; b < c.context.plan.buffers.size(); ++b) {
+            const Buffer& x = c.context.plan.buffers[static_cast<BufferId>(b)];
+            if (x.role == Role::parameter && x.stage == c.written(0).stage && x.space == Space::device)
+                tensors.push_back({nullptr, &x, static_cast<BufferId>(b)});
+        }
+    const std::vector<std::int64_t> at = offsets(tensors);
+    const Constants k = step_constants(c.context);
+    T* const norms = c.output<T>(0);
+    std::fill_n(norms, elements(c.written(0)), T(0));
+    for (const TensorSlice& s : tensor_slices(c.context, tensors, c.written(0))) {
+        const std::int64_t state = at[s.operand] + s.begin;
+        const T* p = parts == 0 ? c.input<T>(0) + state : c.input<T>(s.operand) + s.begin;
+        const Squares q = lamb_squares(k, p, c.input<T>(moments) + state, c.input<T>(moments + 1) + state, s.end - s.begin);
+        norms[2 * s.slot] += static_cast<T>(q.weights);
+        norms[2 * s.slot + 1] += static_cast<T>(q.other);
+    }
+}
+
 // in: gradients, weights where there is no master, states (LARS: the master alone); out: norms, moments (LAMB).
 template <class T> void run_norms(const OptimizerStep& w, const Call& c) {
+    if (w.frozen) return run_frozen_norms<T>(c);
     const std::size_t parts = static_cast<std::size_t>(count_kind(c.in, MemoryKind::gradients));
     const bool is_lamb = w.kind == OptimizerKind::lamb, mastered = count_kind(c.in, MemoryKind::parameters) == 0;
     const std::span<const Operand> gradients = c.in.first(parts);
@@ -117,8 +159,25 @@ template <class T> void run_norms(const OptimizerStep& w, const Call& c) {
     }
 }
 
+// in: states; out: weights, the master where there is one.
+template <class T> void run_adam_apply(const Call& c) {
+    const std::size_t parts = static_cast<std::size_t>(count_kind(c.out, MemoryKind::parameters));
+    const bool mastered = c.out.size() > parts;
+    const Constants k = step_constants(c.context);
+    const T *const m = c.input<T>(c.in.size() - 2), *const v = c.input<T>(c.in.size() - 1);
+    std::int64_t at = 0;
+    for (std::size_t i = 0; i < parts; ++i) {
+        const std::int64_t n = elements(c.written(i));
+        T *const stored = c.output<T>(i), *const p = mastered ? c.output<T>(parts) + at : stored;
+        adam_apply(k, p, m + at, v + at, n);
+        if (mastered) std::copy_n(p, n, stored);
+        at += n;
+    }
+}
+
 // in: gradients (LARS), norms, states; out: weights, the master where there is one, the moment (LARS).
 template <class T> void run_apply(const OptimizerStep& w, const Call& c) {
+    if (w.kind == OptimizerKind::adam) return run_adam_apply<T>(c);
     const std::size_t parts = static_cast<std::size_t>(count_kind(c.out, MemoryKind::parameters));
     const bool is_lamb = w.kind == OptimizerKind::lamb;
     const std::size_t norms_at = is_lamb ? 0 : parts, states = norms_at + 1, moments = c.in.size() - (is_lamb ? 2 : 1);
@@ -181,7 +240,7 @@ template <class T> void run(const OptimizerStep& w, const Call& c) {
             descend(k, p, g, first + at, n);
             break;
         case OptimizerKind::adam:
-            adam(k, p, g, first + at, second + at, n);
+            adam(k, w.frozen, p, g, first + at, second + at, n);
             break;
         case OptimizerKind::lamb: {
             const Squares s = lamb_moments(k, p, g, first + at, second + at, n);

@@ -43,8 +43,9 @@ StepConstants step_constants(const KernelContext& c) {
     const OptimizerFacts& o = c.facts.optimizer;
     const double t = static_cast<double>(c.step + 1);
     const double warm = o.warmup_steps > 0 ? std::min(1.0, t / static_cast<double>(o.warmup_steps)) : 1.0;
-    return {o.learning_rate * warm,   o.beta1,     o.beta2,    o.epsilon, o.weight_decay, o.momentum, 1 - std::pow(o.beta1, t),
-            1 - std::pow(o.beta2, t), o.decoupled, c.step == 0};
+    const double second = c.facts.frozen_from > 0 ? std::min(t, static_cast<double>(c.facts.frozen_from)) : t; // its steps so far
+    return {o.learning_rate * warm,        o.beta1,     o.beta2,    o.epsilon, o.weight_decay, o.momentum, 1 - std::pow(o.beta1, t),
+            1 - std::pow(o.beta2, second), o.decoupled, c.step == 0};
 }
 
 std::vector<Range> counted_ranges(const KernelContext& c, const Operand& gradient, const Buffer& norm) {

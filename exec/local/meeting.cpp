@@ -21,6 +21,7 @@ Element element_of(DType t, DType real) {
         return stored == DType::fp64 ? Element::fp64 : stored == DType::bf16 ? Element::bf16 : Element::fp32;
     }
     if (t == DType::int64) return Element::int64;
+    if (t == DType::int32) return Element::fp32; // as wide; places are moved, never added
     require(t == DType::boolean || t == DType::uint8, "a collective of a type that is not stored");
     return Element::boolean;
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <set>
 #include <stdexcept>
 #include <tuple>
@@ -47,6 +48,24 @@ std::vector<CheckpointPiece> pieces_of(const World& world) {
             }
     }
     return pieces;
+}
+
+void carry_over(const World& from, World& to) {
+    for (const auto& rank : to.ranks) {
+        if (!rank) continue;
+        for (Quantity q : kept) {
+            std::map<std::string, TensorPart> known;
+            for (TensorPart& part : parts_of(from, from.rank(rank->rank), q)) known.emplace(part.name, std::move(part));
+            for (const TensorPart& part : parts_of(to, *rank, q)) {
+                const auto it = known.find(part.name);
+                if (it == known.end() || it->second.count != part.count || it->second.stored != part.stored)
+                    throw WrongModel("a run cannot go on with " + prefix(q) + part.name + " of another plan");
+                std::memcpy(part.data, it->second.data,
+                            static_cast<std::size_t>(part.count * static_cast<std::int64_t>(bytes_per_element(part.stored))));
+            }
+        }
+    }
+    initialise_common(to);
 }
 
 void restore(World& world, const CheckpointFiles& files) {

@@ -13,7 +13,9 @@ namespace {
 // The operands of one of the rank's optimizer steps, whole or divided (both parts work on the same states): gradients and states, each
 // once.
 struct Worked {
-    std::vector<BufferId> gradients, states;
+    std::vector<BufferId> gradients, states, weights;
+    // In whose order the states lie: what steps on signs of a momentum has no gradients.
+    const std::vector<BufferId>& order() const { return gradients.empty() ? weights : gradients; }
 };
 
 bool has(const std::vector<BufferId>& list, BufferId b) { return std::find(list.begin(), list.end(), b) != list.end(); }
@@ -28,6 +30,8 @@ std::vector<Worked> worked_on(const World& world, const Rank& rank) {
             if (kind == MemoryKind::gradients) own.gradients.push_back(b);
             if (kind == MemoryKind::optimizer_states) own.states.push_back(b);
         }
+        for (BufferId b : i.op->out)
+            if (world.plan.buffers[static_cast<std::size_t>(b)].kind == MemoryKind::parameters) own.weights.push_back(b);
         // Steps without states (plain SGD) have their gradients alone in common.
         const auto known = std::find_if(all.begin(), all.end(), [&](const Worked& w) {
             const auto met = [](const std::vector<BufferId>& list, const std::vector<BufferId>& more) {
@@ -40,6 +44,8 @@ std::vector<Worked> worked_on(const World& world, const Rank& rank) {
             if (!has(w.gradients, b)) w.gradients.push_back(b);
         for (BufferId b : own.states)
             if (!has(w.states, b)) w.states.push_back(b);
+        for (BufferId b : own.weights)
+            if (!has(w.weights, b)) w.weights.push_back(b);
     }
     return all;
 }
@@ -104,14 +110,14 @@ std::vector<TensorPart> parts_of(const World& world, const Rank& rank, Quantity 
         }
         return parts;
     }
-    for (const auto& [gradients, states] : worked_on(world, rank)) {
+    for (const Worked& work : worked_on(world, rank)) {
         if (what == Quantity::gradients)
-            for (BufferId b : gradients) add_parts(world, rank, b, "", rank.memory.at(b, -1), stored(b), parts);
+            for (BufferId b : work.gradients) add_parts(world, rank, b, "", rank.memory.at(b, -1), stored(b), parts);
         else
-            for (BufferId b : states) {
+            for (BufferId b : work.states) {
                 const Buffer& x = world.plan.buffers[static_cast<std::size_t>(b)];
                 std::byte* data = rank.memory.at(b, -1); // the tensors concatenated, in the order of the gradients
-                for (BufferId g : gradients) {
+                for (BufferId g : work.order()) {
                     add_parts(world, rank, g, state_name(x.role) + "/", data, stored(b), parts);
                     data +=
                         elements(world.plan.buffers[static_cast<std::size_t>(g)]) * static_cast<std::int64_t>(bytes_per_element(stored(b)));

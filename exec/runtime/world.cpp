@@ -62,6 +62,7 @@ void initialise_outer(Rank& rank, const Op& difference, DType real) {
     std::int64_t at = 0;
     for (std::size_t k = 1; k < difference.in.size(); ++k) {
         const Operand own = rank.memory.operand(difference.in[k], -1);
+        if (own.buffer->kind != MemoryKind::parameters && own.buffer->role != Role::master) continue;
         const DType from = stored_type(own.buffer->dtype, real), to = stored_type(outer.buffer->dtype, real);
         for (std::int64_t i = 0; i < elements(*own.buffer); ++i, ++at) write_element(outer.data, at, read_element(own.data, i, from), to);
     }
@@ -117,8 +118,14 @@ std::unique_ptr<World> make_world(const Scenario& scenario, Plan plan, DType rea
     w.real = real;
     w.machine = std::move(machine);
     const auto in_blocks = [](const Buffer& b) { return b.dtype == DType::int8 || b.dtype == DType::int4 || b.dtype == DType::nf4; };
-    if (w.machine.name != "cpu" && std::any_of(w.plan.buffers.begin(), w.plan.buffers.end(), in_blocks))
-        throw std::runtime_error("int8, int4 and nf4 have kernels on processors alone: use --device cpu");
+    const auto compresses = [](const Block& b) {
+        return std::any_of(b.ops.begin(), b.ops.end(), [](const Op& op) { return std::holds_alternative<Compress>(op.work); });
+    };
+    if (w.machine.name != "cpu" && (std::any_of(w.plan.buffers.begin(), w.plan.buffers.end(), in_blocks) ||
+                                    std::any_of(w.plan.blocks.begin(), w.plan.blocks.end(), compresses)))
+        throw std::runtime_error(
+            "int8, int4 and nf4, gradients as factors, as their largest elements or as signs have kernels on processors "
+            "alone: use --device cpu");
     const int ranks = w.plan.mesh.ranks();
     if (only.empty()) {
         only.resize(static_cast<std::size_t>(ranks));
@@ -180,8 +187,21 @@ void initialise(World& world) {
         for (const Issue& i : rank->order->issues)
             if (std::holds_alternative<OptimizerStep>(i.op->work))
                 initialise_master(*rank, *i.op, world.real);
-            else if (const auto* p = std::get_if<Pointwise>(&i.op->work); p && p->kind == PointwiseKind::difference)
+            else if (const auto* c = std::get_if<Compress>(&i.op->work); c && c->part == Compress::Part::project)
+                initialise_factors(*c, rank->memory.operand(i.op->in[1], -1), rank->context);
+    }
+    initialise_common(world);
+}
+
+void initialise_common(World& world) {
+    for (auto& rank : world.ranks) {
+        if (!rank) continue;
+        for (const Issue& i : rank->order->issues) {
+            const auto* p = std::get_if<Pointwise>(&i.op->work);
+            const auto* c = std::get_if<Compress>(&i.op->work);
+            if ((p && p->kind == PointwiseKind::difference) || (c && c->part == Compress::Part::feed_drift))
                 initialise_outer(*rank, *i.op, world.real);
+        }
     }
 }
 

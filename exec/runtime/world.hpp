@@ -72,6 +72,8 @@ void round_storage(World& world);
 
 // First values of every parameter and master weight, by tensor and global index; moments are zero.
 void initialise(World& world);
+// What workers have in common: the parameters as they are.
+void initialise_common(World& world);
 
 // Token ids and labels of a round of training steps, whose first is `step`, into every rank's buffers.
 void load_batch(World& world, const Corpus& corpus, std::int64_t step);

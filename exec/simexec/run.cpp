@@ -154,12 +154,15 @@ struct Job {
     Supervised& life;
     const OrreryTransport* transport = nullptr;
     World* world = nullptr;
+    World* warm = nullptr;          // runs the steps before gradients are compressed; null: there are none
     std::optional<Fleet> fleet{};   // of GPUs
     std::optional<Others> others{}; // nothing: all ranks are in this process
     std::unique_ptr<Heartbeats> heartbeats{};
 
     int train();
-    std::unique_ptr<Executor> executor();
+    std::unique_ptr<Executor> executor(World& of);
+    std::unique_ptr<Executor> run(World& of, const RunOptions& to, std::int64_t first, const RateSchedule& rates, const PeerLink& link,
+                                  Result& r);
     void agree(std::int64_t first) const;
     int deliver_all(const Result& r);
 };
@@ -176,15 +179,26 @@ std::unique_ptr<Heartbeats> heartbeats_of(const OrreryTransport& transport, doub
     return std::make_unique<Heartbeats>(transport, patience, silence_s, silent);
 }
 
-std::unique_ptr<Executor> Job::executor() {
+std::unique_ptr<Executor> Job::executor(World& of) {
     const auto give_up = [](const std::string& who) { // a thread that does not come back cannot be ended: the process is
         complain(who);
         std::fflush(nullptr);
         std::_Exit(lost);
     };
-    return transport ? processes_executor(*world, *transport, how.patience)
-           : fleet   ? queues_executor(*world, std::move(*fleet))
-                     : make_executor(how.executor, *world, {how.patience, give_up});
+    return transport ? processes_executor(of, *transport, how.patience)
+           : fleet   ? queues_executor(of, std::move(*fleet))
+                     : make_executor(how.executor, of, {how.patience, give_up});
+}
+
+std::unique_ptr<Executor> Job::run(World& of, const RunOptions& to, std::int64_t first, const RateSchedule& rates, const PeerLink& link,
+                                   Result& r) {
+    of.watch = how.find_nan ? Watch::all : Watch::ends;
+    of.notes_routing = !how.routing.empty();
+    for (auto& rank : of.ranks)
+        if (rank) rank->memory.limit(std::llround(how.memory_gb * 1e9));
+    auto running = executor(of);
+    Training{of, *running, corpus, options, to, how.text, others ? &*others : nullptr, signals, life, link, rates}.run(first, r);
+    return running;
 }
 
 void Job::agree(std::int64_t first) const {
@@ -225,15 +239,11 @@ int Job::train() {
     const std::optional<std::int64_t> first = begin_or_resume(*world, scenario, how, others ? &*others : nullptr, link);
     if (!first) return bad_input;
     if (others) agree(*first);
-    world->watch = how.find_nan ? Watch::all : Watch::ends;
-    world->notes_routing = !how.routing.empty();
-    for (auto& rank : world->ranks)
-        if (rank) rank->memory.limit(std::llround(how.memory_gb * 1e9));
     Result r;
     r.on = fleet                  ? fleet->devices[0]->name() + ", " + fleet->software
            : how.device == "cuda" ? world->machine.name
                                   : fmt::format("{} on {}", gemm_library(), processor_name());
-    const auto running = executor();
+    std::unique_ptr<Executor> running;
     const auto trace = [&](bool complete) {
         if (!r.record.empty()) write_trace(*world, r, how, others ? &*others : nullptr, complete);
     };
@@ -241,7 +251,20 @@ int Job::train() {
         const OptimizerFacts& optimizer = world->facts.optimizer;
         const RateSchedule rates{optimizer.learning_rate, optimizer.warmup_steps, how.decay,
                                  how.decay_steps > 0 ? how.decay_steps : how.steps, how.least_rate};
-        Training{*world, *running, corpus, options, how, how.text, others ? &*others : nullptr, signals, life, link, rates}.run(*first, r);
+        const std::int64_t start = scenario.strategy.compression.start_step;
+        std::int64_t next = *first;
+        if (warm && next < start) {
+            RunOptions until = how;
+            until.steps = static_cast<int>(std::min<std::int64_t>(start, how.steps));
+            carry_over(*world, *warm);
+            running = run(*warm, until, next, rates, link, r);
+            next = until.steps;
+            carry_over(*warm, *world);
+        }
+        const Result before = r;
+        if (next < how.steps && !r.signal) running = run(*world, how, next, rates, link, r);
+        if (next > *first)
+            r.first_step = *first, r.first_loss = before.first_loss, r.steps = next - *first + (next < how.steps ? r.steps : 0);
     } catch (...) {
         trace(false);
         throw;
@@ -274,7 +297,15 @@ int train(const Scenario& scenario, Corpus corpus, const Options& options, const
                                              : DType::fp32,
                                   here, gpus ? cpu_machine() : machine_of(how.device));
     if (rounded(scenario, how)) round_storage(*world);
-    Job job{scenario, corpus, options, how, signals, life, transport, world.get()};
+    const Strategy& strategy = scenario.strategy;
+    std::unique_ptr<World> warm;
+    if (strategy.compresses() != GradientCompression::none && strategy.compression.start_step > 0 && !gpus) {
+        Scenario before = scenario;
+        before.strategy.compression.phase = Compression::Phase::warmup;
+        warm = make_world(before, how.fp64 ? DType::fp64 : DType::fp32, here, machine_of(how.device));
+        if (rounded(scenario, how)) round_storage(*warm);
+    }
+    Job job{scenario, corpus, options, how, signals, life, transport, world.get(), warm.get()};
     if (gpus) job.fleet = cuda_fleet(*world, launched, how.patience); // rank 0 listens before it makes weights
     if (transport) {
         job.others = over(*transport, how.patience);

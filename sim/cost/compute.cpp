@@ -287,6 +287,7 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
                 return t;
             },
             [&](const GradientNorm& w) { return memory_time(pointwise, kernels, memory, w, buffers()); },
+            [&](const Compress& w) { return compress(plan, op, w); },
             [&](const Copy& w) { return copy(w); },
             [&](const HostSync&) -> KernelTime {
                 return {0, 0};

@@ -107,6 +107,7 @@ struct CostModel::Data {
 
     double peak_of(const std::string& precision) const;
     GemmRate rate(DType t) const;
+    KernelTime compress(const Plan& plan, const Op& op, const Compress& w) const; // compress.cpp
     double gemm(DType dtype, DType out, GemmShape shape, std::int64_t batch, bool accumulate, bool aligned, Reworked again = {}) const;
     double grouped(const Linear& w) const;               // us
     double in_pieces(const Linear& w, int pieces) const; // us

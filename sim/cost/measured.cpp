@@ -49,6 +49,7 @@ std::string variant(const Work& work) {
                                                                                                                             : "");
                           },
                           [](const GradientNorm&) { return std::string(); },
+                          [](const Compress& w) { return std::string(name(w.part)); },
                           [](const auto& w) {
                               if constexpr (requires { w.direction; })
                                   return std::string(name(w.direction));
@@ -61,7 +62,7 @@ std::string variant(const Work& work) {
 
 const Buffer& at(const Plan& plan, BufferId b) { return plan.buffers[static_cast<std::size_t>(b)]; }
 
-bool floating(DType t) { return t != DType::int64 && t != DType::int32 && t != DType::uint8 && t != DType::boolean; }
+bool floating(DType t) { return t != DType::int64 && t != DType::int32 && t != DType::uint8 && t != DType::boolean && t != DType::int1; }
 
 // The type of the narrowest floating operand: that of the model's activations, independent of the type of its sums.
 DType type_of(const Plan& plan, const Op& op) {

@@ -47,7 +47,8 @@ struct Buffer {
 
 // comm is a queue of its own per communicator; see queue_of().
 using QueueId = std::int16_t;
-inline constexpr QueueId compute_queue = 0, d2h_queue = 1, h2d_queue = 2, host_queue = 3, first_comm_queue = 4;
+inline constexpr QueueId compute_queue = 0, d2h_queue = 1, h2d_queue = 2, host_queue = 3, from_disk_queue = 4, to_disk_queue = 5,
+                         first_comm_queue = 6;
 constexpr QueueId queue_of(CommId c) { return static_cast<QueueId>(first_comm_queue + c); }
 
 // The purpose of an op: decides its category in the report's breakdown.
@@ -153,7 +154,8 @@ struct Plan {
     Indexed<BufferId, Buffer> buffers;
     Indexed<BlockId, Block> blocks;
     // A round, over and over: the training step of `programs` so many times, then each further phase. A phase begins on a rank when all
-    // that the rank runs of the phase before has ended. Ordinary training has rounds of one step. rounds.hpp unrolls a round.
+    // that the rank runs of the phase before has ended. Ordinary training has rounds of one step. rounds.hpp unrolls a
+    // round.
     std::vector<Program> programs; // one per pipeline rank: all ranks of a stage run the same one
     std::int64_t repeat = 1;       // runs of `programs` in a round
     std::vector<PlanPhase> further{};

@@ -38,6 +38,12 @@ enum class Role : std::uint8_t {
     gradient_summands,   // of some slices of the bucket, one behind the other those of several ranks, not added yet
     gradient_slices,     // and their sums, of which the next exchange takes a slice to each rank
     gradient_summand,    // of one microbatch, before it is added to the gradient
+    gradient_factor,     // P or Q of the matrices of a bucket, one behind the other, or the bucket's other tensors (low_rank.hpp)
+    factor_start,        // the Q that the next step's factors start from
+    gradient_places,     // where in a bucket the elements lie that are sent
+    gradient_scale,      // of signs that travel
+    gradient_error,      // a rank's own: what of its gradients was not sent, and is added to the next step's
+    sum_error,           // of the slice that a rank adds up: what of the sum was not sent
     padding,             // after a bucket's tensors, so that its shards are whole
     master,              // the optimizer's own copy of what it steps on; like its moments one after the other, as the step names them
     master_copy,         // on the device, of a master that the host steps on
@@ -55,7 +61,7 @@ constexpr bool is_optimizer_state(Role r) { return r == Role::master || r == Rol
 // Sums that are followed from the backward pass to the optimizer: of whole tensors or of a bucket.
 constexpr bool is_gradient(Role r) {
     return r == Role::gradient || r == Role::gradient_shard || r == Role::flat_gradients || r == Role::gradient_part ||
-           r == Role::gradient_summands || r == Role::gradient_slices;
+           r == Role::gradient_summands || r == Role::gradient_slices || r == Role::gradient_factor;
 }
 
 // A tensor's place in a bucket, in elements; in bytes times those of an element of the bucket's buffer.

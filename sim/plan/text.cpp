@@ -64,9 +64,11 @@ std::string shape_text(const Plan& plan, const Work& work) {
                                    o.part == OptimizerStep::Part::norms   ? "norms "
                                    : o.part == OptimizerStep::Part::apply ? "apply "
                                                                           : "",
-                                   o.elements);
+                                   o.elements) +
+                       (o.frozen ? " frozen" : "");
             },
             [](const GradientNorm& g) { return fmt::format("{}", g.elements); },
+            [](const Compress& c) { return fmt::format("{} {}", name(c.part), c.elements); },
             [&](const Collective& c) {
                 return fmt::format("{} {} B over {}", name(c.dtype), c.bytes.count, plan.communicators[c.comm].name);
             },

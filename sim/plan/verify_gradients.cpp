@@ -127,7 +127,9 @@ void StageGradients::move(const Op& op) {
     AxisMask partial = 0;
     bool from_gradients = false;
     const auto* sum = std::get_if<Pointwise>(&op.work);
-    const bool adds_parts = sum && sum->kind == PointwiseKind::sum_parts;
+    const auto* compress = std::get_if<Compress>(&op.work);
+    const bool adds_parts = (sum && sum->kind == PointwiseKind::sum_parts) ||
+                            (compress && (compress->part == Compress::Part::spread || compress->part == Compress::Part::sum_signs));
     for (BufferId b : op.in) {
         if (!tracked(b)) continue;
         from_gradients = true;
@@ -139,6 +141,8 @@ void StageGradients::move(const Op& op) {
         if (std::find(op.out.begin(), op.out.end(), b) == op.out.end()) gradients_[at(b)].handed_on = true;
     }
     for (BufferId b : op.out) {
+        if (is_optimizer_state(plan_.buffers[at(b)].role) && from_gradients && partial != 0)
+            fault("gradient-partial", b, fmt::format("is made of what is still a summand over {}", axes_text(partial)));
         if (!tracked(b)) continue;
         Gradient& g = gradients_[at(b)];
         if (!from_gradients) {
@@ -147,7 +151,8 @@ void StageGradients::move(const Op& op) {
         }
         if (g.handed_on && std::find(op.in.begin(), op.in.end(), b) != op.in.end())
             fault("gradient-late", b, "gets a summand after it was reduced or used");
-        g.partial = partial;
+        // Others that lay beside it may be summands over further axes.
+        g.partial = plan_.buffers[at(b)].role == Role::gradient ? static_cast<AxisMask>(partial & partial_axes(plan_, facts_, b)) : partial;
         g.summed = true;
     }
 }
@@ -192,7 +197,8 @@ void StageGradients::visit(const Op& op) {
         const Gradient& g = gradients_[at(f->buffer)];
         if (tracked(f->buffer) && g.summed && !g.handed_on) fault("gradient-lost", f->buffer, "is freed and its sum went nowhere");
     } else if (const auto* c = std::get_if<Collective>(&op.work)) {
-        if (c->kind == CollectiveKind::all_gather)
+        const bool to_add = !op.out.empty() && plan_.buffers[at(op.out[0])].role == Role::gradient_summands; // by everyone
+        if (c->kind == CollectiveKind::all_gather && !to_add)
             !op.in.empty() && tracked(op.in[0]) ? move(op) : gather(op);
         else
             reduce(op, *c);
@@ -200,6 +206,8 @@ void StageGradients::visit(const Op& op) {
         update(op);
     } else if (std::holds_alternative<GradientNorm>(op.work)) {
         consume(op);
+    } else if (std::holds_alternative<Compress>(op.work)) {
+        move(op);
     } else if (const auto* p = std::get_if<Pointwise>(&op.work)) {
         if (p->kind == PointwiseKind::clip)
             consume(op);

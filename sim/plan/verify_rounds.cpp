@@ -43,6 +43,12 @@ void visit(const Plan& plan, const Op& op, std::vector<Meeting>& met, Findings& 
         if (c.kind != CollectiveKind::all_gather)
             for (BufferId b : op.out) ++met[at(b)].sums;
     }
+    if (const auto* c = std::get_if<Compress>(&op.work)) {
+        if (c->part == Compress::Part::apply_drift)
+            for (BufferId b : op.out) met[at(b)].sums += met[at(op.in[0])].sums, met[at(b)].averages += met[at(op.in[0])].averages;
+        else
+            met[at(op.out[0])] = c->part == Compress::Part::feed_drift ? Meeting{} : met[at(op.in[0])];
+    }
     const auto* p = std::get_if<Pointwise>(&op.work);
     if (!p) return;
     if (plan.buffers[at(op.out[0])].role == Role::pseudo_gradient && p->kind != PointwiseKind::average)

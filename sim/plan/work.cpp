@@ -113,6 +113,12 @@ const char* name(CollectiveKind k) {
     return "?";
 }
 
+const char* name(Compress::Part p) {
+    constexpr const char* all[] = {"feed",   "feed-momentum", "feed-drift", "project", "orthonormal", "turn",      "expand", "miss",
+                                   "choose", "spread",        "drop",       "signs",   "unsent",      "sum-signs", "unpack", "apply-drift"};
+    return all[static_cast<std::size_t>(p)];
+}
+
 Flops flops(const Work& work) {
     return std::visit(Overloaded{
                           [](const Linear& l) {
@@ -149,6 +155,7 @@ const char* kind_name(const Work& work) {
             },
             [](const OptimizerStep&) { return "optimizer"; },
             [](const GradientNorm&) { return "gradient-norm"; },
+            [](const Compress&) { return "compress"; },
             [](const Collective& c) { return name(c.kind); },
             [](const Exchange&) { return "exchange"; },
             [](const Copy&) { return "copy-host"; },

@@ -184,11 +184,49 @@ struct OptimizerStep {
     std::int64_t elements;
     bool fused, on_host;
     Part part = Part::whole;
+    bool frozen = false; // the second moment stays as it is (1-bit Adam and its like)
+};
+// Gradients made small for their way, and whole again. elements: of what is read whole. rank, min_ratio: of factors (low_rank.hpp).
+//   feed       gradients.., [error] -> whole[, rest]: their sum, side by side; rest: the tensors that are not factored
+//   feed_momentum  gradients.., moment, [error] -> whole: the next moment's summand of this rank
+//   feed_drift common, weights.., moment2, [error] -> whole: what a worker moved, times what Adam divides by (0/1 Adam)
+//   project    whole, start -> P = M Q of each matrix;  orthonormal  P -> P;  turn  whole, P -> Q = M^T P
+//   expand     P, Q[, rest] -> gradients.., start: P Q^T, and Q for the next step;  miss  whole, gradients.. -> error
+//   choose     whole -> values, places: the largest;  spread  values, places -> gradients..: sums of all ranks';  drop  whole, places ->
+//              error
+//   signs      whole -> signs, scale: the root of the mean square;  unsent  whole, signs, scale -> error
+//   sum_signs  signs, scales[, error] -> sum over ranks;  unpack  signs, scales -> whole
+//   apply_drift whole, moment2 -> common, weights.., moment (0/1 Adam)
+struct Compress {
+    enum class Part : std::uint8_t {
+        feed,
+        feed_momentum,
+        feed_drift,
+        project,
+        orthonormal,
+        turn,
+        expand,
+        miss,
+        choose,
+        spread,
+        drop,
+        signs,
+        unsent,
+        sum_signs,
+        unpack,
+        apply_drift
+    } part;
+    std::int64_t elements;
+    std::int32_t bucket = -1; // in Plan::buckets: whose matrices it works on
+    int rank = 1;
+    double min_ratio = 2;
 };
 struct GradientNorm {
     std::int64_t elements;
     bool fused;
 };
+
+const char* name(Compress::Part p);
 
 enum class CollectiveKind : std::uint8_t { all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, shift, shift_back };
 const char* name(CollectiveKind k);
@@ -241,7 +279,7 @@ struct Free {
 };
 
 using Work = std::variant<Linear, Matmul, Attention, Softmax, Norm, Pointwise, Embedding, CrossEntropy, Router, Permute, OptimizerStep,
-                          GradientNorm, Collective, Exchange, Copy, HostSync, HostWork, Alloc, Free>;
+                          GradientNorm, Compress, Collective, Exchange, Copy, HostSync, HostWork, Alloc, Free>;
 
 Flops flops(const Work& work);
 const char* kind_name(const Work& work); // "linear", "attention", "all-gather", ...: the op kinds of reports and of recompute lists

@@ -84,15 +84,36 @@ std::string offload_text(const Offload& o) {
     return text;
 }
 
+// ", gradients as factors of rank 4": what travels in their place.
+std::string compression_text(const Strategy& g) {
+    const Compression& c = g.compression;
+    const std::string warm = c.phase == Compression::Phase::warmup ? " after the warm-up that this is of" : "";
+    switch (g.gradient_compression) {
+    case GradientCompression::none:
+        return "";
+    case GradientCompression::powersgd:
+        return fmt::format(", gradients as factors of rank {}{}", c.rank, warm);
+    case GradientCompression::top_k:
+        return fmt::format(", the largest {:.3g} % of gradients{}", 100 * c.density, warm);
+    case GradientCompression::onebit_adam:
+    case GradientCompression::onebit_lamb:
+        return fmt::format(", momentum as signs ({}){}", name(g.gradient_compression), warm);
+    case GradientCompression::zero_one_adam:
+        return fmt::format(", drift as signs every {} steps (zero-one-adam){}", c.local_steps, warm);
+    default:
+        return fmt::format(", gradients in {}{}{}", name(g.gradient_compression), c.hierarchical ? " between nodes" : "", warm);
+    }
+}
+
 // ", weights in int8, gradients in int4, a second copy over 16, DiLoCo every 32 steps": what travels otherwise than plain.
 std::string travel_text(const Strategy& g) {
     std::string text;
     if (g.quantized_weights != QuantizedWeights::none) text += fmt::format(", weights in {}", name(g.quantized_weights));
     if (g.quantized_gradients != QuantizedGradients::none) text += fmt::format(", gradients in {}", name(g.quantized_gradients));
     if (g.secondary_shard_size > 1) text += fmt::format(", a second copy over {}", g.secondary_shard_size);
-    if (g.gradient_compression != GradientCompression::none) text += fmt::format(", gradients in {}", name(g.gradient_compression));
+    text += compression_text(g);
     const Synchronization& s = g.synchronization;
-    if (g.workers())
+    if (g.workers() && !g.sends_signs())
         text += fmt::format(", {} every {} step{}", g.diloco() ? "DiLoCo" : "local SGD", s.inner_steps, s.inner_steps == 1 ? "" : "s");
     if (g.diloco() && s.payload_dtype != DType::fp32) text += fmt::format(" in {}", name(s.payload_dtype));
     return text;

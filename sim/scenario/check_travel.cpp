@@ -6,6 +6,7 @@
 #include "sim/scenario/layers.hpp"
 #include "sim/scenario/practice.hpp"
 #include "sim/scenario/suggest.hpp"
+#include "sim/schedules/schedule.hpp"
 
 #include <algorithm>
 
@@ -16,14 +17,73 @@ std::string eq(const char* field, std::int64_t value) { return std::string(field
 
 constexpr const char* rounds_apart = "a block's scale is of all in it, so that ranks would round apart what all of them hold";
 
-// Gradients in blocks.
+// Signs of a momentum: what the optimizer and the replicas must be.
+void check_signs(Reading& reading, const std::string& kind) {
+    const Scenario& sc = reading.scenario;
+    const Strategy& s = sc.strategy;
+    const char* const at = "/strategy/gradient_compression";
+    const auto refuse = [&](bool broken, const char* pointer, const std::string& why) {
+        if (broken) reading.problem(pointer, kind + why);
+    };
+    const bool layers = s.gradient_compression == GradientCompression::onebit_lamb,
+               adam = sc.training.optimizer == Optimizer::adam || sc.training.optimizer == Optimizer::adamw;
+    refuse(layers ? sc.training.optimizer != Optimizer::lamb : !adam, "/training/optimizer",
+           std::string(" is an optimizer of its own, and training.optimizer = ") + name(sc.training.optimizer) +
+               " is not the one it begins as: set it to " + (layers ? "lamb" : "adam or adamw"));
+    refuse(sc.training.gradient_clipping > 0, "/training/gradient_clipping",
+           " never sums gradients, so that training.gradient_clipping has no norm to go by: set it to 0");
+    refuse(sc.training.moment_dtype != DType::fp32, "/training/moment_dtype",
+           std::string(" sends the momentum, which is modelled in fp32 only: set training.moment_dtype = fp32, not ") +
+               name(sc.training.moment_dtype));
+    refuse(sc.training.master_remainders, "/training/master_remainders",
+           " is not modelled with training.master_remainders: set it to false");
+    refuse(sc.model.moe.has_value(), at, " is not modelled with a mixture of experts (model.moe): try powersgd or int8");
+    refuse(sc.model.trainable.partial(), at,
+           " is not modelled with a part of the parameters trained (model.trainable): try powersgd or int8");
+    refuse(sc.model.tied_embeddings && s.pipeline_parallel > 1, at,
+           " with tied embeddings on two stages is not modelled: each would round the embedding apart: set model.tied_embeddings = false");
+    const ScheduleInfo* schedule = find_schedule(s.schedule);
+    refuse(schedule && schedule->directions > 1, "/strategy/schedule",
+           " is not modelled with strategy.schedule = " + s.schedule + ", whose copies of the model lie on two stages: try 1f1b or zb-v");
+    refuse(s.offload.optimizer != Tier::none, at, " works on the device's momentum: set offload.optimizer = none");
+    refuse(s.synchronization.kind != Synchronization::Kind::synchronous, at,
+           std::string(" is not modelled with strategy.synchronization.kind = ") + name(s.synchronization.kind) +
+               ": leave one of the two out");
+    refuse(s.gradient_compression == GradientCompression::zero_one_adam && s.context_parallel > 1, at,
+           " is not modelled with " + eq("context_parallel", s.context_parallel) + ": try onebit-adam");
+}
+
+// Gradients that travel as something smaller.
 void check_compression(Reading& reading) {
-    const Strategy& s = reading.scenario.strategy;
-    const bool blocks = s.gradient_compression == GradientCompression::int8 || s.gradient_compression == GradientCompression::int4;
-    if (blocks && s.tensor_parallel > 1 && sound(reading, {"/strategy"}))
-        reading.problem("/strategy/gradient_compression", std::string("strategy.gradient_compression = ") + name(s.gradient_compression) +
-                                                              " with tensor_parallel = " + std::to_string(s.tensor_parallel) +
-                                                              " is not modelled: " + rounds_apart + ": try bf16, or tensor_parallel = 1");
+    const Scenario& sc = reading.scenario;
+    const Strategy& s = sc.strategy;
+    const GradientCompression c = s.gradient_compression;
+    if (c == GradientCompression::none || !sound(reading, {"/strategy", "/model", "/training", "/cluster"})) return;
+    const std::string kind = std::string("strategy.gradient_compression = ") + name(c);
+    const auto refuse = [&](bool broken, const char* field, const std::string& why) {
+        if (broken) reading.problem(std::string("/strategy/gradient_compression") + field, kind + why);
+    };
+    const bool blocks = c == GradientCompression::int8 || c == GradientCompression::int4, signs = c == GradientCompression::onebit_adam ||
+                                                                                                  c == GradientCompression::onebit_lamb ||
+                                                                                                  c == GradientCompression::zero_one_adam;
+    refuse((blocks || signs) && s.tensor_parallel > 1, "",
+           " with tensor_parallel = " + std::to_string(s.tensor_parallel) + " is not modelled: " + rounds_apart +
+               ": try bf16, or tensor_parallel = 1");
+    refuse(c == GradientCompression::top_k && s.tensor_parallel > 1, "",
+           " with tensor_parallel = " + std::to_string(s.tensor_parallel) +
+               " is not modelled: ranks would choose other elements of what all of them hold: try powersgd, or tensor_parallel = 1");
+    if (signs) check_signs(reading, kind);
+    const Compression& how = s.compression;
+    if (!how.hierarchical) return;
+    const int near = std::max(1, sc.cluster.devices_per_node / s.tensor_parallel);
+    refuse(!blocks, "/hierarchical", " is not modelled with hierarchical: int8 and int4 are");
+    refuse(s.context_parallel > 1, "/hierarchical",
+           " is not modelled with hierarchical and context_parallel = " + std::to_string(s.context_parallel) + ": set it to 1");
+    refuse(sc.model.moe.has_value(), "/hierarchical",
+           " is not modelled with hierarchical and a mixture of experts (model.moe): leave it out");
+    refuse(near < s.data_parallel && s.data_parallel % near != 0, "/hierarchical",
+           " is summed inside nodes first, and data_parallel = " + std::to_string(s.data_parallel) + " is no multiple of a node's " +
+               std::to_string(near) + ": change data_parallel, or leave hierarchical out");
 }
 
 // ZeRO++: what of it is asked for, and what it stands on.

@@ -40,6 +40,13 @@ void resolve_training(Reading& reading) {
                 : "16-bit gradients are accumulated and reduced in fp32 (Megatron-LM with bf16, DeepSpeed's BF16_Optimizer)";
         note_default(reading, "/training/gradient_dtype", name(t.gradient_dtype), source);
     }
+    const GradientCompression sent = reading.scenario.strategy.gradient_compression;
+    if (!reading.has("/training/gradient_clipping") &&
+        (sent == GradientCompression::onebit_adam || sent == GradientCompression::onebit_lamb ||
+         sent == GradientCompression::zero_one_adam)) {
+        t.gradient_clipping = 0;
+        note_default(reading, "/training/gradient_clipping", "0", "signs of the momentum are sent, gradients are never summed");
+    }
     if (!sixteen_bits_or_less(t.precision)) {
         t.master_weights = false;
         note_default(reading, "/training/master_weights", "false", "parameters are fp32 themselves");

@@ -43,6 +43,7 @@ using ScaledSlot = void (*)(Scenario&, double value); // a number with a unit th
 struct SectionSlot {
     const Fields& (*fields)();
     void (*open)(Scenario&);
+    const char* word = nullptr; // a text in place of the object is this field of it
 };
 using CustomSlot = void (*)(Reading&, const Json&, const std::string& where);
 using Slot = std::variant<IntSlot, LongSlot, SeedSlot, NumberSlot, BoolSlot, TextSlot, ChoiceSlot, ScaledSlot, SectionSlot, CustomSlot>;
@@ -96,6 +97,11 @@ template <auto section, auto member> Field choice(const char* key, const char* h
     return Field{key, ChoiceSlot{[](Scenario& s, int i) { s.*section.*member = static_cast<E>(i); }}, help}.one_of(words<E>());
 }
 
+template <auto section, auto member, auto inner> Field choice(const char* key, const char* help) {
+    using E = std::remove_reference_t<decltype(std::declval<Scenario&>().*section.*member.*inner)>;
+    return Field{key, ChoiceSlot{[](Scenario& s, int i) { s.*section.*member.*inner = static_cast<E>(i); }}, help}.one_of(words<E>());
+}
+
 const Fields& scenario_fields();
 const Fields& model_fields();
 const Fields& attention_fields();
@@ -107,6 +113,7 @@ const Fields& training_fields();
 const Fields& strategy_fields();
 const Fields& overlap_fields();
 const Fields& offload_fields();
+const Fields& compression_fields();
 const Fields& runtime_fields();
 const Fields& cluster_fields();
 const Fields& device_fields();

@@ -161,6 +161,39 @@ const Fields& synchronization_fields() {
     return fields;
 }
 
+const Fields& compression_fields() {
+    static const Fields fields = {
+        choice<&Scenario::strategy, &Strategy::gradient_compression>(
+            "kind", "fp16, bf16: cast; int8, int4: in blocks with a scale each; powersgd: factors of low rank; top-k: the largest "
+                    "elements and their places; onebit-adam, onebit-lamb: signs of the momentum, whole after the backward pass; "
+                    "zero-one-adam: the same of the parameters' drift, every local_steps steps"),
+        Field{"rank", IntSlot{[](Scenario& s) { return &s.strategy.compression.rank; }}, "of powersgd's factors"}.least(1).most(4096),
+        Field{"min_ratio", NumberSlot{[](Scenario& s) { return &s.strategy.compression.min_ratio; }},
+              "powersgd leaves a matrix whole where its factors would have more than 1 / min_ratio of its elements"}
+            .least(0)
+            .most(1e6),
+        Field{"density", NumberSlot{[](Scenario& s) { return &s.strategy.compression.density; }},
+              "share of a bucket's elements that top-k sends"}
+            .over(0)
+            .most(1),
+        Field{"error_feedback", BoolSlot{[](Scenario& s) { return &s.strategy.compression.error_feedback; }},
+              "what powersgd, top-k and signs do not send is kept, a number a parameter, and added to the next step's"},
+        Field{"hierarchical", BoolSlot{[](Scenario& s) { return &s.strategy.compression.hierarchical; }},
+              "int8 and int4 between nodes alone, whole sums inside them (Bagua's ByteGrad)"},
+        Field{"start_step", LongSlot{[](Scenario& s) { return &s.strategy.compression.start_step; }},
+              "steps that a run takes with whole gradients before it compresses"}
+            .least(0)
+            .most(1e9),
+        Field{"local_steps", LongSlot{[](Scenario& s) { return &s.strategy.compression.local_steps; }},
+              "of zero-one-adam: steps of each replica from one exchange to the next"}
+            .least(1)
+            .most(10000),
+        choice<&Scenario::strategy, &Strategy::compression, &Compression::phase>(
+            "phase", "which steps are predicted: those that compress, or those of the warm-up before start_step"),
+    };
+    return fields;
+}
+
 const Fields& strategy_fields() {
     static const Fields fields = {
         choice<&Scenario::strategy, &Strategy::framework>("framework", "whose defaults fill what is left out (simrun list frameworks)"),
@@ -235,8 +268,8 @@ const Fields& strategy_fields() {
         choice<&Scenario::strategy, &Strategy::quantized_gradients>(
             "quantized_gradients",
             "what gradients travel in to their shards: int4, in blocks, inside a node and then between nodes (ZeRO++'s qgZ)"),
-        choice<&Scenario::strategy, &Strategy::gradient_compression>(
-            "gradient_compression", "of the data-parallel reduction; int8 and int4 in blocks with a scale each"),
+        Field{"gradient_compression", SectionSlot{compression_fields, [](Scenario&) {}, "kind"},
+              "what travels in place of data-parallel gradients: a kind, or its fields"},
         Field{"synchronization", SectionSlot{synchronization_fields, [](Scenario&) {}}, "when data-parallel replicas meet"},
         Field{"optimizer_sync", ChoiceSlot{[](Scenario& s, int i) { s.strategy.post_validation = i == 1; }},
               "global: the gradient norm is a barrier; post-validation: as in the zero-bubble paper"}

@@ -139,6 +139,20 @@ void note_without_effect(Reading& reading) {
     note("/cluster/host/adam_gparams_per_s", o.optimizer == Tier::none, "no optimizer runs on the host");
     note("/strategy/gradient_compression", s.gradient_compression != GradientCompression::none && s.data_parallel * s.context_parallel == 1,
          "there is one data-parallel rank");
+    const GradientCompression sent = s.gradient_compression;
+    const bool factors = sent == GradientCompression::powersgd, largest = sent == GradientCompression::top_k,
+               signs = sent == GradientCompression::onebit_adam || sent == GradientCompression::onebit_lamb ||
+                       sent == GradientCompression::zero_one_adam;
+    const std::string is = std::string("gradient_compression is ") + name(sent);
+    for (const char* field : {"rank", "min_ratio"})
+        note((std::string("/strategy/gradient_compression/") + field).c_str(), !factors, is.c_str());
+    note("/strategy/gradient_compression/density", !largest, is.c_str());
+    note("/strategy/gradient_compression/error_feedback", !factors && !largest && !signs, is.c_str());
+    note("/strategy/gradient_compression/start_step", sent == GradientCompression::none, is.c_str());
+    note("/strategy/gradient_compression/phase", sent == GradientCompression::none, is.c_str());
+    note("/strategy/gradient_compression/local_steps", sent != GradientCompression::zero_one_adam, is.c_str());
+    note("/strategy/gradient_compression/hierarchical", s.compression.hierarchical && sc.cluster.devices_per_node / s.tensor_parallel <= 1,
+         "a node has one rank of each gradient");
     note("/strategy/gradient_compression",
          s.data_parallel * s.context_parallel > 1 && std::string(name(s.gradient_compression)) == name(sc.training.gradient_dtype),
          "training.gradient_dtype is that already");

@@ -62,7 +62,7 @@ void resolve_parallelism(Practice& p, const Scenario& s, const Software& w) {
     p.issues_within_linears = w.is({F::nemo});
     const Strategy& st = s.strategy;
     int near = st.secondary_shard_size;
-    if (near == 1 && st.quantized_gradients != QuantizedGradients::none)
+    if (near == 1 && (st.quantized_gradients != QuantizedGradients::none || st.compression.hierarchical))
         near = std::max(1, s.cluster.devices_per_node / st.tensor_parallel);
     if (near > 1 && near < st.data_parallel && st.data_parallel % near == 0) p.near_ranks = near;
 }

@@ -124,7 +124,13 @@ struct Put {
         return true;
     }
     bool operator()(const SectionSlot& slot) const {
-        if (!value.is_object()) return expected(reading, value, where, "an object"), false;
+        if (slot.word && value.is_string()) {
+            const Fields& fields = slot.fields();
+            return read_value(reading, value, where, *std::find_if(fields.begin(), fields.end(), [&](const Field& f) {
+                                  return slot.word == std::string_view(f.key);
+                              }));
+        }
+        if (!value.is_object()) return expected(reading, value, where, slot.word ? "a text or an object" : "an object"), false;
         slot.open(reading.scenario);
         const std::size_t before = reading.problems.size();
         read_object(reading, value, where, slot.fields());

@@ -35,7 +35,9 @@ struct TypeName {
             if (std::find(offered.begin(), offered.end(), choice) == offered.end()) later.push_back(choice);
         return join(offered) + (later.empty() ? "" : "; not built yet: " + join(later));
     }
-    std::string operator()(const SectionSlot&) const { return "object"; }
+    std::string operator()(const SectionSlot& section) const {
+        return section.word ? std::string("object, or its ") + section.word : "object";
+    }
     std::string operator()(CustomSlot) const { return "several forms"; }
 };
 

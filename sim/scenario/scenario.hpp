@@ -175,10 +175,27 @@ enum class ContextKind { ring, allgather, ulysses };
 template <> struct Spelling<ContextKind> { static constexpr const char* all[] = {"ring", "allgather", "ulysses"}; };
 enum class Tier { none, cpu, nvme };
 template <> struct Spelling<Tier> { static constexpr const char* all[] = {"none", "cpu", "nvme"}; };
-enum class GradientCompression : std::uint8_t { none, fp16, bf16, int8, int4, top_k, powersgd };
+// What goes over the wire in place of data-parallel gradients. powersgd: two factors of low rank of each matrix (arXiv:1905.13727). top_k:
+// the largest elements of a bucket and their places. The others send signs and a scale of the momentum, once the variance stands still:
+// 1-bit Adam (arXiv:2102.02888), 1-bit LAMB (arXiv:2104.06069), and 0/1 Adam, which also leaves steps out (arXiv:2202.06009).
+enum class GradientCompression : std::uint8_t { none, fp16, bf16, int8, int4, top_k, powersgd, onebit_adam, onebit_lamb, zero_one_adam };
 template <> struct Spelling<GradientCompression> {
-    static constexpr const char* all[] = {"none", "fp16", "bf16", "int8", "int4", "top-k", "powersgd"};
+    static constexpr const char* all[] = {"none",  "fp16",     "bf16",        "int8",        "int4",
+                                          "top-k", "powersgd", "onebit-adam", "onebit-lamb", "zero-one-adam"};
 };
+// The options of these. warmup: steps before start_step, which send whole gradients; compression: those after.
+struct Compression {
+    enum class Phase : std::uint8_t { compression, warmup } phase = Phase::compression;
+    int rank = 1;                  // of powersgd's factors
+    double min_ratio = 2;          // a matrix is factored where that leaves less than 1 / min_ratio of its elements
+    double density = 0.01;         // share of the elements that top-k sends
+    bool error_feedback = true;    // what is not sent is added to the next step's
+    bool hierarchical = false;     // int8, int4: only what crosses nodes (Bagua's ByteGrad)
+    std::int64_t start_step = 0;   // steps that a run takes before it compresses
+    std::int64_t local_steps = 16; // of zero-one-adam, between two that send
+    bool operator==(const Compression&) const = default;
+};
+template <> struct Spelling<Compression::Phase> { static constexpr const char* all[] = {"compression", "warmup"}; };
 // automatic: as NCCL chooses.
 enum class CollectiveAlgorithm : std::uint8_t { automatic, ring, tree, hierarchical, nvls, sharp, pat };
 template <> struct Spelling<CollectiveAlgorithm> {
@@ -262,14 +279,27 @@ struct Strategy {
     int secondary_shard_size = 1; // ranks that share the copy which the backward pass gathers; 1: it gathers what the forward pass did
     GradientSync gradient_sync = GradientSync::every_microbatch;
     GradientCompression gradient_compression = GradientCompression::none;
+    Compression compression;
     Synchronization synchronization;
     bool post_validation = false; // optimizer_sync: post-validation
     RankOrder rank_order = parse_rank_order("tp-cp-ep-dp-pp");
     CollectiveAlgorithm collective_algorithm = CollectiveAlgorithm::automatic;
 
     // Replicas are workers that meet between steps, not in them.
-    bool workers() const { return synchronization.kind != Synchronization::Kind::synchronous && data_parallel > 1; }
+    bool workers() const {
+        return (synchronization.kind != Synchronization::Kind::synchronous || compresses() == GradientCompression::zero_one_adam) &&
+               data_parallel > 1;
+    }
     bool diloco() const { return synchronization.kind == Synchronization::Kind::diloco && data_parallel > 1; }
+    // In the steps that the scenario is of; none where those are the warm-up's.
+    GradientCompression compresses() const {
+        return compression.phase == Compression::Phase::warmup ? GradientCompression::none : gradient_compression;
+    }
+    // Momentum travels as signs, after the backward pass and not in buckets.
+    bool sends_signs() const {
+        const GradientCompression c = compresses();
+        return c == GradientCompression::onebit_adam || c == GradientCompression::onebit_lamb || c == GradientCompression::zero_one_adam;
+    }
     bool operator==(const Strategy&) const = default;
 };
 

@@ -28,7 +28,12 @@ struct TypeOf {
     Ordered operator()(BoolSlot) const { return {{"type", "boolean"}}; }
     Ordered operator()(TextSlot) const { return field.choices.empty() ? Ordered{{"type", "string"}} : Ordered{{"enum", field.choices}}; }
     Ordered operator()(ChoiceSlot) const { return {{"enum", offered_choices(field)}}; }
-    Ordered operator()(const SectionSlot& section) const { return object_schema(section.fields(), needs_required); }
+    Ordered operator()(const SectionSlot& section) const {
+        Ordered object = object_schema(section.fields(), needs_required);
+        if (!section.word) return object;
+        const Ordered word = {{"enum", object.at("properties").at(section.word).at("enum")}};
+        return {{"oneOf", {word, object}}};
+    }
     Ordered operator()(CustomSlot) const { return *field.schema != 0 ? Ordered::parse(field.schema) : Ordered::object(); }
 };
 

@@ -44,13 +44,10 @@ std::vector<Problem> unsupported(const Scenario& scenario) {
     refuse(s.context_parallel > 1 && scenario.training.document_tokens > 0, "/training/document_tokens",
            "training.document_tokens with context parallelism (ranks would share documents unequally)");
     refuse_offload(s, refuse);
-    const bool cast = s.gradient_compression != GradientCompression::top_k && s.gradient_compression != GradientCompression::powersgd;
-    refuse(cast && s.gradient_compression != GradientCompression::none && s.zero_stage > 0, "/strategy/gradient_compression",
+    refuse(s.gradient_compression != GradientCompression::none && s.zero_stage > 0, "/strategy/gradient_compression",
            std::string("strategy.gradient_compression = ") + name(s.gradient_compression) +
                " with strategy.zero_stage = " + std::to_string(s.zero_stage),
            "training.gradient_dtype = bf16 halves what is reduced; zero_stage = 0 compresses");
-    refuse(!cast && s.gradient_compression != GradientCompression::none, "/strategy/gradient_compression",
-           std::string("strategy.gradient_compression = ") + name(s.gradient_compression), "int8 and int4 compress");
     return problems;
 }
 

@@ -91,12 +91,12 @@ SharingTime SharedWire::of(const Scenario& s, double elements) {
     const Strategy& t = s.strategy;
     const SharingPractice practice = sharing_practice(s);
     const bool elsewhere = t.offload.optimizer != Tier::none || t.offload.gradients != Tier::none || t.offload.parameters != Tier::none;
-    const bool blocks = t.gradient_compression == GradientCompression::int8 || t.gradient_compression == GradientCompression::int4;
-    if (!practice.active || elsewhere || s.model.trainable.partial() || t.workers() || blocks || t.secondary_shard_size > 1 ||
-        t.quantized_gradients != QuantizedGradients::none || t.quantized_weights != QuantizedWeights::none)
+    const GradientCompression sent = t.compresses();
+    const bool compressed = sent == GradientCompression::fp16 || sent == GradientCompression::bf16;
+    if (!practice.active || elsewhere || s.model.trainable.partial() || t.workers() || (sent != GradientCompression::none && !compressed) ||
+        t.secondary_shard_size > 1 || t.quantized_gradients != QuantizedGradients::none || t.quantized_weights != QuantizedWeights::none)
         return {};
     Group& group = group_of(s);
-    const bool compressed = t.gradient_compression != GradientCompression::none;
     const DType wide = compressed ? DType::bf16 : s.training.gradient_dtype;
     const double bytes = elements * bytes_per_element(wide);
     SharingTime time;

@@ -83,7 +83,7 @@ Table schedule_table() {
 
 // The fields that choose a strategy, in the order a person meets them.
 Table strategies() {
-    static constexpr std::array<std::array<const char*, 3>, 35> rows{{
+    static constexpr std::array<std::array<const char*, 3>, 39> rows{{
         {"data parallelism", "data_parallel", "derived from the devices where left out"},
         {"gradient accumulation", "training.global_batch_size", "over data_parallel x micro_batch_size: microbatches a step"},
         {"ZeRO 1, 2, 3 and FSDP", "zero_stage", "optimizer states, + gradients, + parameters sharded over data-parallel ranks"},
@@ -117,7 +117,14 @@ Table strategies() {
         {"gradient and parameter offload", "offload.gradients",
          "cpu, with offload.parameters: shards, or what one device has, live on the host and pass through the device unit by unit"},
         {"gradient compression", "gradient_compression",
-         "fp16, bf16: gradients cast for their all-reduce, and back; int8, int4: in blocks, added up slice by slice"},
+         "fp16, bf16: gradients cast for their all-reduce, and back; int8, int4: in blocks, added up slice by slice; hierarchical: between "
+         "nodes alone (ByteGrad)"},
+        {"PowerSGD", "gradient_compression", "kind powersgd: factors of a rank in place of matrices, with error feedback"},
+        {"top-k gradients", "gradient_compression", "kind top-k: the largest share (density) of a bucket's elements and their places"},
+        {"1-bit Adam, 1-bit LAMB", "gradient_compression",
+         "kind onebit-adam, onebit-lamb: the momentum as signs and a scale, after start_step steps of warm-up (phase: which is predicted)"},
+        {"0/1 Adam", "gradient_compression",
+         "kind zero-one-adam: replicas step alone, and every local_steps steps send signs of their drift"},
         {"activation offload", "offload.activations",
          "cpu: saved activations wait on the host; activation_ops: which; activation_layers: of how many layers"},
         {"LoRA", "model.trainable.lora", "adapters of rank `rank` beside linears are trained, the model itself is not"},

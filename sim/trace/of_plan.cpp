@@ -16,7 +16,7 @@ TraceOp trace_op(const Op& op) {
 }
 
 std::vector<std::string> queue_names(const Plan& plan) {
-    std::vector<std::string> names{"compute", "device to host", "host to device", "host"};
+    std::vector<std::string> names{"compute", "device to host", "host to device", "host", "disk to host", "host to disk"};
     for (const Communicator& c : plan.communicators) names.push_back(c.name);
     return names;
 }

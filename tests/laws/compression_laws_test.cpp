@@ -1,6 +1,8 @@
 // Compressed gradients: what travels, and where it pays.
 #include "tests/laws/scenarios.hpp"
 
+#include "sim/engine/simulate.hpp"
+#include "sim/plan/low_rank.hpp"
 #include "sim/plan/verify.hpp"
 #include "sim/report/report.hpp"
 
@@ -92,6 +94,159 @@ TEST(GradientCompression, FewerBitsWinTheMoreTheSlowerTheLink) {
     EXPECT_LT(time("bf16", "1"), time("", "1"));
     EXPECT_GT(time("", "1") / time("int4", "1"), 4);
     EXPECT_LT(time("", "400") / time("int4", "400"), time("", "25") / time("int4", "25"));
+}
+
+// With fields of its own: {"kind": ..}.
+Gpt by_fields(const std::string& fields, const std::string& gbit_per_s = "25", int per_node = 1) {
+    Gpt g = replicas("", gbit_per_s);
+    g.cluster = fmt::format(
+        R"({{"preset": "dgx-a100-80gb", "nodes": {}, "devices_per_node": {}, "inter_node": {{"kind": "ethernet", "nics_per_node": 1, "gbit_per_s": {}}}}})",
+        8 / per_node, per_node, gbit_per_s);
+    g.extra_strategy = R"(, "gradient_compression": {)" + fields + "}";
+    if (fields.find("onebit") != std::string::npos || fields.find("zero-one") != std::string::npos) g.tied = false;
+    if (fields.find("lamb") != std::string::npos) g.optimizer = "lamb";
+    return g;
+}
+
+// Bytes of each kind of collective in the reductions of one step, or of a round's exchange.
+std::map<CollectiveKind, std::int64_t> collectives(const Plan& plan) {
+    std::map<CollectiveKind, std::int64_t> bytes;
+    const auto count = [&](const Program& program) {
+        for (const Action& a : program.actions)
+            for (std::int32_t i = a.first; i < a.last; ++i)
+                if (const auto* c = std::get_if<Collective>(&plan.blocks[a.block].ops[i].work))
+                    if (plan.communicators[c->comm].axes & (mask(Axis::dp) | mask(Axis::dpr))) bytes[c->kind] += c->bytes.count;
+    };
+    for (const Program& p : plan.programs) count(p);
+    for (const PlanPhase& phase : plan.further)
+        for (const Program& p : phase.programs) count(p);
+    return bytes;
+}
+
+std::int64_t parameters(const Plan& plan) {
+    std::int64_t n = 0;
+    for (const Buffer& b : plan.buffers)
+        if (b.role == Role::parameter) n += b.bytes.count / 2;
+    return n;
+}
+
+TEST(GradientCompression, AsFactorsSendsPAndQAndWhatIsNoMatrix) {
+    for (int rank : {1, 4, 32}) {
+        const Plan plan = lower(by_fields(fmt::format(R"("kind": "powersgd", "rank": {})", rank)).make());
+        EXPECT_EQ(verify(plan).size(), 0u) << to_text(verify(plan));
+        // By hand: qkv, proj, fc1, fc2 of four layers, the positions and the embedding are matrices; biases and norms are not.
+        const std::int64_t h = 1024, layer = 3 * h + h + (h + h) + (4 * h + h) + (4 * h + h),
+                           rest = 4 * (3 * h + h + 4 * h + h + 4 * h) + 2 * h;
+        EXPECT_EQ(collectives(plan)[CollectiveKind::all_reduce], 4 * (rank * (4 * layer + 512 + h + 51200 + h) + rest)) << rank;
+    }
+}
+
+TEST(GradientCompression, OfTheLargestSendsValuesAndPlacesOfAllRanks) {
+    const Plan plan = lower(by_fields(R"("kind": "top-k", "density": 0.01)").make());
+    EXPECT_EQ(verify(plan).size(), 0u) << to_text(verify(plan));
+    const double sent = static_cast<double>(collectives(plan)[CollectiveKind::all_gather]);
+    EXPECT_NEAR(sent, 8 * 8 * 0.01 * static_cast<double>(parameters(plan)), 1e-3 * sent); // 8 ranks, 8 bytes
+}
+
+// Both ways of an all-reduce in 16 bits are 4 bytes a parameter; signs both ways a quarter of one.
+TEST(GradientCompression, AsSignsSendsASixteenthOfSixteenBits) {
+    for (const char* kind : {"onebit-adam", "onebit-lamb"}) {
+        const Plan plan = lower(by_fields("\"kind\": \"" + std::string(kind) + "\"").make());
+        EXPECT_EQ(verify(plan).size(), 0u) << to_text(verify(plan));
+        auto sent = collectives(plan);
+        const double n = static_cast<double>(parameters(plan));
+        EXPECT_EQ(sent[CollectiveKind::all_reduce], 0) << kind;
+        EXPECT_NEAR(static_cast<double>(sent[CollectiveKind::all_to_all]), n / 8, 1e-4 * n);
+        EXPECT_NEAR(static_cast<double>(sent[CollectiveKind::all_gather]), n / 8, 1e-4 * n);
+    }
+    // 0/1 Adam sends as much, once in local_steps.
+    const Plan rarely = lower(by_fields(R"("kind": "zero-one-adam", "local_steps": 8)").make());
+    EXPECT_EQ(verify(rarely).size(), 0u) << to_text(verify(rarely));
+    EXPECT_EQ(rarely.repeat, 8);
+    const double n = static_cast<double>(parameters(rarely));
+    EXPECT_NEAR(static_cast<double>(collectives(rarely)[CollectiveKind::all_to_all]), n / 8, 1e-4 * n);
+}
+
+TEST(GradientCompression, KeepsANumberAParameterForWhatItDoesNotSend) {
+    const auto states = [](const std::string& fields) {
+        return resident(lower(by_fields(fields).make()), 0)[MemoryKind::optimizer_states];
+    };
+    const double n = static_cast<double>(parameters(lower(by_fields(R"("kind": "none")").make())));
+    for (const char* kind : {R"("kind": "powersgd")", R"("kind": "top-k")"})
+        EXPECT_NEAR(states(kind) - states(std::string(kind) + R"(, "error_feedback": false)"), 4 * n, 1) << kind;
+    const std::string signs = R"("kind": "onebit-adam")";
+    const double untied = static_cast<double>(parameters(lower(by_fields(signs).make())));
+    // And an eighth of it for the slice that each rank adds up.
+    EXPECT_NEAR(states(signs) - states(signs + R"(, "error_feedback": false)"), 4.5 * untied, 64);
+}
+
+TEST(GradientCompression, OfEveryKindTakesTheSameTimeFoldedAndUnfoldedAndIsNeverSlowerOnAFasterLink) {
+    for (const char* kind :
+         {R"("kind": "powersgd", "rank": 4)", R"("kind": "top-k")", R"("kind": "onebit-adam")", R"("kind": "onebit-lamb")",
+          R"("kind": "zero-one-adam", "local_steps": 4)", R"("kind": "int8", "hierarchical": true)"}) {
+        double before = 1e30;
+        for (const char* rate : {"1", "10", "100", "400"}) {
+            const Scenario s = by_fields(kind, rate, 2).make();
+            PredictOptions whole;
+            whole.simulate.fold = false;
+            const double time = predict(s).report.step_time_s;
+            EXPECT_NEAR(predict(s, whole).report.step_time_s, time, 1e-9 * time) << kind;
+            EXPECT_LE(time, before * (1 + 1e-9)) << kind << " at " << rate;
+            before = time;
+        }
+    }
+}
+
+TEST(GradientCompression, InTheWarmUpIsNone) {
+    const double none = predict(by_fields(R"("kind": "none")").make()).report.step_time_s;
+    EXPECT_EQ(predict(by_fields(R"("kind": "powersgd", "phase": "warmup")").make()).report.step_time_s, none);
+}
+
+// The fewest bytes win where the link is all that counts. Where it is not, what compressing costs and what is no longer hidden under the
+// backward pass decide: in one node with an NVSwitch whole gradients are the fastest.
+TEST(GradientCompression, EachKindWinsAtABandwidthOfItsOwn) {
+    const auto time = [](const std::string& kind, const std::string& rate, int per_node = 1) {
+        Gpt g = by_fields("\"kind\": \"" + kind + "\"", rate, per_node);
+        g.tied = false;
+        return predict(g.make()).report.step_time_s;
+    };
+    EXPECT_LT(time("onebit-adam", "1"), time("int4", "1"));
+    EXPECT_LT(time("powersgd", "1"), time("onebit-adam", "1"));
+    for (const char* kind : {"powersgd", "top-k"}) EXPECT_LT(time("none", "25", 8), time(kind, "25", 8)) << kind;
+    const auto gain = [&](const std::string& kind, int per_node) { return time("none", "1", per_node) / time(kind, "1", per_node); };
+    for (const char* kind : {"int8", "onebit-adam"}) EXPECT_GT(gain(kind, 1), 3 * gain(kind, 8)) << kind;
+}
+
+// Between two nodes of four ranks the slices of 8 bits cross once each way; without levels most of the exchange does.
+TEST(GradientCompression, BetweenNodesAloneCrossesThemLess) {
+    const auto crossing = [](const std::string& fields) {
+        const Scenario s = by_fields(fields, "25", 4).make();
+        const Plan plan = lower(s);
+        EXPECT_EQ(verify(plan).size(), 0u) << to_text(verify(plan));
+        const Fabric fabric(s.cluster);
+        double bytes = 0;
+        for (const LinkUse& l : simulate(plan, s, fabric, CostModel(s, fabric)).links)
+            if (fabric.links()[static_cast<std::size_t>(l.link)].kind == LinkKind::nic) bytes += l.bytes * l.twins;
+        return bytes / static_cast<double>(parameters(plan));
+    };
+    // Of a parameter's byte half stays in the node on each of two ways, seen at two ends of two links.
+    EXPECT_NEAR(crossing(R"("kind": "int8", "hierarchical": true)"), 4 * 2 * 0.5, 0.05);
+    EXPECT_GT(crossing(R"("kind": "int8")"), 1.5 * crossing(R"("kind": "int8", "hierarchical": true)"));
+}
+
+TEST(GradientCompression, IsRefusedWhereItsNumbersWouldPart) {
+    const auto problems = [](Gpt g) { return to_text(parse_scenario(g.text(), {}).problems); };
+    Gpt tied = by_fields(R"("kind": "onebit-adam")");
+    tied.tied = true, tied.pp = 2, tied.dp = 4;
+    EXPECT_NE(problems(tied).find("with tied embeddings on two stages is not modelled"), std::string::npos) << problems(tied);
+    Gpt lamb = by_fields(R"("kind": "onebit-adam")");
+    lamb.optimizer = "lamb";
+    EXPECT_NE(problems(lamb).find("set it to adam or adamw"), std::string::npos) << problems(lamb);
+    Gpt levels = by_fields(R"("kind": "powersgd", "hierarchical": true)");
+    EXPECT_NE(problems(levels).find("int8 and int4 are"), std::string::npos) << problems(levels);
+    Gpt cut = by_fields(R"("kind": "top-k")", "25", 8);
+    cut.tp = 2, cut.dp = 4;
+    EXPECT_NE(problems(cut).find("ranks would choose other elements"), std::string::npos) << problems(cut);
 }
 
 } // namespace

@@ -24,7 +24,8 @@ struct Gpt {
     bool sp = false, flash = false, tied = true;
     int zero = 0;
     double dropout = 0.1;
-    std::string schedule, recompute = "none", framework = "megatron", gradient_dtype = "fp16", extra_strategy, extra, cluster;
+    std::string schedule, recompute = "none", framework = "megatron", gradient_dtype = "fp16", optimizer = "adam", extra_strategy, extra,
+                          cluster;
 
     std::string text() const {
         const int world = tp * pp * dp;
@@ -32,7 +33,7 @@ struct Gpt {
         return fmt::format(
             R"({{"name": "law", "model": {{"layers": {}, "hidden_size": {}, "attention_heads": {}, "vocab_size": {}, "dropout": {}, "tied_embeddings": {}}},
                 "cluster": {},
-                "training": {{"global_batch_size": {}, "micro_batch_size": {}, "sequence_length": {}, "precision": "fp16", "optimizer": "adam", "gradient_dtype": "{}"}},
+                "training": {{"global_batch_size": {}, "micro_batch_size": {}, "sequence_length": {}, "precision": "fp16", "optimizer": "{}", "gradient_dtype": "{}"}},
                 "strategy": {{"framework": "{}", "data_parallel": {}, "tensor_parallel": {}, "sequence_parallel": {}, "pipeline_parallel": {}, "virtual_pipeline": {}{},
                              "zero_stage": {}, "recompute": "{}", "flash_attention": {}{}}},
                 "runtime": {{"attention_kernel": "{}"}}{}}})",
@@ -40,8 +41,8 @@ struct Gpt {
             cluster.empty() ? fmt::format(R"({{"preset": "dgx-a100-80gb", "nodes": {}, "devices_per_node": {}}})",
                                           (world + per_node - 1) / per_node, per_node)
                             : cluster,
-            static_cast<std::int64_t>(microbatches) * micro_batch * dp, micro_batch, sequence, gradient_dtype, framework, dp, tp, sp, pp,
-            vp, schedule.empty() ? "" : fmt::format(R"(, "schedule": "{}")", schedule), zero, recompute, flash, extra_strategy,
+            static_cast<std::int64_t>(microbatches) * micro_batch * dp, micro_batch, sequence, optimizer, gradient_dtype, framework, dp, tp,
+            sp, pp, vp, schedule.empty() ? "" : fmt::format(R"(, "schedule": "{}")", schedule), zero, recompute, flash, extra_strategy,
             flash ? "flash-2" : "unfused", extra);
     }
     Scenario make() const { return scenario(text()); }

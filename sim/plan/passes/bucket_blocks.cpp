@@ -123,7 +123,7 @@ BufferId BucketBlocks::flat(const Bucket& b, const std::string& name, Role role,
 
 // What gradients are cast to for their way (PyTorch DDP's fp16_compress_hook and bf16_compress_hook).
 DType BucketBlocks::compressed() const {
-    switch (l.scenario.strategy.gradient_compression) {
+    switch (l.scenario.strategy.compresses()) {
     case GradientCompression::fp16:
         return DType::fp16;
     case GradientCompression::bf16:
@@ -166,6 +166,23 @@ Block BucketBlocks::replicate_block(Bucket& b, BufferId part) {
     return out;
 }
 
+// Whether the bucket's gradients travel as something else than they are.
+bool BucketBlocks::reduce_smaller(Bucket& b, CommId comm, const std::vector<BufferId>& whole, Block& out) {
+    const GradientCompression kind = l.scenario.strategy.compresses();
+    const DType low = compressed();
+    if (kind == GradientCompression::powersgd)
+        reduce_low_rank(b, comm, whole, out);
+    else if (kind == GradientCompression::top_k)
+        reduce_largest(b, comm, whole, out);
+    else if (low == grad_dtype)
+        return false;
+    else if (low == DType::int8 || low == DType::int4)
+        levels(b).size() > 1 ? reduce_between_nodes(b, low, whole, out) : reduce_in_blocks(b, low, comm, whole, out);
+    else
+        reduce_compressed(b, low, comm, whole, out);
+    return true;
+}
+
 void BucketBlocks::make_reduce(Bucket& b) {
     Block out = block(b, BlockKind::reduce, "reduce");
     const Phase phase = Phase::gradient_reduce;
@@ -177,13 +194,9 @@ void BucketBlocks::make_reduce(Bucket& b) {
     planned(b).reduce = comm;
     planned(b).reduced_in = grad_dtype;
     const std::string name = bucket_name(b);
-    if (const DType low = compressed(); !dp.sharded(b) && low != grad_dtype) {
-        low == DType::int8 || low == DType::int4 ? reduce_in_blocks(b, low, comm, whole, out) : reduce_compressed(b, low, comm, whole, out);
-        b.reduce = l.add(std::move(out));
-        return;
-    }
     if (!dp.sharded(b)) {
-        out.ops.push_back(comm_op("reduce." + name, CollectiveKind::all_reduce, comm, full, grad_dtype, phase, whole, whole));
+        if (!reduce_smaller(b, comm, whole, out))
+            out.ops.push_back(comm_op("reduce." + name, CollectiveKind::all_reduce, comm, full, grad_dtype, phase, whole, whole));
         b.reduce = l.add(std::move(out));
         return;
     }

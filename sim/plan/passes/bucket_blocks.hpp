@@ -34,6 +34,7 @@ struct BucketBlocks {
     std::vector<BufferId> weights(const Bucket& b) const;
     DType compressed() const;
     void reduce_compressed(Bucket& b, DType low, CommId comm, const std::vector<BufferId>& whole, Block& out);
+    bool reduce_smaller(Bucket& b, CommId comm, const std::vector<BufferId>& whole, Block& out);
     void add_replicas(Bucket& b, BufferId part, Block& out);
     Block replicate_block(Bucket& b, BufferId part);
     // What is made of whole numbers in blocks, passes/bucket_exchange.cpp.
@@ -45,6 +46,11 @@ struct BucketBlocks {
     void exchange(Bucket& b, DType low, const std::vector<Level>& levels, std::vector<BufferId> whole, BufferId into, QueueId first,
                   Block& out);
     void reduce_in_blocks(Bucket& b, DType low, CommId comm, const std::vector<BufferId>& whole, Block& out);
+    void reduce_between_nodes(Bucket& b, DType low, const std::vector<BufferId>& whole, Block& out);
+    // What travels as something else, passes/bucket_compress.cpp.
+    BufferId kept_error(const Bucket& b);
+    void reduce_low_rank(Bucket& b, CommId comm, const std::vector<BufferId>& whole, Block& out);
+    void reduce_largest(Bucket& b, CommId comm, const std::vector<BufferId>& whole, Block& out);
     void gather_in_blocks(Bucket& b, DType low, CommId comm, BufferId shard, int shards, const std::vector<BufferId>& into, Block& out);
     BufferId short_lived(const Bucket& b, const std::string& name, Role role, std::vector<std::int64_t> shape, DType dtype);
     Bytes gathered_bytes(const Bucket& b) const;

@@ -94,6 +94,47 @@ void BucketBlocks::reduce_in_blocks(Bucket& b, DType low, CommId comm, const std
     out.ops.push_back(memory_op(Free{all}, phase));
 }
 
+// ByteGrad (Gan et al., arXiv:2107.01499): whole sums inside a node, whole numbers between nodes. Where it has one rank of a node send for
+// all, here each rank of a node sends a part: as many bytes cross, through all of the node's NICs.
+void BucketBlocks::reduce_between_nodes(Bucket& b, DType low, const std::vector<BufferId>& whole, Block& out) {
+    const Phase phase = Phase::gradient_reduce;
+    const Level near = levels(b)[0], far = levels(b)[1];
+    const std::string name = bucket_name(b);
+    const std::int64_t part = (b.elements + near.ranks - 1) / near.ranks, slice = (part + far.ranks - 1) / far.ranks;
+    const auto slices = [&](const char* what, std::vector<std::int64_t> shape, DType dtype) {
+        return short_lived(b, what, Role::gradient_slices, std::move(shape), dtype);
+    };
+    const QueueId queue = queue_of(far.comm);
+    const auto on_its_queue = [&](Op op) {
+        op.queue = queue;
+        out.ops.push_back(std::move(op));
+    };
+    const BufferId packed = slices("g.packed", {near.ranks, 1, part}, grad_dtype), own = slices("g.part.near", {part}, grad_dtype);
+    out.ops.push_back(memory_op(Alloc{packed}, phase));
+    out.ops.push_back(pointwise_op("pack." + name, PointwiseKind::by_owner, b.elements, phase, whole, {packed}));
+    out.ops.push_back(memory_op(Alloc{own}, phase));
+    out.ops.push_back(comm_op("reduce." + name + ".near", CollectiveKind::reduce_scatter, near.comm, bytes({near.ranks, part}, grad_dtype),
+                              grad_dtype, phase, {packed}, {own}, Collective::Operands::each));
+    const BufferId sum = slices("g.slice", {slice}, grad_dtype), sent = slices("g.slice.sent", {slice}, low),
+                   all = slices("g.slices", {far.ranks, slice}, low);
+    out.ops.push_back(memory_op(Alloc{sum}, phase));
+    exchange(b, low, {far}, {own}, sum, queue, out);
+    out.ops.push_back(memory_op(Alloc{sent}, phase));
+    on_its_queue(pointwise_op("quantize." + name + ".sum", PointwiseKind::cast, slice, phase, {sum}, {sent}));
+    out.ops.push_back(memory_op(Free{sum}, phase));
+    out.ops.push_back(memory_op(Alloc{all}, phase));
+    out.ops.push_back(comm_op("share." + name + ".far", CollectiveKind::all_gather, far.comm, bytes({far.ranks, slice}, low), low, phase,
+                              {sent}, {all}, Collective::Operands::each));
+    out.ops.push_back(memory_op(Free{sent}, phase));
+    on_its_queue(pointwise_op("dequantize." + name, PointwiseKind::cast, part, phase, {all}, {own}));
+    out.ops.push_back(memory_op(Free{all}, phase));
+    out.ops.push_back(comm_op("share." + name + ".near", CollectiveKind::all_gather, near.comm, bytes({near.ranks, part}, grad_dtype),
+                              grad_dtype, phase, {own}, {packed}, Collective::Operands::each));
+    out.ops.push_back(memory_op(Free{own}, phase));
+    on_its_queue(pointwise_op("unpack." + name, PointwiseKind::cast, b.elements, phase, {packed}, whole));
+    out.ops.push_back(memory_op(Free{packed}, phase));
+}
+
 void BucketBlocks::gather_in_blocks(Bucket& b, DType low, CommId comm, BufferId shard, int shards, const std::vector<BufferId>& into,
                                     Block& out) {
     const Phase phase = Phase::param_gather;

@@ -162,6 +162,7 @@ void make_blocks(Lowering& l, BucketBlocks& maker, Bucket& b, std::int64_t run, 
         if (dp.sends) maker.make_acquire(b);
         return;
     }
+    if (st.sends_signs()) return; // the momentum travels, after the backward pass
     maker.lay_out(b);
     if (dp.sharded(b)) maker.make_shards(b);
     if (!b.trained) { // gathered where it is read, and never reduced

@@ -4,6 +4,7 @@
 //
 // After it: every parameter is updated once a step, and drafts are whole steps. Optimizer states have their buffers.
 #include "sim/plan/passes/passes.hpp"
+#include "sim/plan/passes/sign_exchange.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -142,19 +143,11 @@ int place_summand(const Lowering& l, AxisMask axes, Buffer& summand) {
     return summands;
 }
 
-// Norms of whole tensors from those of parts; returns what `apply` reads, -1 where every rank has its tensors whole.
-BufferId sum_tensor_norms(Lowering& l, const DataParallel& dp, const Part& part, const std::vector<BufferId>& states, OptimizerKind kind,
-                          int stage, bool mastered, Block& out) {
-    AxisMask axes = summed_axes(l, dp);
-    std::vector<std::int16_t> stages;
+// A pair of numbers for each tensor of the stage.
+Buffer norms_table(const Lowering& l, int stage) {
     std::set<TensorId> tensors;
     for (const Parameter& p : l.parameters[stage])
         if (p.trained()) tensors.insert(p.tensor);
-    if (l.plan.directions > 1 && dp.sharded()) { // shards of a chunk lie on both stages that run it
-        const int other = l.plan.stages - 1 - stage;
-        axes |= mask(Axis::pp);
-        stages = {static_cast<std::int16_t>(std::min(stage, other)), static_cast<std::int16_t>(std::max(stage, other))};
-    }
     Buffer table;
     table.name = "opt.tensor_norms";
     table.role = Role::tensor_norms;
@@ -164,6 +157,20 @@ BufferId sum_tensor_norms(Lowering& l, const DataParallel& dp, const Part& part,
     table.kind = MemoryKind::workspace;
     table.scope = Scope::step;
     table.stage = static_cast<std::int16_t>(stage);
+    return table;
+}
+
+// Norms of whole tensors from those of parts; returns what `apply` reads, -1 where every rank has its tensors whole.
+BufferId sum_tensor_norms(Lowering& l, const DataParallel& dp, const Part& part, const std::vector<BufferId>& states, OptimizerKind kind,
+                          int stage, bool mastered, Block& out) {
+    AxisMask axes = summed_axes(l, dp);
+    std::vector<std::int16_t> stages;
+    if (l.plan.directions > 1 && dp.sharded()) { // shards of a chunk lie on both stages that run it
+        const int other = l.plan.stages - 1 - stage;
+        axes |= mask(Axis::pp);
+        stages = {static_cast<std::int16_t>(std::min(stage, other)), static_cast<std::int16_t>(std::max(stage, other))};
+    }
+    Buffer table = norms_table(l, stage);
     if (place_summand(l, axes, table) == 1) return -1;
     const BufferId summand = l.add(table);
     std::vector<BufferId> in = part.gradients, result{summand};
@@ -373,7 +380,42 @@ struct OptimizerBlock {
         return wide;
     }
 
+    // The momentum of 1-bit Adam and 1-bit LAMB is what is summed, as signs; the second moment stands still.
+    void step_on_signs() {
+        const std::vector<BufferId> kept = states();
+        const BufferId first = kept[kept.size() - 2];
+        AxisMask axes = 0;
+        for (Axis a : {Axis::cp, Axis::dp, Axis::dpr}) axes |= mask(a);
+        const CommId comm = l.add_communicator("dp.reduce", axes);
+        SignExchange way{l, out, comm, stage, Phase::gradient_reduce, Role::gradient_slices, Role::gradient_summands, axes, queue_of(comm)};
+        const BufferId error = way.kept("opt.error", Role::gradient_error, part.elements),
+                       fed = way.brief("opt.fed", Role::gradient_slices, {part.elements}, DType::fp32, true);
+        std::vector<BufferId> fed_by = part.gradients;
+        fed_by.push_back(first);
+        if (error >= 0) fed_by.push_back(error);
+        way.compress("feed", Compress::Part::feed_momentum, part.elements, fed_by, {fed}, compute_queue);
+        way.sum(fed, part.elements, first, error);
+        const bool mastered = kept.size() > 2;
+        const auto on = [&](OptimizerStep::Part what) {
+            OptimizerStep work{kind, part.elements, fused, false, what};
+            work.frozen = true;
+            return work;
+        };
+        std::vector<BufferId> from, to = part.weights;
+        if (kind == OptimizerKind::lamb) {
+            Buffer table = norms_table(l, stage);
+            std::vector<BufferId> of = mastered ? std::vector<BufferId>{} : part.weights;
+            of.insert(of.end(), kept.begin(), kept.end());
+            from.push_back(l.add(table));
+            out.ops.push_back(step_op("tensor_norms", on(OptimizerStep::Part::norms), of, from));
+        }
+        from.insert(from.end(), kept.begin(), kept.end());
+        if (mastered) to.push_back(kept[0]);
+        out.ops.push_back(step_op("optimizer", on(OptimizerStep::Part::apply), from, to));
+    }
+
     void step() {
+        if (l.scenario.strategy.sends_signs() && dp.active()) return step_on_signs();
         const std::vector<BufferId> kept = states();
         const bool layer_wise = kind == OptimizerKind::lamb || kind == OptimizerKind::lars,
                    mastered = static_cast<int>(kept.size()) > moments(kind);
@@ -389,7 +431,9 @@ struct OptimizerBlock {
         std::vector<BufferId> result = part.weights;
         result.insert(result.end(), kept.begin(), keeps_moments ? kept.begin() + (mastered ? 1 : 0) : kept.end());
         const BufferId wide = widen_moments();
-        out.ops.push_back(step_op("optimizer", OptimizerStep{kind, part.elements, fused, false, part_of_step}, in, result));
+        OptimizerStep work{kind, part.elements, fused, false, part_of_step};
+        work.frozen = l.scenario.strategy.compresses() == GradientCompression::zero_one_adam && l.plan.workers != 0;
+        out.ops.push_back(step_op("optimizer", work, in, result));
         if (wide >= 0) out.ops.push_back(step_op({}, Free{wide}, {}, {}, host_queue));
     }
 };

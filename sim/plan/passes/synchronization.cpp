@@ -7,9 +7,13 @@
 // DiLoCo (Douillard et al., arXiv:2311.08105): each worker keeps what all had in common when they last met. The mean of what they moved
 // away from it is the gradient of an outer optimizer, whose step all start from again.
 //
+// 0/1 Adam (Lu et al., arXiv:2202.06009, with the variance at rest): what a worker moved, times what Adam divides by, is summed as signs;
+// the mean leads all from what they had in common to the same parameters, and is their momentum from there on.
+//
 // After it: each stage's parameters are averaged once a round, and Plan::further has the programs that do it.
 #include "sim/plan/passes/bucket_blocks.hpp"
 #include "sim/plan/passes/passes.hpp"
+#include "sim/plan/passes/sign_exchange.hpp"
 
 #include <fmt/format.h>
 
@@ -127,11 +131,35 @@ struct Meeting {
     }
 };
 
-// The fp32 copy of the stage's parameters; -1: there is none.
-BufferId master_of(const Plan& plan, int stage) {
+// The stage's own copy of parameters, or moment; -1: there is none.
+BufferId state_of(const Plan& plan, int stage, Role role) {
     for (std::size_t b = 0; b < plan.buffers.size(); ++b)
-        if (plan.buffers[b].stage == stage && plan.buffers[b].role == Role::master) return static_cast<BufferId>(b);
+        if (plan.buffers[b].stage == stage && plan.buffers[b].role == role) return static_cast<BufferId>(b);
     return -1;
+}
+
+// 0/1 Adam's exchange of a stage: of its parameters, or of the fp32 copy that these follow.
+void exchange_drift(Meeting& m, const std::vector<BufferId>& kept) {
+    Lowering& l = m.l;
+    const std::int64_t n = m.elements(kept);
+    const BufferId first = state_of(l.plan, m.stage, Role::first_moment), second = state_of(l.plan, m.stage, Role::second_moment),
+                   common = m.add("outer.parameters", Role::outer_parameters, MemoryKind::optimizer_states, Scope::run, {n}, DType::fp32);
+    SignExchange way{
+        l, m.block, m.workers, m.stage, Phase::optimizer, Role::pseudo_gradient, Role::pseudo_gradient, 0, queue_of(m.workers)};
+    const BufferId error = way.kept("opt.error", Role::gradient_error, n), fed = m.brief("outer.moved", {n}, DType::fp32);
+    std::vector<BufferId> from{common};
+    from.insert(from.end(), kept.begin(), kept.end());
+    from.push_back(second);
+    if (error >= 0) from.push_back(error);
+    way.compress("feed", Compress::Part::feed_drift, n, from, {fed}, compute_queue);
+    const BufferId mean = m.brief("outer.mean", {n}, DType::fp32);
+    way.sum(fed, n, mean, error);
+    m.pointwise("average", PointwiseKind::average, n, {mean}, {mean});
+    std::vector<BufferId> to{common};
+    to.insert(to.end(), kept.begin(), kept.end());
+    to.push_back(first);
+    way.compress("apply", Compress::Part::apply_drift, n, {mean, second}, to, compute_queue);
+    m.done(mean);
 }
 
 std::int32_t averaging_block(Lowering& l, int stage) {
@@ -141,10 +169,11 @@ std::int32_t averaging_block(Lowering& l, int stage) {
     a.block.stage = static_cast<std::int16_t>(stage);
     std::vector<BufferId> weights, bucket;
     Bytes size;
-    const BufferId master = master_of(l.plan, stage);
+    const BufferId master = state_of(l.plan, stage, Role::master);
+    const bool signs = l.scenario.strategy.sends_signs();
     int buckets = 0;
     const auto close = [&] {
-        if (!bucket.empty() && master < 0) a.meet(fmt::format("b{}", buckets++), bucket);
+        if (!bucket.empty() && master < 0 && !signs) a.meet(fmt::format("b{}", buckets++), bucket);
         bucket.clear();
         size = {};
     };
@@ -158,8 +187,9 @@ std::int32_t averaging_block(Lowering& l, int stage) {
         if (size >= l.scenario.strategy.bucket_bytes) close();
     }
     close();
+    if (signs && !weights.empty()) exchange_drift(a, master >= 0 ? std::vector<BufferId>{master} : weights);
     if (master >= 0 && !weights.empty()) {
-        a.meet("master", {master});
+        if (!signs) a.meet("master", {master});
         a.block.ops.push_back(averaging_op("cast.master", Pointwise{PointwiseKind::cast, Direction::forward, elements, true}, compute_queue,
                                            {master}, weights));
     }

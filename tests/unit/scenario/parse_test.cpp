@@ -325,8 +325,11 @@ TEST(Unsupported, WhatHasNoLoweringIsRefusedByName) {
     EXPECT_EQ(first({"strategy.offload.optimizer=nvme"}), "/strategy/offload/optimizer: strategy.offload.optimizer = nvme is not modelled "
                                                           "yet: strategy.offload.optimizer = cpu is\n");
     EXPECT_EQ(first({"strategy.gradient_compression=int8", "strategy.zero_stage=0"}), "0 problems");
-    EXPECT_EQ(first({"strategy.gradient_compression=powersgd", "strategy.zero_stage=0"}),
-              "/strategy/gradient_compression: strategy.gradient_compression = powersgd is not modelled yet: int8 and int4 compress\n");
+    EXPECT_EQ(first({"strategy.gradient_compression=powersgd", "strategy.zero_stage=0"}), "0 problems");
+    EXPECT_EQ(first({"strategy.gradient_compression={\"kind\": \"powersgd\", \"rank\": 4}", "strategy.zero_stage=0"}), "0 problems");
+    EXPECT_EQ(first({"strategy.gradient_compression=powersgd", "strategy.zero_stage=1"}),
+              "/strategy/gradient_compression: strategy.gradient_compression = powersgd with strategy.zero_stage = 1 is not modelled yet: "
+              "training.gradient_dtype = bf16 halves what is reduced; zero_stage = 0 compresses\n");
     EXPECT_EQ(first({"model.attention.sliding_window=256"}), "0 problems");
     EXPECT_EQ(first({"model=mixtral-8x7b", "strategy.expert_parallel=8"}), "0 problems");
     EXPECT_EQ(first({"model=mixtral-8x7b", "strategy.tensor_parallel=2", "strategy.sequence_parallel=false"})
