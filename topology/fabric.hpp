@@ -89,7 +89,7 @@ class Fabric {
     // All of what it leaves its node by alone: its NICs, or the one that it shares.
     BytesPerSecond endpoint_bandwidth(int device) const;
     int devices_per_nic() const; // devices that share one NIC (1 or more)
-    // Of a leaf of switches or a spine: how many levels of switches there are from two devices to where their ways meet; 0: none.
+    // For a leaf of switches or a spine: how many levels of switches there are from two devices to where their ways meet; 0: none.
     int levels_between(int a, int b) const;
 
     // The whole cluster as a graph, to draw or to search: edge i is link i; edges after the last link are joints on a board (a NIC in its

@@ -136,7 +136,7 @@ void lay_network(Layout& l, const Cluster& c) {
     }
 }
 
-// What LinkDown takes of uplinks and ports. down_problems() has refused those that are not there.
+// The share that LinkDown takes of uplinks and ports. down_problems() has refused those that are not there.
 void take_down(Layout& l, const InterNode& n) {
     for (const LinkDown& d : n.down) {
         if (d.leaf >= 0) {

@@ -88,7 +88,7 @@ struct Layout {
                    : leaf_left[static_cast<std::size_t>(plane_leaf) * static_cast<std::size_t>(uplinks) + static_cast<std::size_t>(uplink)];
     }
     LinkId nic_link(int node, int endpoint, int plane) const { return first_nic + ((node * endpoints + endpoint) * planes + plane) * 2; }
-    // Of a PCIe tree: the switch and the socket of a device, and the socket of a NIC.
+    // In a PCIe tree: the switch and the socket of a device, and the socket of a NIC.
     int switch_of(int local) const { return static_cast<int>(static_cast<std::int64_t>(local) * groups / per_node); }
     int socket_of_switch(int group) const { return static_cast<int>(static_cast<std::int64_t>(group) * sockets / groups); }
     int switch_of_nic(int endpoint) const {

@@ -184,7 +184,7 @@ class Builder {
                              node);
     }
 
-    // What a link that is partly down has left; one that is wholly down carries nothing, but is there to be drawn.
+    // The rate that a partly down link has left; one that is wholly down carries nothing, but is there to be drawn.
     static BytesPerSecond left(BytesPerSecond whole, double share) { return whole * std::max(share, 1e-9); }
 
     // A NIC's own link leads to its leaf (a port of it to that of its plane); being plugged into the PCIe switch, a host bridge or, where

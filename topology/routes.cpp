@@ -80,7 +80,7 @@ void append_path(const Layout& l, int plane, int leaf_a, int leaf_b, int spine, 
     leaf(leaf_b, down);
 }
 
-// What is left of the way from leaf to leaf by one spine.
+// The share left of the way from leaf to leaf by one spine.
 double path_left(const Layout& l, int plane, int leaf_a, int leaf_b, int spine) {
     return std::min(l.uplink_left(plane * l.leaves + leaf_a, spine), l.uplink_left(plane * l.leaves + leaf_b, spine));
 }
@@ -145,7 +145,7 @@ void append_plane(const Layout& l, const Ends& e, int plane, double weight, std:
     out.push_back({l.nic_link(e.node_b, e.end_b, plane) + down, weight});
 }
 
-// What is left of the two ports in a plane.
+// The share left of the two ports in a plane.
 double ports_left(const Layout& l, const Ends& e, int plane) {
     return std::min(l.port_left(e.node_a, e.end_a, plane), l.port_left(e.node_b, e.end_b, plane));
 }

@@ -1,4 +1,4 @@
-// What a checkpoint takes here: written and flushed, and read again, at two sizes: a fixed time and a rate.
+// The time of a checkpoint here: written and flushed, and read again, at two sizes: a fixed time and a rate.
 #include "exec/calibrate/calibrate.hpp"
 #include "exec/checkpoint/checkpoint.hpp"
 #include "exec/local/clock.hpp"

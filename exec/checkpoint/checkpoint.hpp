@@ -60,7 +60,7 @@ struct Unwritten : std::runtime_error {
 void save_checkpoint(const std::filesystem::path& folder, const CheckpointState& state, std::span<const CheckpointPiece> pieces,
                      int keep = 2);
 
-// What a part's file holds.
+// The contents of a part's file.
 std::string part_bytes(std::span<const CheckpointPiece> pieces);
 
 // The same in steps, for several processes: each writes its part; when all have (the caller's barrier), one seals.

@@ -80,7 +80,7 @@ std::map<std::int64_t, Held> held(const fs::path& folder) {
     return steps;
 }
 
-// Of a step: the lowest rank that holds each part; empty where a part is nowhere.
+// The lowest rank that holds each part of a step; empty where a part is nowhere.
 struct Found {
     std::int64_t step = -1;
     std::vector<int> holders;             // by part

@@ -13,7 +13,7 @@
 
 namespace orrery {
 
-// What connects the ranks. Of one process that has all of them: ranks = 1, and nothing is called.
+// The connection of the ranks. In one process that has all of them: ranks = 1, and nothing is called.
 struct PeerLink {
     int rank = 0, ranks = 1;
     std::function<void*(int to, const void* data, std::size_t bytes)> send; // both return a request; messages keep their order

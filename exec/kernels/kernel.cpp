@@ -48,7 +48,7 @@ Start start_of(Initial initial, int layers) {
     broken("a tensor without first values");
 }
 
-// What blocks of nf4_block elements of the whole tensor hold of its first values, however ranks share it: parameters in 4 bits are written
+// The first values of the whole tensor in blocks of nf4_block elements, however ranks share it: parameters in 4 bits are written
 // here alone. Scales are not rounded to their 8 bits.
 template <class F> class InFourBits {
   public:

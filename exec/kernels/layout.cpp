@@ -192,7 +192,7 @@ template <class T> void unpack(const Call& c) {
             }
 }
 
-// What tensor-parallel ranks have of a row's columns, side by side; backward: this rank's columns.
+// The columns of a row that tensor-parallel ranks have, side by side; backward: this rank's columns.
 template <class T> void join_columns(const Pointwise& w, const Call& c) {
     const bool forward = w.direction == Direction::forward;
     const Buffer &wide = forward ? c.written(0) : c.read(0), &thin = forward ? c.read(0) : c.written(0);

@@ -49,7 +49,7 @@ template <class T> void weight_gradient(const Call& c, std::int64_t n, std::int6
 
 namespace {
 
-// Of some rows of what has all: the input, or the gradient of that.
+// Takes some rows of a whole tensor: the input, or its gradient.
 template <class T> void run_part(const Linear& w, const Call& c) {
     const std::int64_t at = w.first * w.k;
     const T *const a = c.input<T>(0), *const b = c.input<T>(1);

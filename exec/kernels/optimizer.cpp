@@ -67,7 +67,7 @@ template <class T> void lamb(const Constants& k, double ratio, T* w, const T* m,
     for (std::int64_t i = 0; i < n; ++i) w[i] -= size * lamb_direction(k, w[i], m[i], v[i]);
 }
 
-// Of moments that are there already.
+// Uses moments that are there already.
 template <class T> Squares lamb_squares(const Constants& k, const T* w, const T* m, const T* v, std::int64_t n) {
     Squares s;
     for (std::int64_t i = 0; i < n; ++i) {

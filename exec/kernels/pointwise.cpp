@@ -237,7 +237,7 @@ template <class T> void own_part(const Call& c) {
     }
 }
 
-// What a worker moved away from what all had in common: the latter less its parameters, which lie side by side.
+// The distance a worker moved from the common start: the start less its parameters, which lie side by side.
 template <class T> void difference(const Call& c) {
     std::int64_t at = 0;
     for (std::size_t k = 1; k < c.in.size(); ++k)

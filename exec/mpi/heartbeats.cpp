@@ -30,7 +30,7 @@ struct Beat {
     std::int32_t rank, goodbye;
 };
 
-// What a process tells of itself: its machine, its port, its addresses in that machine's networks.
+// A process's address: its machine, its port, its addresses in that machine's networks.
 struct Whereabouts {
     std::int64_t machine = 0, port = 0, job = 0;
     std::array<std::int64_t, most_addresses> addresses{};
@@ -125,7 +125,7 @@ struct Heartbeats::State {
             p->left = p->left || beat.goodbye;
         }
     }
-    // Of rank 0, ranks say it one after the other.
+    // Where rank 0 is silent, ranks say it one after the other.
     std::int64_t allowed() const { return silence + std::min<std::int64_t>(std::max(rank - 1, 0), 3) * second; }
 
     void watch() {

@@ -9,7 +9,7 @@
 
 namespace orrery {
 
-// Of the process that noticed: the rank that is silent, and for how many seconds.
+// Called by the process that noticed: the rank that is silent, and for how many seconds.
 using Silence = std::function<void(int rank, double seconds)>;
 
 // Datagrams of a few bytes, twice a second, between rank 0 and every other rank. Whoever has never been heard is not missed: where the

@@ -133,7 +133,7 @@ void Processes::step(std::vector<OpTime>* record) {
     if (record) on_one_clock(*record);
 }
 
-// Of a step that all ranks record.
+// The length of a step that all ranks record.
 void Processes::on_one_clock(std::vector<OpTime>& record) {
     if (!offset_) offset_ = clock_offset(t_, patience_);
     const std::int64_t shift = began_ + *offset_ - gather_over_ranks(t_, {began_}, patience_)[0][0];

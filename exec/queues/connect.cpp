@@ -1,4 +1,4 @@
-// What a rank's device and its libraries do once, before the first step: kernels are compiled, communicators made, members connected.
+// The start of a rank's device and its libraries, before the first step: kernels are compiled, communicators made, members connected.
 #include "exec/queues/runner.hpp"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ std::int64_t Runner::free_memory() {
     return free;
 }
 
-// What is gone since the last time.
+// Members that are gone since the last time.
 void Runner::measured(const std::string& what, std::int64_t& free) {
     const std::int64_t now = free_memory();
     const auto at = std::ranges::find(taken_, what, &CommunicatorMemory::name);

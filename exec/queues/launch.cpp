@@ -53,7 +53,7 @@ int port_of(const Variable& variable) {
     return port < 65535 ? port + 1 : port - 1;
 }
 
-// Of rank 0, where nobody says it: Slurm places it on the step's first node.
+// The address of rank 0, where nobody says it: Slurm places it on the step's first node.
 std::string master_of(const Variable& variable) {
     if (const char* master = variable("MASTER_ADDR")) return master;
     for (const char* list : {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"})

@@ -193,7 +193,7 @@ PackedBlock block_of(const Group& group, const std::vector<Lifetime>& lifetimes,
     return block;
 }
 
-// What lies in [0, fixed) between steps and is no lifetime: padding.
+// Bytes of [0, fixed) between steps that belong to no lifetime: padding.
 void keep_padding(std::vector<PackedBlock>& blocks, std::int64_t fixed, std::int32_t issues, std::size_t width) {
     std::vector<std::pair<std::int64_t, std::int64_t>> taken;
     for (const PackedBlock& b : blocks)

@@ -73,7 +73,7 @@ class Maker {
             program_.kept += (bytes_of(world_, c.out[c.result]) + 7) / 8 * 8;
         }
     }
-    // What lies behind a collective's operands up to the end of their buckets.
+    // Bytes behind a collective's operands up to the end of their buckets.
     Room room(const Op& op, const std::vector<std::int32_t>& lives) const {
         const auto of = [&](std::size_t k) { return stage_.layout.lifetimes[static_cast<std::size_t>(lives[k])].room; };
         return {op.in.empty() ? 0 : of(0), op.out.empty() ? 0 : of(op.in.size())};

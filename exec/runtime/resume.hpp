@@ -21,8 +21,8 @@ struct WrongModel : std::runtime_error {
 // what CheckpointFiles throws where a piece is damaged.
 void restore(World& world, const CheckpointFiles& files);
 
-// What `to`, of the same model on the same ranks, goes on from: each rank's parameters and optimizer states. Whatever else it keeps begins
-// anew.
+// The state that `to`, of the same model on the same ranks, goes on from: each rank's parameters and optimizer states. Whatever else it
+// keeps begins anew.
 void carry_over(const World& from, World& to);
 
 } // namespace orrery

@@ -8,7 +8,7 @@
 
 namespace orrery {
 
-// What one token of the file is: a byte; two or four bytes, little-endian; or as the file's name and first bytes say (Megatron's .idx
+// The form of one token of the file: a byte; two or four bytes, little-endian; or as the file's name and first bytes say (Megatron's .idx
 // beside it, llm.c's header, else two bytes where it ends in .bin, as nanoGPT's, else a byte).
 enum class TokenType : std::uint8_t { by_file, byte, uint16, uint32 };
 

@@ -56,7 +56,7 @@ void initialise_master(Rank& rank, const Op& op, DType real) {
     }
 }
 
-// What workers have in common before their first step: their parameters, side by side.
+// The workers' common start before their first step: their parameters, side by side.
 void initialise_outer(Rank& rank, const Op& difference, DType real) {
     const Operand outer = rank.memory.operand(difference.in[0], -1);
     std::int64_t at = 0;
@@ -214,7 +214,7 @@ std::int64_t first_sequence(const World& world, const Coordinates& at, std::int3
 
 void set_place(const World& world, const Issue& issue, KernelContext& context) {
     if (issue.microbatch >= 0) context.first_sequence = first_sequence(world, context.at, issue.microbatch);
-    // Of several steps that flow into each other a microbatch is of its own.
+    // Where several steps flow into each other, each has microbatches of its own.
     context.step = world.first_step + (issue.microbatch >= 0 ? issue.microbatch * world.plan.steps / world.plan.microbatches : issue.step);
 }
 

@@ -72,7 +72,7 @@ void round_storage(World& world);
 
 // First values of every parameter and master weight, by tensor and global index; moments are zero.
 void initialise(World& world);
-// What workers have in common: the parameters as they are.
+// The workers' common start: the parameters as they are.
 void initialise_common(World& world);
 
 // Token ids and labels of a round of training steps, whose first is `step`, into every rank's buffers.

@@ -59,7 +59,7 @@ struct RunOptions {
     int attempt = 0;
 };
 
-// Of `run --restart N`: the supervisor's own.
+// Options of `run --restart N`: the supervisor's own.
 struct RestartOptions {
     int restarts = -1; // at most; below 0: nobody supervises
     bool elastic = false;
@@ -102,8 +102,8 @@ TextStyle output_style(const Options& options);
 TextStyle error_style();
 bool deliver(const std::string& text, const Options& options); // to -o or standard output
 void complain(const std::string& text);                        // "simexec: error: .." on standard error
-// What all processes of a job find alike: the first of each machine says it at once, the others after two seconds, for their launcher ends
-// them when it sees the first one end.
+// Errors that all processes of a job find alike: the first of each machine says it at once, the others after two seconds, for their
+// launcher ends them when it sees the first one end.
 int refuse(const std::string& text); // bad_input
 void let_the_first_speak();
 

@@ -30,7 +30,7 @@ struct Measured {
 Measured measure_on_gpu(World& world, const Corpus& corpus, int steps, std::vector<std::int64_t> delays, Progress& progress,
                         const std::optional<LaunchedRank>& launched = std::nullopt);
 
-// Of steps that every process has recorded, the one whose length is the median: the same one everywhere.
+// The step of median length, of those that every process has recorded: the same one everywhere.
 std::size_t middle_step(const std::vector<std::vector<OpTime>>& records, const Others* others);
 
 // The preset of the GPU of that name: "h200-sxm-141gb". Throws std::runtime_error where there is none.

@@ -271,7 +271,7 @@ int run(int argc, char** argv) {
 
 template <class T> bool is(const std::exception& e) { return dynamic_cast<const T*>(&e) != nullptr; }
 
-// Of processes that all know the same, who says it.
+// The process that speaks, where all know the same.
 bool speaks(const std::exception& e) {
     if (is<SaidElsewhere>(e)) return false;
     const auto launched = launched_rank();

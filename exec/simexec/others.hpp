@@ -31,7 +31,7 @@ struct Others {
 Others over(const OrreryTransport& transport, double patience);
 Others over(const Fleet& fleet, const LaunchedRank& at, double patience);
 
-// What a rank trains, by the names a user knows, each as a number that stands for its contents.
+// The job of a rank, by the names a user knows, each as a number that stands for its contents.
 using Terms = std::vector<std::pair<const char*, std::int64_t>>;
 std::int64_t term(const std::string& text);
 

@@ -60,7 +60,7 @@ void require_memory(const Plan& plan, const Scenario& scenario, int ranks_here) 
             grouped(ranks_here), ranks_here == 1 ? "" : "s", metric(needed, 3), metric(static_cast<double>(physical_memory()), 3)));
 }
 
-// What a run begins with: a copy in memory where it is newer than what --resume names, else that; empty: nothing.
+// The start of a run: a copy in memory where it is newer than what --resume names, else that; empty: nothing.
 std::filesystem::path newest_state(const RunOptions& how, const PeerLink& link) {
     const std::filesystem::path stored = how.resume;
     if (how.copy_every == 0 || how.attempt == 0) return stored;
@@ -144,7 +144,7 @@ std::string refusal(const Plan& plan, const RunOptions& how, const std::optional
     return "";
 }
 
-// What a run of this process consists of, once it is known who the others are.
+// The parts of this process's run, once it is known who the others are.
 struct Job {
     const Scenario& scenario;
     const Corpus& corpus;

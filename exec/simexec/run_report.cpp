@@ -1,4 +1,4 @@
-// What `simexec run` says when it is done.
+// The report of `simexec run`.
 #include "exec/kernels/room.hpp"
 #include "exec/runtime/machine.hpp"
 #include "exec/simexec/gpu.hpp"

@@ -40,7 +40,7 @@ class Beats {
     std::jthread thread_;
 };
 
-// Of all ranks that have beaten, by rank. A file that is being written is left out.
+// Beats of all ranks that have beaten, by rank. A file that is being written is left out.
 std::map<int, Beat> read_beats(const std::filesystem::path& folder);
 
 std::string host_name();

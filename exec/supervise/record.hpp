@@ -36,7 +36,7 @@ class RunRecord {
 
 std::vector<RunEvent> read_record(const std::filesystem::path& file); // lines that are none are left out
 
-// What a supervised run was worth. Times of attempts that died before their first step count as restarts.
+// The goodput of a supervised run. Times of attempts that died before their first step count as restarts.
 struct RunSummary {
     std::int64_t steps = 0; // different ones that were trained
     int attempts = 0;

@@ -47,7 +47,7 @@ pid_t launch(const std::vector<std::string>& command) {
 // A process of this machine that beat and is still the same one.
 bool is_here(const Beat& b) { return b.host == host_name() && b.started >= 0 && process_started(b.process) == b.started; }
 
-// What one attempt has shown so far.
+// Facts of one attempt so far.
 struct Watch {
     struct Seen {
         Beat beat;

@@ -44,7 +44,7 @@ void keep_trace(RunData& data, Trace trace, StopFlag stop) {
     data.tracks = std::make_shared<const TrackStore>(tracks_of(*data.trace, stop));
 }
 
-// What would fit: by memory alone, so that it is there as one types.
+// A scenario that would fit: by memory alone, so that it is there as one types.
 std::string way_out(const RunData& data) {
     FixOptions fixing;
     fixing.trying.parsing.base_dir = data.base_dir;

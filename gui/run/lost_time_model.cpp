@@ -16,7 +16,7 @@ QString days_words(double seconds) {
     return QCoreApplication::translate("orrery::LostTimeModel", "%1 s").arg(seconds, 0, 'g', 3);
 }
 
-// Of Okabe and Ito's set; in the dark a little lighter.
+// Colours of Okabe and Ito's set; in the dark a little lighter.
 QColor share_colour(int kind, bool dark) {
     static const QColor ink[] = {QColor(0x00, 0x9e, 0x73), QColor(0x56, 0xb4, 0xe9), QColor(0xcc, 0x79, 0xa7), QColor(0x99, 0x99, 0x99),
                                  QColor(0x00, 0x72, 0xb2), QColor(0xf0, 0xe4, 0x42), QColor(0xd5, 0x5e, 0x00), QColor(0xe6, 0x9f, 0x00),

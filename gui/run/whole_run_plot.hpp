@@ -14,7 +14,7 @@ class WholeRunPlot : public QWidget {
   public:
     explicit WholeRunPlot(QWidget* parent = nullptr);
     void setReport(std::shared_ptr<const WholeRunReport> report);
-    // Of a place in a month's row: which span of the first seed's timeline lies there; -1: none.
+    // At a place in a month's row: which span of the first seed's timeline lies there; -1: none.
     int spanAt(const QPointF& at) const;
     int months() const;
     QSize minimumSizeHint() const override { return {360, 260}; }

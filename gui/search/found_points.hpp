@@ -1,4 +1,4 @@
-// What a search has found so far, for the strategies table. No widgets here.
+// The points that a search has found so far, for the strategies table. No widgets here.
 #pragma once
 
 #include "gui/core/figures.hpp"

@@ -15,15 +15,15 @@ StrategyChange set_nodes(int nodes);
 
 // One step from the scenario in each field: degrees doubled and halved, micro batch, recompute, ZeRO, virtual stages, sequence parallelism.
 std::vector<StrategyChange> neighbours(const Scenario& scenario);
-// What saves memory beside those: optimizer states on the host, losses in chunks.
+// More changes that save memory: optimizer states on the host, losses in chunks.
 std::vector<StrategyChange> memory_savers(const Scenario& scenario);
 // Full recompute of so many layers on these stages (0: none of a stage's).
 StrategyChange recompute_of(const std::vector<int>& layers_by_stage);
 
 // Strategies that a colleague would ask about, those that are not the scenario's own.
 std::vector<StrategyChange> colleagues_questions(const Scenario& scenario);
-// What the field's guide takes for this job, the simplest first: it takes the first that fits. Dense: data parallel; tensor within a node x
-// pipeline with ZeRO 1; mixtures: expert parallel; then the same with full recompute, then with optimizer states on the host.
+// The strategies of the field's guide for this job, the simplest first: it takes the first that fits. Dense: data parallel; tensor within a
+// node x pipeline with ZeRO 1; mixtures: expert parallel; then the same with full recompute, then with optimizer states on the host.
 std::vector<StrategyChange> guide(const Scenario& scenario);
 
 } // namespace orrery

@@ -94,7 +94,7 @@ class Search {
         return best;
     }
 
-    // What saves most, then with it what saves most of another field, until it fits: four changes at most.
+    // The change that saves most, then with it the one that saves most in another field, until it fits: four changes at most.
     std::vector<Trial> together() {
         if (savers_.empty()) return {};
         StrategyChange sum = savers_.front().change;
@@ -138,7 +138,7 @@ class Search {
         return {};
     }
 
-    // Of those that fit the fastest: simulated, the ones that save least memory first, so that the bound leaves out what costs most.
+    // The fastest of those that fit: simulated, the ones that save least memory first, so that the bound leaves out what costs most.
     void choose(Fix& fix, std::vector<Trial>& fitting, const Report& base) {
         std::ranges::stable_sort(fitting, std::greater{}, [](const Trial& t) { return t.peak(); });
         if (!options_.costs) {

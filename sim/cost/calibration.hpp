@@ -184,8 +184,8 @@ struct LinkTable {
     bool has_nvls = false;
     double nvls_base = 0, nvls_fill = 0, nvls_efficiency = 0;
     double nvls_rack_fill = 0, nvls_rack_efficiency = 0; // of more than eight devices: their switches are a level apart
-    // What NCCL's tuner takes these links for. Its choices stay those of the device's own links where a cluster states another rate: a
-    // tuner that knows no times would else make faster links slower at the sizes where it changes its mind.
+    // The rates that NCCL's tuner assumes of these links. Its choices stay those of the device's own links where a cluster states another
+    // rate: a tuner that knows no times would else make faster links slower at the sizes where it changes its mind.
     double choice_nominal = 0, choice_ll_max = 0, choice_ll128_cap = 0, choice_bus = 0, choice_nvls_efficiency = 0;
     std::vector<double> choice_nvls_speeds;
     std::array<double, 3> choice_hop{}; // LL, LL128, Simple

@@ -50,7 +50,7 @@ const Json* named(const std::vector<const Json*>& files, const std::string& name
     return at == files.end() ? nullptr : *at;
 }
 
-// What stands in a site's file in place of its kind's constants.
+// The constants in a site's file that replace those of its kind.
 void replace(Json& constants, const Json& own) {
     for (const char* group : {"eta", "point_to_point", "of_all_reduce"})
         if (own.contains(group))

@@ -83,9 +83,9 @@ struct Group {
 };
 Group group_of(const Fabric& fabric, Domain domain, std::span<const int> ranks);
 
-// What this cluster adds to a choice between algorithms, and not to their times: a hop between nodes that takes longer than in the machines
-// fitted, and the rate (bytes/us) that its links let an algorithm have while the groups beside this one do the same: asked for where the
-// choice rests on it.
+// Terms that this cluster adds to a choice between algorithms, and not to their times: a hop between nodes that takes longer than in the
+// machines fitted, and the rate (bytes/us) that its links let an algorithm have while the groups beside this one do the same: asked for
+// where the choice rests on it.
 struct Narrower {
     double hop_us = 0;
     std::function<double(Algorithm)> rate = nullptr; // none: as fast as the algorithm alone

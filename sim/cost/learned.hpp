@@ -1,4 +1,4 @@
-// What a user's own measured steps taught: factors on the durations of groups of constants and on memory, for one kind of software on one
+// Lessons of a user's own measured steps: factors on the durations of groups of constants and on memory, for one kind of software on one
 // device. `simrun learn ROWS -o FILE` writes them (the law: sim/trust/beliefs.hpp), --calibration FILE applies them.
 #pragma once
 

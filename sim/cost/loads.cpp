@@ -153,8 +153,8 @@ double rate_of(Loads& l, std::span<const int> node, std::span<const int> next, s
     return least;
 }
 
-// What each lane of a node takes of the bytes that leave it: NCCL deals its channels out to NICs, so that devices which share one take less
-// each than one that has its own, where PCIe lets more through that way.
+// The share of each lane of a node in the bytes that leave it: NCCL deals its channels out to NICs, so that devices which share one take
+// less each than one that has its own, where PCIe lets more through that way.
 std::vector<double> lane_shares(Loads& l, std::span<const int> node, std::span<const int> next, int lanes) {
     std::vector<std::pair<int, double>> nics; // NIC, its rate
     std::vector<int> lanes_of;                // of each of these

@@ -28,7 +28,7 @@ class OwnConstants {
     std::vector<std::string> not_asked_for() const;
 
     void replace_groups(KernelTables& tables, const std::string& device) const; // marks the device as asked for
-    // What was learned for this stack on this device, the last file's; marks it as asked for. Null: nothing.
+    // Lessons for this stack on this device, the last file's; marks it as asked for. Null: nothing.
     const LearnedConstants* learned_for(const Device& device, Stack stack) const;
     bool holds_learned() const;
     std::optional<FabricTable> fabric_of(const Cluster& cluster) const; // the last one that names its kind and its NICs' rate

@@ -25,8 +25,8 @@ Waypoint waypoint(EventLoop& run, std::int32_t step);
 
 struct Course {
     std::int32_t step = 0;
-    // Of the step before, to be met; of this one, to be met by the next, where the one before left none: nearly all second steps meet the
-    // first.
+    // The course of the step before, to be met; that of this one, to be met by the next, where the one before left none: nearly all second
+    // steps meet the first.
     std::vector<Waypoint> before, here;
     std::int64_t last = -1;        // the latest part of the step that has a waypoint, or has been asked for one
     std::size_t words = 0;         // kept in `here`

@@ -240,8 +240,8 @@ struct InstanceFinder {
         for (double capacity : wires.capacity) g.link.push_back(mix(std::bit_cast<std::uint64_t>(capacity)));
     }
 
-    // Of a million ranks these arrays are hundreds of megabytes: grown step by step they would be copied, and there twice. Room that is not
-    // used costs nothing.
+    // For a million ranks these arrays are hundreds of megabytes: grown step by step they would be copied, and there twice. Room that is
+    // not used costs nothing.
     void make_room() {
         std::size_t instances = 0, ends = 0; // ends: a rank in an instance
         for (std::size_t i = 0; i < layouts.size(); ++i) {

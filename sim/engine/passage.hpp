@@ -49,7 +49,7 @@ class Passages {
     // Brings up to now the account of a lane inside an action, and what it sent.
     static void charge(EventLoop& run, std::int32_t lane);
 
-    // What happens on a lane whose course is being kept.
+    // Events on a lane whose course is being kept.
     bool keeps(std::int32_t lane) const { return kept_[at(lane)].op >= 0; }
     void begins(std::int32_t lane, std::int64_t slot); // of another action: the course is of no use
     void ends(const EventLoop& run, std::int32_t lane, std::int64_t slot);

@@ -48,7 +48,7 @@ double task_s(const Federated& f, const FederatedClient& c, const FederatedTask&
 FederatedTask federated_task(const Scenario& s, double step_s) {
     const DType sent = s.training.precision == DType::fp32 || s.training.precision == DType::tf32 ? DType::fp32 : DType::bf16;
     const std::int64_t trained = trained_parameters(s.model).value_or(parameter_count(s.model));
-    // What is not trained lies with the clients already.
+    // Frozen parameters lie with the clients already.
     const double bytes = static_cast<double>(trained) * bytes_per_element(sent);
     return {step_s, static_cast<double>(s.training.global_batch_size), bytes, bytes};
 }

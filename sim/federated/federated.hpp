@@ -9,7 +9,7 @@
 
 namespace orrery {
 
-// What a client's task takes on the scenario's own machine.
+// The time of a client's task on the scenario's own machine.
 struct FederatedTask {
     double step_s = 0;                   // of a local step
     double batch = 1;                    // samples of it
@@ -40,7 +40,7 @@ double training_s(const Federated& f, const FederatedClient& c, const FederatedT
 
 FederatedReport federated(const Federated& f, const FederatedTask& task, std::uint64_t seed = 0);
 
-// Of a scenario whose step takes so long on a client; the model's trained parameters travel back, all of it there.
+// For a scenario whose step takes this long on a client; the model's trained parameters travel back, all of it there.
 FederatedTask federated_task(const Scenario& scenario, double step_s);
 
 std::string to_text(const FederatedReport& r, const Scenario& scenario, const TextStyle& style);

@@ -146,7 +146,7 @@ void NcclReading::row(const RowRead& r) {
     if (r.row.bytes > 0) curves.back().rows.push_back(r.row);
 }
 
-// What the table was: by the program's name, else the file's, else the columns.
+// The table's collective: by the program's name, else the file's, else the columns.
 void NcclReading::close() {
     if (!open) return;
     open = false;

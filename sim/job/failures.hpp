@@ -1,4 +1,4 @@
-// What happens to the machine, and when: a stream of events in the order of time that the job cannot change, so that two jobs with one
+// The machine's events and their times: a stream of events in the order of time that the job cannot change, so that two jobs with one
 // seed meet the same failures. Private to this room.
 #pragma once
 

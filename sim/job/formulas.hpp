@@ -1,4 +1,4 @@
-// What theory says of a run with failures at a constant rate. All times in one unit: m between failures, tau of work between saves, delta
+// Theory of a run with failures at a constant rate. All times in one unit: m between failures, tau of work between saves, delta
 // that a save blocks, r of a restart.
 #pragma once
 

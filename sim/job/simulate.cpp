@@ -166,7 +166,7 @@ void JobRun::train(double seconds, const SaveCycle& c) {
     now_ += seconds;
 }
 
-// What begins or ends at a time that is known; never, nearly always.
+// Events whose time is known; most have none.
 double JobRun::next_timer() const {
     if (slow_until_[0] + slow_until_[1] + slow_until_[2] == 0 && std::min(corrupt_due_, rejoin_at_) == never && nodes_.missing() == 0)
         return never;
@@ -441,7 +441,7 @@ void JobRun::finish() {
     double others = 0;
     for (const double s : out_.lost_s) others += s;
     const double slower = now_ - out_.productive_s - others;
-    // What is left is steps that took longer; less than the rounding of the sums is nothing.
+    // The rest is steps that took longer; less than the rounding of the sums is nothing.
     lost(LostTime::slower) = std::abs(slower) < 1e-9 * (now_ + 1) ? 0 : slower;
     out_.wall_s = out_.productive_s + others + lost(LostTime::slower);
     out_.node_down_s = nodes_.down_s(now_);

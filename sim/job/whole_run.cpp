@@ -43,7 +43,8 @@ int usual_spares(const WholeRun& r, int nodes) {
     return spares;
 }
 
-// What the parser leaves to the simulation: InfiniteHBD's repairs (stepfun-ai/InfiniteHBD-Trace, 584 faults of 400 nodes, 348 days).
+// Defaults that the parser leaves to the simulation: InfiniteHBD's repairs (stepfun-ai/InfiniteHBD-Trace, 584 faults of 400 nodes, 348
+// days).
 WholeRun with_defaults(const WholeRun& r) {
     WholeRun run = r;
     if (run.repair.days.empty() && run.repair.mean_days <= 0) {

@@ -44,7 +44,7 @@ struct Replanned {
     std::int64_t simulated = 0, legal = 0; // strategies
     bool proven = false;                   // the best of the legal ones
 };
-// Of a scenario and the nodes that are left; nothing: no strategy that was looked at fits on them.
+// Takes a scenario and the nodes that are left; nothing: no strategy that was looked at fits on them.
 using Replan = std::function<std::optional<Replanned>(const Scenario&, int nodes)>;
 
 struct WholeRunOptions {
@@ -104,7 +104,7 @@ std::vector<IntervalPoint> interval_curve(const TrainingJob& job, int jobs);
 // "auto" does not save more often than this: a save has ended before the next begins, and saves to storage are a minute apart (a tenth of
 // the time between failures, where that is less; 0: there are none).
 double least_interval_s(const TrainingJob& job, double failure_every_s);
-// Of the intervals not below least_s whose goodput is within 0.1 points of the best, the longest: storage has the least to do.
+// The longest interval, not below least_s, whose goodput is within 0.1 points of the best: storage has the least to do.
 IntervalPoint best_interval(const std::vector<IntervalPoint>& curve, double least_s, double step_s);
 
 // The figures of a whole run that a sweep or a search ranks by; those of the report, without its curves and options.

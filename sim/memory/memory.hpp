@@ -66,14 +66,14 @@ struct MemoryReport {
     NodeMemory host;  // zero where nothing is offloaded
 };
 
-// What comes and goes within a step, as a share of a stage's peak: neither parameters, gradients nor optimizer states.
+// Memory that comes and goes within a step, as a share of a stage's peak: neither parameters, gradients nor optimizer states.
 double moving_share(const StageMemory& stage);
 // A stage's peak as such a figure counts it.
 Bytes peak_as(const StageMemory& stage, MemoryMeasure measure);
 // The stage with the highest peak (the first of equals). stages must not be empty.
 const StageMemory& fullest(const MemoryReport& report);
 
-// What the plan's own buffers come to, without a runtime's reserve: the same for all scenarios that have this plan.
+// The sum of the plan's own buffers, without a runtime's reserve: the same for all scenarios that have this plan.
 struct PlanMemory {
     std::vector<StageMemory> stages; // peak and reserve still empty
     std::vector<Bytes> dynamic;      // by stage: bytes at the peak that outlive no step

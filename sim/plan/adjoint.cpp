@@ -294,7 +294,7 @@ void Emitter::adjoint_clamp(const Node& n, BufferId dy) {
     add_gradient(n.in[0], dx, true);
 }
 
-// Of experts: a = p f(x), so that dp = dy f(x), which is made again of the saved x.
+// For experts a = p f(x), so that dp = dy f(x), which is made again of the saved x.
 void Emitter::adjoint_activation(const Node& n, BufferId dy) {
     std::vector<BufferId> in{dy}, out{fresh_gradient(n.in[0])};
     for (ValueId v : n.in) in.push_back(need(v));

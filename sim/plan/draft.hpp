@@ -27,8 +27,8 @@ struct DraftWait {
 
 struct DraftAction {
     std::int32_t id = -1; // unique in its draft
-    // What it runs. Its block says what it is: a gather, a reduction, a release .. run.block is -1 where it has more than one part: `join`
-    // makes one block of them.
+    // The piece it runs. Its block says its kind: a gather, a reduction, a release .. run.block is -1 where it has more than one part:
+    // `join` makes one block of them.
     Action run;
     std::vector<DraftPart> parts;        // of computation, in the order of their ports
     std::vector<TransferStep> transfers; // of an exchange: transfer i is on port i

@@ -268,7 +268,7 @@ void Emitter::forward_dropout(const Node& n, const Making& m) {
          m.in, outputs(n, m));
 }
 
-// Of whole rows, or of every head's query and key.
+// Works on whole rows, or on every head's query and key.
 void Emitter::forward_norm(const Node& n, const Making& m) {
     const AttentionShape& a = n.attention;
     const Norm work = n.kind == NodeKind::head_norm ? Norm{Direction::forward, NormKind::rmsnorm, rows(n.out[0]) * (a.heads + a.kv_heads),

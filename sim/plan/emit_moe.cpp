@@ -270,7 +270,7 @@ void Emitter::adjoint_permute(const Node& n, BufferId dy) {
     add_gradient(n.in[3], dp, true);
 }
 
-// What has a gradient comes back: rows or tokens, and their probabilities.
+// Operands with a gradient come back: rows or tokens, and their probabilities.
 void Emitter::adjoint_dispatch(const Node& n, BufferId dy) {
     std::vector<BufferId> from{dy, gradient_of(n.out[1])}, to{fresh_gradient(n.in[0]), fresh_gradient(n.in[2], ".grad", DType::fp32)};
     move_rows(n, from, to, false, n.name + ".adjoint");

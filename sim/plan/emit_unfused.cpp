@@ -55,7 +55,7 @@ std::vector<BufferId> with_copies(Emitter& e, const Node& n, std::vector<BufferI
 
 } // namespace
 
-// What the copies' gradients are added up in.
+// The type in which the copies' gradients are added up.
 void Emitter::adjoint_copy_heads(const Node& n, BufferId) {
     BufferId& whole = gradient[static_cast<std::size_t>(n.in[0])];
     whole = passed(n.name + ".grad", Direction::backward, whole, n.fused, PointwiseKind::index);

@@ -18,7 +18,7 @@ struct Making {
     bool again = false;
 };
 
-// What a kind of node becomes, and its adjoint: dy is the gradient of its first output, -1 where it has none. node_rules.cpp has a row for
+// The ops of a kind of node, and its adjoint: dy is the gradient of its first output, -1 where it has none. node_rules.cpp has a row for
 // each kind; a kind without one does not compile.
 struct NodeRule {
     void (Emitter::*forward)(const Node&, const Making&);
@@ -32,7 +32,7 @@ struct LossRows {
     std::string suffix;
 };
 
-// What a loss leaves for its gradient: exponentials or softmax, statistics, and a second copy where there is one (else -1).
+// The buffers that a loss leaves for its gradient: exponentials or softmax, statistics, and a second copy where there is one (else -1).
 struct LossMade {
     BufferId kept, stats, second;
 };

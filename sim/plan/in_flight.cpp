@@ -24,7 +24,7 @@ bool per_microbatch(const Buffer& b) {
            b.kind != MemoryKind::gradients;
 }
 
-// What was freed while a queue might still use it: by its last user there. Sums of bytes from the oldest on.
+// Memory freed while a queue might still use it: by its last user there. Sums of bytes from the oldest on.
 class Pending {
   public:
     struct Entry {

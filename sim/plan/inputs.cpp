@@ -1,4 +1,4 @@
-// Of the cluster lowering reads whether tensor-parallel ranks share a node.
+// Lowering reads one fact of the cluster: whether tensor-parallel ranks share a node.
 #include "sim/plan/inputs.hpp"
 
 namespace orrery {

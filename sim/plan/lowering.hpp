@@ -61,7 +61,7 @@ struct Lowering {
     CommId add_expert_communicator(std::string name, AxisMask axes); // axes of the experts' mesh
 };
 
-// Of a chunk that has been emitted, by value: notes in Lowering::leaving what strategy.offload names.
+// For a chunk that has been emitted, by value: notes in Lowering::leaving what strategy.offload names.
 void note_leaving(Lowering& l, const Graph& g, const std::vector<BufferId>& forward_buffers);
 
 DType activation_dtype(const Scenario& scenario);

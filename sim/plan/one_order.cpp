@@ -12,7 +12,7 @@ namespace {
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-// What an action is to actions elsewhere: its queues, and the communicators that tie it to other stages.
+// An action as actions elsewhere see it: its queues, and the communicators that tie it to other stages.
 struct Ties {
     std::vector<QueueId> queues;
     std::vector<std::pair<CommId, int>> lines; // 0 a receive, 1 a send, 2 a collective over stages

@@ -99,8 +99,8 @@ struct Block {
     bool blocking = false;    // an exchange the computation after it waits for, sends included
     std::int16_t version = 0; // of the parameters it reads, or of an optimizer's block writes, where a stage holds several
     Indexed<std::int32_t, Op> ops;
-    std::vector<std::int32_t> unit_begin; // first op of each unit (a layer, or the ops before or after the layers); empty: one unit
-    std::vector<BlockPart> parts{};       // it has their ops, interleaved; empty: it is no other's
+    std::vector<std::int32_t> unit_begin{}; // first op of each unit (a layer, or the ops before or after the layers); empty: one unit
+    std::vector<BlockPart> parts{};         // it has their ops, interleaved; empty: it is no other's
 };
 
 inline constexpr int max_ports = 4;

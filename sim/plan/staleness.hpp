@@ -8,7 +8,7 @@
 
 namespace orrery {
 
-// Of one stage: updates between the weights that a microbatch read and those its gradient was added to, and versions of the weights held.
+// For one stage: updates between the weights that a microbatch read and those its gradient was added to, and versions of the weights held.
 struct StageStaleness {
     double mean = 0;
     std::int64_t worst = 0;

@@ -11,7 +11,7 @@
 // meeting        verify_meeting.cpp      deadlock
 // rounds         verify_rounds.cpp       round, worker-averaged
 //
-// Of a plan with rounds the rules hold for two runs of each phase, one after the other: a third begins as the second does.
+// In a plan with rounds the rules hold for two runs of each phase, one after the other: a third begins as the second does.
 #include "sim/plan/rounds.hpp"
 #include "sim/plan/verify_parts.hpp"
 

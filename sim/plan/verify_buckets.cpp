@@ -1,4 +1,4 @@
-// What the plan says of its tensors and buckets against what its buffers and ops do with them: interpreters take it from the plan.
+// The plan's tensors and buckets against what its buffers and ops do with them: interpreters rely on the plan.
 #include "sim/plan/verify_parts.hpp"
 
 #include <fmt/format.h>
@@ -80,7 +80,7 @@ bool BucketCheck::lists(const TensorBucket& b, const std::vector<BufferId>& ids,
     return true;
 }
 
-// What travels as one message is a bucket: over its communicator, its tensors in the order in which they lie.
+// A bucket travels as one message: over its communicator, its tensors in the order in which they lie.
 void BucketCheck::collective(const Block& block, std::int32_t index, const Collective& c) {
     if (c.operands != Collective::Operands::joined) return;
     const Op& op = block.ops[at(index)];

@@ -262,7 +262,7 @@ void StageGradients::begin_step() {
     ++epoch_;
 }
 
-// Of a tensor that a stage holds several versions of, a step updates one.
+// A step updates one version of a tensor that a stage holds several of.
 void StageGradients::finish() {
     const std::string where = fmt::format("stage {}", stage_.program->stage);
     std::unordered_map<TensorId, int> of_versions;

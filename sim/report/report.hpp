@@ -62,7 +62,7 @@ AtThisPace at_this_pace(const Report& report, double tokens);
 
 Configuration configuration_of(const Scenario& scenario, const Report& report); // with what only a prediction knows: host_share
 
-// What a user's own measured steps of this stack on this device do to a report: its interval narrows (that of the step time where shares
+// The effect of a user's own measured steps of this stack on this device: its interval narrows (that of the step time where shares
 // are known), and it says what was learned.
 void narrow_by_learned(Report& report, const Scenario& scenario);
 
@@ -89,7 +89,7 @@ Prediction predict(const Scenario& scenario, const Plan& plan, const PredictOpti
 
 Report report(const Scenario& scenario, const Plan& plan, const Simulation& simulation, const MemoryReport& memory, const CostModel& cost);
 std::string to_json(const Report& report); // report.json, keys in DESIGN.md's order
-// What so many of a cluster's devices take, nodes' own share included, and cost; 0: not known.
+// Power and price of a number of a cluster's devices, nodes' own share included; 0: not known.
 double watts_of(const Cluster& cluster, int devices);
 double usd_per_second(const Cluster& cluster, int devices);
 const char* in_words(Category category); // "tensor-parallel wait", as reports for a person call it

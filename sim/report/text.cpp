@@ -291,7 +291,7 @@ std::string legend(const StageMemory& s, const TextStyle& style) {
     return text + line + "\n";
 }
 
-// What tools show: the need leaves out what the allocator gives up before memory runs out, tools count it.
+// Memory as tools show it: the need leaves out what the allocator gives up before memory runs out, tools count it.
 std::string as_shown(const StageMemory& s) {
     const Bytes allocated = peak_as(s, MemoryMeasure::allocated), reserved = peak_as(s, MemoryMeasure::reserved),
                 device = peak_as(s, MemoryMeasure::device);

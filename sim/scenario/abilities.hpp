@@ -1,4 +1,4 @@
-// What software has: the schedules, dispatchers and kinds of context parallelism that a scenario's framework can be told to use. The
+// Abilities of software: the schedules, dispatchers and kinds of context parallelism that a scenario's framework can be told to use. The
 // checker does not ask (a scenario may ask what a schedule would bring); the search for a strategy does.
 #pragma once
 
@@ -22,7 +22,7 @@ struct Abilities {
     bool has(std::string_view list, std::string_view word) const;
 };
 
-// Of the framework that the scenario's text names.
+// Those of the framework that the scenario's text names.
 Abilities abilities_of(const Scenario& scenario);
 
 } // namespace orrery

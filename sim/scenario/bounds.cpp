@@ -10,7 +10,7 @@
 namespace orrery {
 namespace {
 
-// Of tensors alive on one rank: a few dozen of these of 8 bytes stay below 2^63.
+// Tensors alive on one rank: a few dozen of these of 8 bytes stay below 2^63.
 constexpr double most_elements = 1e16;
 
 // Bytes that a plan and its simulation take, measured (the most of several strategies, rounded up).

@@ -291,7 +291,7 @@ void check_torus(Reading& reading) {
 
 bool has_precision(const Device& d, DType precision) { return d.peak.contains(name(precision)); }
 
-// Of nodes that share a switch, PCIe trees, links that are down, and unlike nodes.
+// Checks nodes that share a switch, PCIe trees, links that are down, and unlike nodes.
 void check_network(Reading& reading) {
     if (!sound(reading, {"/cluster"})) return;
     const Scenario& sc = reading.scenario;

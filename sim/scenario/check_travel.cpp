@@ -1,4 +1,4 @@
-// What travels in blocks of whole numbers, what lives twice, and segments of recomputation: combinations that cannot be, beside
+// Travel in blocks of whole numbers, second copies, and segments of recomputation: combinations that cannot be, beside
 // check.cpp's.
 #include "sim/scenario/resolve.hpp"
 
@@ -151,7 +151,7 @@ void check_segments(Reading& reading) {
     refuse(reading.scenario.runtime.recompute_early_stop, "is not modelled with runtime.recompute_early_stop: set it to false");
 }
 
-// What workers of DiLoCo send.
+// The payload of DiLoCo's workers.
 void check_payload(Reading& reading) {
     const Scenario& sc = reading.scenario;
     const Strategy& s = sc.strategy;

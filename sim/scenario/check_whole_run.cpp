@@ -8,7 +8,7 @@
 namespace orrery {
 namespace {
 
-// What a source is silent about is assumed: the report says so.
+// Fields that a source is silent about are assumed: the report says so.
 void note_assumed(Reading& reading) {
     const auto assumed = [&](const char* pointer, const std::string& value, const char* source) {
         if (!reading.has(pointer)) note_default(reading, pointer, value, source);

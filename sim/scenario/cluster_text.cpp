@@ -70,7 +70,7 @@ double pcie_gigabytes(const Device& device) {
     return a == "volta" ? 16 : 32;
 }
 
-// What joins a node's devices where the scenario does not say how fast: their own links, or the slots they are in.
+// The links of a node's devices where the scenario does not say how fast: their own links, or the slots they are in.
 void fill_intra_bandwidth(Scenario& s, const std::string& where) {
     Cluster& c = s.cluster;
     std::string& why = s.defaults[where + "/intra_node/gb_per_s"];
@@ -98,7 +98,7 @@ void check_fabric(Reading& reading, const std::string& where) {
                                 name(c.inter.kind) + ": leave one of the two out");
 }
 
-// What unlike nodes do not say is their device's, or as in the other nodes.
+// Fields that unlike nodes leave out are their device's, or as in the other nodes.
 void fill_others(Reading& reading, const std::string& where) {
     Cluster& c = reading.scenario.cluster;
     for (std::size_t i = 0; i < c.others.size(); ++i) {
@@ -114,7 +114,7 @@ void fill_others(Reading& reading, const std::string& where) {
     }
 }
 
-// What a PCIe tree does not say. NCCL counts 16 GB/s between two sockets of AMD (src/graph/topo.h).
+// Defaults of a PCIe tree. NCCL counts 16 GB/s between two sockets of AMD (src/graph/topo.h).
 void fill_tree(Reading& reading, const std::string& where) {
     PcieTree& t = reading.scenario.cluster.intra.tree;
     if (t.devices_per_switch <= 0 || t.sockets < 2 || t.socket.value > 0) return;

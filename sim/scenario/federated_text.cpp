@@ -102,7 +102,7 @@ void check_federated(Reading& reading) {
         reading.problem("/federated/buffer",
                         fmt::format("federated.buffer = {} is more than the sampled = {} at work: lower it", f.buffer, f.sampled));
     if (reading.scenario.run) reading.problem("/federated", "federated and run are two kinds of training: leave one of them out");
-    // What a simulation of all rounds takes: about 30 ns for a client of a round.
+    // The time of a simulation of all rounds: about 30 ns for a client of a round.
     const double answers = stream ? static_cast<double>(f.rounds) * f.buffer : static_cast<double>(f.rounds) * clients;
     if (answers * f.seeds > 1e10)
         reading.problem(

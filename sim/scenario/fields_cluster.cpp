@@ -7,7 +7,7 @@
 namespace orrery {
 namespace {
 
-// What one device, link or node has: beyond these limits a figure is a slip of the unit, not a machine.
+// Limits of one device, link or node: beyond them a figure is a slip of the unit, not a machine.
 Field figure(const char* key, ScaledSlot slot, const char* help, double least, double most, const char* unit) {
     return Field{key, slot, help}.least(least).most(most).in(unit);
 }

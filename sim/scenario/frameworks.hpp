@@ -1,4 +1,4 @@
-// What each framework does when nobody says otherwise, by year of its release: the table after every default.
+// Each framework's behaviour when nobody says otherwise, by year of its release: the table after every default.
 #pragma once
 
 #include "sim/scenario/scenario.hpp"

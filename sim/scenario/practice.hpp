@@ -94,8 +94,8 @@ struct Practice {
     // A linear keeps its gathered input for the weight gradient (nanotron, and PyTorch's DTensor: the gather is an op of autograd's like
     // any other). Megatron keeps the shard and gathers it again.
     bool keeps_gathered = false;
-    // What attention and MLP add to the residual stream lives until their backward pass (nanotron, by its logs: in 29 runs each layer
-    // holds 2.0 such rows for each token in flight more than its code explains).
+    // The outputs of attention and MLP, which are added to the residual stream, live until their backward pass (nanotron, by its logs: in
+    // 29 runs each layer holds 2.0 such rows for each token in flight more than its code explains).
     bool holds_branches = false;
     // Layers hold [sequence, batch, hidden] and attention [batch, sequence, heads]: a copy turns its result round (nanotron).
     bool turns_attention = false;
@@ -229,8 +229,8 @@ struct Practice {
     // An eager optimizer's step takes the root of all second moments at once, a tensor of their size (torch.optim's foreach Adam: the
     // default since PyTorch 2.0).
     bool foreach_temporaries = false;
-    // What is gathered and what is reduced is allocated on streams of their own, whose segments the caching allocator keeps apart
-    // (PyTorch's fully_shard): reserved are the peaks of all of them together.
+    // Gathered parameters and gradients to be reduced are allocated on streams of their own, whose segments the caching allocator keeps
+    // apart (PyTorch's fully_shard): reserved are the peaks of all of them together.
     bool stream_pools = false;
     // The step flattens the gradients it owns in 16 bits and again in 32; beside fp32 main gradients the 16-bit ones are kept (DeepSpeed's
     // ZeRO optimizer and BF16_Optimizer, 2022).

@@ -68,7 +68,7 @@ std::string defaults_by_framework(const std::string& path) {
     return join(parts, "; ");
 }
 
-// Of a field that is no section: its line in examples.cpp.
+// A field that is no section: its line in examples.cpp.
 const FieldExample* example_of(const std::string& path) {
     const auto all = field_examples();
     const auto found = std::find_if(all.begin(), all.end(), [&](const FieldExample& e) { return path == e.field; });

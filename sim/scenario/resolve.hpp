@@ -31,7 +31,7 @@ void check_asynchronous(Reading& reading);
 
 void check_federated(Reading& reading); // federated_text.cpp
 
-// What would take more memory to simulate than a workstation has, or hold more bytes than can be counted (bounds.cpp).
+// Scenarios that would take more memory to simulate than a workstation has, or hold more bytes than can be counted (bounds.cpp).
 void check_bounds(Reading& reading);
 
 // Fields given that do nothing here, into scenario.notes (notes.cpp).

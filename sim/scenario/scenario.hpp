@@ -164,8 +164,8 @@ template <> struct Spelling<Framework> {
                                           "internlm",   "jax",      "megatron", "nanotron",  "nemo", "te",    "torchtitan"};
 };
 enum class RecomputeKind { none, selective, full, list };
-// What a list may recompute; linear: all of qkv, proj, fc1, fc2; latent: what latent attention unfolds its latents to; moe: the whole
-// mixture (Megatron's moe module).
+// The ops that a list may recompute; linear: all of qkv, proj, fc1, fc2; latent: what latent attention unfolds its latents to; moe: the
+// whole mixture (Megatron's moe module).
 enum class RecomputeOp : std::uint8_t { attention, norm, activation, rope, residual, cast, linear, qkv, proj, fc1, fc2, latent, moe };
 template <> struct Spelling<RecomputeOp> {
     static constexpr const char* all[] = {"attention", "norm", "activation", "rope", "residual", "cast", "linear",
@@ -175,7 +175,7 @@ enum class ContextKind { ring, allgather, ulysses };
 template <> struct Spelling<ContextKind> { static constexpr const char* all[] = {"ring", "allgather", "ulysses"}; };
 enum class Tier { none, cpu, nvme };
 template <> struct Spelling<Tier> { static constexpr const char* all[] = {"none", "cpu", "nvme"}; };
-// What goes over the wire in place of data-parallel gradients. powersgd: two factors of low rank of each matrix (arXiv:1905.13727). top_k:
+// The payload in place of data-parallel gradients. powersgd: two factors of low rank of each matrix (arXiv:1905.13727). top_k:
 // the largest elements of a bucket and their places. The others send signs and a scale of the momentum, once the variance stands still:
 // 1-bit Adam (arXiv:2102.02888), 1-bit LAMB (arXiv:2104.06069), and 0/1 Adam, which also leaves steps out (arXiv:2202.06009).
 enum class GradientCompression : std::uint8_t { none, fp16, bf16, int8, int4, top_k, powersgd, onebit_adam, onebit_lamb, zero_one_adam };
@@ -246,7 +246,7 @@ struct Synchronization {
 };
 template <> struct Spelling<Synchronization::Kind> { static constexpr const char* all[] = {"synchronous", "local_sgd", "diloco"}; };
 
-// What forward and backward passes of an asynchronous pipeline read. stash: a microbatch its stage's newest weights, and the same again in
+// The weights that passes of an asynchronous pipeline read. stash: a microbatch its stage's newest weights, and the same again in
 // its backward pass (PipeDream, arXiv:1806.03377). two: all microbatches of a step those of the step before the last update (PipeDream-2BW,
 // arXiv:2006.09503).
 enum class WeightVersions : std::uint8_t { stash, two };
@@ -314,9 +314,9 @@ template <> struct Spelling<ScalingRecipe> { static constexpr const char* all[] 
 enum class TokenDispatcher : std::uint8_t { alltoall, allgather, deepep, hybridep };
 template <> struct Spelling<TokenDispatcher> { static constexpr const char* all[] = {"alltoall", "allgather", "deepep", "hybridep"}; };
 
-// What of the logits exists at once. vocabulary_parallel: each tensor-parallel rank has its part of the vocabulary (Shoeybi et al.,
-// arXiv:1909.08053, section 3). whole: all of them on every tensor-parallel rank, gathered. chunked: those of some tokens at a time; the
-// product, the loss and all gradients of it are made before the next tokens' (Liger's fused linear cross-entropy, arXiv:2410.10989).
+// The part of the logits that exists at once. vocabulary_parallel: each tensor-parallel rank has its part of the vocabulary (Shoeybi et
+// al., arXiv:1909.08053, section 3). whole: all of them on every tensor-parallel rank, gathered. chunked: those of some tokens at a time;
+// the product, the loss and all gradients of it are made before the next tokens' (Liger's fused linear cross-entropy, arXiv:2410.10989).
 enum class LossKind : std::uint8_t { vocabulary_parallel, whole, chunked };
 template <> struct Spelling<LossKind> { static constexpr const char* all[] = {"vocabulary-parallel", "whole", "chunked"}; };
 

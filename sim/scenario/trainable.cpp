@@ -11,7 +11,7 @@ struct MatrixShape {
     std::int64_t n, k;
 };
 
-// Of a target's matrix, y[n] = W[n, k] x[k].
+// The sizes of a target's matrix, y[n] = W[n, k] x[k].
 MatrixShape shape_of(const Model& m, LoraTarget target) {
     const AttentionSpec& a = m.attention;
     const std::int64_t h = m.hidden_size, heads = m.attention_heads, d = m.head_dim, gates = m.gated() ? 2 : 1,
@@ -98,7 +98,7 @@ bool trains(const Model& m, ModelPart part, int layer) {
     const Trainable& t = m.trainable;
     if (t.lora) return false;
     if (layer >= 0 && layer < t.frozen_layers) return false;
-    // What stands before the layers goes with the first; a table that the head reads too goes with both ends.
+    // Parameters before the layers go with the first; a table that the head reads too goes with both ends.
     if (part == ModelPart::embedding && t.frozen_layers > 0) return false;
     if (part == ModelPart::embedding && m.tied_embeddings && among(t.frozen, ModelPart::head)) return false;
     return !among(t.frozen, part);

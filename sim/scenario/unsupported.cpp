@@ -5,7 +5,7 @@
 namespace orrery {
 namespace {
 
-// What of an offload has no pass yet. `refuse` is unsupported()'s.
+// Parts of an offload that have no pass yet. `refuse` is unsupported()'s.
 template <class F> void refuse_offload(const Strategy& s, F&& refuse) {
     const auto tier = [&](const char* key, Tier asked, bool built, const char* instead) {
         const std::string field = std::string("strategy.offload.") + key;

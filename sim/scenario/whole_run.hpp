@@ -12,7 +12,7 @@
 
 namespace orrery {
 
-// What breaks. hang: a rank that stops without a word (a collective's watchdog finds it); sdc: silent data corruption.
+// Kinds of failure. hang: a rank that stops without a word (a collective's watchdog finds it); sdc: silent data corruption.
 enum class FailingPart : std::uint8_t { gpu, hbm, nvlink, nic, network, host, storage, power, software, hang, sdc };
 template <> struct Spelling<FailingPart> {
     static constexpr const char* all[] = {"gpu", "hbm", "nvlink", "nic", "network", "host", "storage", "power", "software", "hang", "sdc"};
@@ -28,10 +28,10 @@ template <> struct Spelling<FailureLaw> { static constexpr const char* all[] = {
 enum class CheckpointKind : std::uint8_t { sync, async, peer, local, tiers };
 template <> struct Spelling<CheckpointKind> { static constexpr const char* all[] = {"sync", "async", "peer", "local", "tiers"}; };
 
-// What a run does without a node for which no spare is free. none: it waits. drop_replica: it goes on without the data-parallel replica,
-// the others take its sequences. shrink_batch: the same with a smaller batch. replan: with the best strategy for the nodes left. reroute:
-// the replica's other nodes go on, and peers take the lost node's microbatches (ReCycle). stepwise: survivors go on at once and lose no
-// step but the one that failed (TorchFT); the replica comes back by a copy from a peer.
+// The reaction of a run that lacks a node for which no spare is free. none: it waits. drop_replica: it goes on without the data-parallel
+// replica, the others take its sequences. shrink_batch: the same with a smaller batch. replan: with the best strategy for the nodes left.
+// reroute: the replica's other nodes go on, and peers take the lost node's microbatches (ReCycle). stepwise: survivors go on at once and
+// lose no step but the one that failed (TorchFT); the replica comes back by a copy from a peer.
 enum class Elasticity : std::uint8_t { none, drop_replica, shrink_batch, replan, reroute, stepwise };
 template <> struct Spelling<Elasticity> {
     static constexpr const char* all[] = {"none", "drop-replica", "shrink-batch", "replan", "reroute", "stepwise"};

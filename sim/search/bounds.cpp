@@ -35,7 +35,7 @@ double time_of(const std::vector<StepCounts>& steps, const std::vector<ChunkCost
     return t;
 }
 
-// What data parallelism makes of a stage's time, and how long its data move.
+// A stage's time under data parallelism, and how long its data move.
 struct Shared {
     double bound = 0, moving = 0;
 };
@@ -78,7 +78,7 @@ Shared each_run(const Scenario& s, const StageTime& st, const InFlight::Held& he
 
 } // namespace
 
-// What was learned from measured steps may have made kernels faster or slower, each group by its own factor: all shrink by the least of
+// Learning from measured steps may have made kernels faster or slower, each group by its own factor: all shrink by the least of
 // them.
 double least_factor(const Scenario& s) {
     const LearnedConstants* learned = learned_for(s);

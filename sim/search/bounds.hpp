@@ -18,7 +18,7 @@ struct StepCounts {
     int forward = 0, backward = 0, input = 0, weight = 0;
 };
 
-// What the order of a stage's steps says, whatever they cost.
+// Facts of the order of a stage's steps, whatever they cost.
 class InFlight {
   public:
     // A stage before one of its steps. Runs of steps of a chunk (passes/data_parallel.cpp) have begun and not ended: where each run

@@ -57,7 +57,7 @@ std::vector<std::size_t> frontier(const std::vector<SearchPoint>& points) {
     for (std::size_t i = 0; i < points.size(); ++i)
         if (std::none_of(points.begin(), points.end(), [&](const SearchPoint& other) { return beats(other, points[i]); })) out.push_back(i);
     std::ranges::stable_sort(out, {}, [&](std::size_t i) { return points[i].row.step_time_s; });
-    // Of points that are the same in all of these the first alone.
+    // The first alone of points that are the same in all of these.
     const auto same = [&](std::size_t a, std::size_t b) {
         return points[a].row.step_time_s == points[b].row.step_time_s && points[a].row.peak_bytes == points[b].row.peak_bytes &&
                points[a].row.world_size == points[b].row.world_size;

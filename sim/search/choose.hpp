@@ -9,7 +9,7 @@
 
 namespace orrery {
 
-// What the choice of a leader looks at.
+// The figures that decide the choice of a leader.
 struct Candidate {
     double score = 0;         // to be made small
     double time_interval = 0; // half width of its interval, as a fraction
@@ -18,7 +18,7 @@ struct Candidate {
     double step_s = 0;
 };
 
-// What a plan must leave of a device's memory to fit surely, as a share: the interval of its memory, at most a tenth. Of the validated runs
+// The share of a device's memory that a plan must leave to fit surely: the interval of its memory, at most a tenth. Of the validated runs
 // planned to leave a tenth or more 2 in 1,000 did not fit, of those planned to leave less 3 in 100 (VALIDATION.md, "Does it fit?").
 // Intervals of memory are wider, as they also count what sources count differently.
 double margin(double memory_interval);

@@ -1,4 +1,4 @@
-// What the order of a schedule's steps says of a stage, whatever they cost.
+// Facts of a stage that follow from the order of a schedule's steps, whatever they cost.
 #include "sim/schedules/schedule.hpp"
 #include "sim/search/bounds.hpp"
 

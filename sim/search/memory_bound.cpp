@@ -26,7 +26,7 @@ Held bytes_of(const Scenario& s, const Elements& e, int directions) {
                         : training.optimizer == Optimizer::momentum || training.optimizer == Optimizer::lars ? 1
                                                                                                              : 2;
     states += moments * bytes_per_element(training.moment_dtype);
-    // Of a model that is tuned only what is not trained is bounded: adapters are few, and gradients and states are theirs.
+    // In a model that is tuned only frozen parameters are bounded: adapters are few, and gradients and states are theirs.
     const Trainable& tuned = s.model.trainable;
     const double parameter = tuned.base_dtype == BaseDType::nf4 ? bytes_per_element(DType::nf4) : wide ? 4 : 2;
     if (tuned.partial()) states = 0;

@@ -11,7 +11,7 @@ struct Objective {
     SearchBy by = SearchBy::time;
     double per_second = 1; // device_time: devices; cost, run_cost: USD; energy: watts
 
-    // Of a machine. Problems: what it lacks.
+    // A machine's figures. Problems: what it lacks.
     static Objective of(SearchBy by, const Scenario& scenario, std::vector<Problem>& problems);
     double score(const SweepRow& row) const;
     // Not above the score of any point of this scenario's batch whose step takes step_s or longer (not of memory). A whole run takes no

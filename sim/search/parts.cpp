@@ -41,7 +41,7 @@ bool always_joins(const ScheduleInfo& info) {
     return false;
 }
 
-// Of one layer, divided among tensor-parallel ranks as if all of it were.
+// One layer, divided among tensor-parallel ranks as if all of it were.
 Elements layer_elements(const Scenario& s, int layer) {
     const Model& m = s.model;
     const Strategy& t = s.strategy;

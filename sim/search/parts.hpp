@@ -1,4 +1,4 @@
-// What bounds of time and of memory are made of: costs of chunks, and elements of parameters. Private to this room.
+// The parts of bounds of time and of memory: costs of chunks, and elements of parameters. Private to this room.
 #pragma once
 
 #include "sim/schedules/schedule.hpp"

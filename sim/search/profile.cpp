@@ -236,7 +236,7 @@ class SmallPlan {
         for (std::size_t i = 0; i < parts_.size(); ++i) parts_[i].moving = most->second[i];
     }
 
-    // What each part leaves alive, and how far the level rises.
+    // The bytes each part leaves alive, and how far the level rises.
     void levels(const Block& block, const std::vector<Timed>& ops) {
         const bool forward = block.kind == BlockKind::forward;
         int part = 0; // memory ops have no layer of their own: they belong to what was computed last

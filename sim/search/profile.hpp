@@ -1,4 +1,4 @@
-// What a microbatch costs a rank, layer by layer: measured on a small plan, of a few layers in one stage, that a strategy's own plan
+// The cost of a microbatch to a rank, layer by layer: measured on a small plan, of a few layers in one stage, that a strategy's own plan
 // repeats. The small plan does not depend on stages, schedule, sharding or data parallelism, so that one serves many strategies; bounds.hpp
 // makes bounds of their steps from it.
 #pragma once

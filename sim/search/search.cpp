@@ -48,7 +48,7 @@ struct Leaf {
     }
 };
 
-// What a machine's points share.
+// Figures that a machine's points share.
 struct Shared {
     std::unique_ptr<Profiles> profiles = std::make_unique<Profiles>();
     Objective objective{};
@@ -150,8 +150,8 @@ class Search {
     // All layers recompute the same.
     static bool plain(const Scenario& s) { return s.strategy.recompute_layers.empty() && s.strategy.recompute_every == 0; }
 
-    // Of a step, or of memory, without recomputation, which only adds: so that points that differ in it share a small plan until one is
-    // opened.
+    // The bound of a step, or of memory, without recomputation, which only adds: so that points that differ in it share a small plan until
+    // one is opened.
     double bound_of(Worker& w, const Scenario& s, std::int32_t machine) {
         const Fabric& fabric = *w.fabrics[at(machine)];
         Shared& shared = shared_[at(machine)];
@@ -215,7 +215,7 @@ class Search {
 
     std::int64_t rests(const Item& item) const { return static_cast<std::int64_t>(space_.forms[at(item.form)].rests.size()); }
 
-    // What opening an item finds.
+    // The results of opening an item.
     struct Opened {
         std::vector<Leaf> leaves;
         std::map<std::string, std::int64_t> refused; // by rules that look at all fields at once

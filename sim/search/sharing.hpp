@@ -1,4 +1,4 @@
-// What the collectives of data parallelism take: from below, as the cost model prices them.
+// The time of data parallelism's collectives: from below, as the cost model prices them.
 #pragma once
 
 #include "sim/cost/cost.hpp"

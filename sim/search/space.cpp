@@ -30,14 +30,14 @@ bool about_degrees(const std::vector<Problem>& problems) {
     });
 }
 
-// What one thread finds below some degrees.
+// The points that one thread finds below some degrees.
 struct Found {
     std::vector<Form> forms;
     std::map<std::string, std::int64_t> refused;
     Problem nearest;
 };
 
-// What fields come to: two choices that come to the same are one.
+// The meaning of fields: two choices that mean the same are one.
 struct Resolved {
     Training training;
     Strategy strategy;

@@ -99,7 +99,7 @@ void complain(const std::string& file, const std::vector<Problem>& problems);
 std::optional<std::string> read_input(const std::string& file);
 // How a scenario of this file re-plans itself on fewer nodes.
 Replan replan_of(const std::string& file, const Options& options);
-// What to change where a scenario of this file does not fit, in one sentence; of few plans, so that it is quick.
+// The change that makes a scenario of this file fit, in one sentence; tries few plans, so that it is quick.
 std::string way_out(const std::string& json, const Options& options, const std::string& base_dir);
 // The rows of datasets, each carrying the user's constants; nothing, with messages, where a file cannot be used.
 std::optional<std::vector<ValidationRow>> read_rows(const std::vector<std::string>& files, const Options& options);

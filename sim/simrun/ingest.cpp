@@ -16,7 +16,7 @@ std::string ingest_formats() {
 
 namespace {
 
-// What was found, assumed and left out: on standard error, as the cluster itself may go to standard output.
+// Lists what was found, assumed and left out: on standard error, as the cluster itself may go to standard output.
 void tell(const ingest::Ingested& result, const Options& options) {
     if (options.quiet) return;
     std::string text;

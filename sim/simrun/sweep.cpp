@@ -137,7 +137,7 @@ std::optional<SweepRun> on_ranks(const SweepDocument& document, const std::strin
     return run;
 }
 
-// Of the points that are too big the one that lacks least, and what would make it fit.
+// The point that misses its memory by least, and what would make it fit.
 std::string nearest_miss(const SweepDocument& document, const SweepRun& run, const Options& options) {
     const SweepRow* nearest = nullptr;
     for (const SweepRow& r : run.rows)

@@ -13,7 +13,7 @@ namespace orrery::simrun {
 
 namespace {
 
-// What the files hold: rows of datasets, and measured searches.
+// The files' contents: rows of datasets, and measured searches.
 struct Input {
     std::vector<ValidationRow> rows;
     std::vector<MeasuredSearch> searches;

@@ -28,7 +28,7 @@ struct Range {
     std::int64_t first = 0, end = 0;
 };
 
-// What is left to compute, dealt in shares that shrink towards the end, so that ranks end together.
+// The points left to compute, dealt in shares that shrink towards the end, so that ranks end together.
 class Deck {
   public:
     Deck(std::vector<std::int64_t> points, std::int64_t alike, int ranks)

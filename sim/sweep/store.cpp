@@ -56,7 +56,7 @@ SweepRow read(sqlite3_stmt* s) {
     return r;
 }
 
-// What is not known is NULL, which is what stays where nothing is bound.
+// Figures that are not known are NULL, as every column where nothing is bound.
 void bind(sqlite3_stmt* s, const SweepRow& r) {
     sqlite3_clear_bindings(s);
     const bool fits = r.status == PointStatus::fits, sized = fits || r.status == PointStatus::too_big;

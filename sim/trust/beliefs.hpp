@@ -1,4 +1,4 @@
-// What is believed of the constants: for each group of them, by which factor measured times differ from predicted ones.
+// Beliefs about the constants: for each group of them, by which factor measured times differ from predicted ones.
 //
 // A step of predicted time T and shares s (shares.hpp) is measured to take T exp(sum_g s_g x_g + r): x_g is the logarithm of the factor of
 // group g, r that of what no group describes (a source's software, clocks, way to measure). All are normal; before anything was measured
@@ -69,7 +69,7 @@ struct Observed {
     std::string source;
 };
 BeliefArray fitted_spreads(std::span<const Observed> rows, const BeliefArray& before);
-// What was believed before any row: gemm tables within 8 %, experts' products 25, attention 15, kernels that move bytes 50 (which of them
+// Beliefs before any row: gemm tables within 8 %, experts' products 25, attention 15, kernels that move bytes 50 (which of them
 // are fused is seldom stated), host times 50, links inside nodes 30, networks between them 40, the rest 7: judged, not measured.
 inline constexpr BeliefArray judged_spreads{0.08, 0.25, 0.15, 0.5, 0.5, 0.3, 0.4, 0.07};
 

@@ -1,4 +1,4 @@
-// What a source's own rows teach about its other rows, by the beliefs of sim/trust.
+// Lessons of a source's own rows about its other rows, by the beliefs of sim/trust.
 #include "sim/trust/beliefs.hpp"
 #include "sim/validate/lessons.hpp"
 

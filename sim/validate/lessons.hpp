@@ -1,4 +1,4 @@
-// What one row teaches: how far off its prediction was, and what it rests on.
+// The lesson of one row: how far off its prediction was, and what it rests on.
 #pragma once
 
 #include "sim/trust/beliefs.hpp"

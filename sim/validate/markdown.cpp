@@ -100,7 +100,7 @@ std::string left_out(const Validation& v) {
     return text;
 }
 
-// What one's own measured rows do to the predictions of the others.
+// The effect of one's own measured rows on the predictions of the others.
 std::string learned(const Validation& v) {
     std::string text;
     for (const auto& [figure, what] : {std::pair{Figure::step_time, "step time"}, {Figure::memory, "memory"}}) {

@@ -41,7 +41,7 @@ std::string text_of(const Json& object, const char* key, const std::string& othe
     return object.contains(key) && object.at(key).is_string() ? printable(object.at(key).get<std::string>()) : otherwise;
 }
 
-// What is wrong with a configuration; empty: nothing.
+// Faults of a configuration; empty: none.
 std::string fault_of(const Json& c) {
     if (!c.is_object() || !c.contains("set") || !c.at("set").is_object())
         return "must have \"set\": an object of JSON pointers and values, as in {\"/strategy/tensor_parallel\": 4}";
@@ -122,7 +122,7 @@ std::optional<double> expected(const std::vector<double>& times, double best) {
     return mean(times) / best - 1;
 }
 
-// What somebody takes who does not compute: of those that run, micro batch 1, no recompute, and the least tensor x pipeline. Told which
+// The rule of thumb: of those that run, micro batch 1, no recompute, and the least tensor x pipeline. Told which
 // run; equals count as their mean.
 std::optional<double> rule_of_thumb(const MeasuredJob& job) {
     std::tuple<std::int64_t, int, int> least{std::numeric_limits<std::int64_t>::max(), 0, 0};

@@ -123,7 +123,7 @@ std::string to_experience(const Validation& validation); // what error bars are 
 // The spreads of beliefs (sim/trust/beliefs.hpp) from the rows of datasets that no constant was fitted to.
 std::string to_spreads(const Validation& validation);
 
-// What a few measured steps of one's own can teach (sim/trust): of each dataset of four sound rows and more, the mean absolute error of the
+// Lessons of a few measured steps of one's own (sim/trust): of each dataset of four sound rows and more, the mean absolute error of the
 // rows that were not learned from, for none, one and three learned ones: the mean over all single rows, and over as many windows of three.
 // By the linear law; `simrun learn` predicts again.
 struct LearnedFrom {

@@ -1,4 +1,4 @@
-// What a fabric's graph amounts to: levels of switches, ports a node, nodes a leaf, oversubscription, whether a leaf serves one rail.
+// The properties of a fabric's graph: levels of switches, ports a node, nodes a leaf, oversubscription, whether a leaf serves one rail.
 #include "topology/ingest/facts.hpp"
 #include "topology/ingest/text.hpp"
 

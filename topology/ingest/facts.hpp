@@ -100,7 +100,7 @@ struct DeviceGuess {
 DeviceGuess device_of(const NodeFacts& node);
 DeviceGuess device_of_name(std::string_view name); // "NVIDIA H100 80GB HBM3", "H100"
 
-// What a network card's PCI id says of its port, in Gbit/s; 0: nothing.
+// The rate of a network card's port by its PCI id, in Gbit/s; 0: not known.
 double card_gbit(std::string_view vendor, std::string_view device);
 
 } // namespace orrery::ingest

@@ -13,7 +13,7 @@
 
 namespace orrery::ingest {
 
-// What the user states; it comes before what files say.
+// The user's statements; they come before those of files.
 struct IngestOptions {
     std::string from;    // a format's name for all files; "": by content
     std::string device;  // a preset of scenarios/devices

@@ -49,7 +49,7 @@ class StageFlow {
     bool two() const { return l_.scenario.strategy.weight_versions == WeightVersions::two; }
     Block& block(std::int32_t id) { return l_.plan.blocks[id]; }
 
-    // What a step begins and ends with, and between them its compute steps and transfers.
+    // The begin and end of a step, and between them its compute steps and transfers.
     void take_apart() {
         std::vector<DraftAction> all = std::move(draft_.actions);
         draft_.actions.clear();
@@ -70,7 +70,7 @@ class StageFlow {
         for (const DraftAction& a : begin_) draft_.actions.push_back(again(a, a.run.block));
     }
 
-    // Of 2BW all of a step read what there was one update before the last; in the first step there is one alone.
+    // Under 2BW all microbatches of a step read the weights of one update before the last; in the first step there is one alone.
     std::int64_t updates_wanted(std::int64_t microbatch) const { return std::max<std::int64_t>(0, microbatch / of_a_step_ - 1); }
 
     std::int32_t begin_reading(std::int32_t microbatch) {

@@ -331,7 +331,7 @@ void ProgramBinder::walk(std::int32_t step, const std::vector<ExplicitDep>& expl
     clear(0); // a microbatch's buffers are new in the next step: only what lives all step carries over
 }
 
-// What the buffers an action touches make it wait for.
+// The waits that the buffers of an action imply.
 void ProgramBinder::meet_buffers(std::int32_t index, std::int32_t self, bool record) {
     const Action& a = program.actions[index];
     const Block& block = plan.blocks[a.block];

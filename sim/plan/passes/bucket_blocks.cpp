@@ -121,7 +121,7 @@ BufferId BucketBlocks::flat(const Bucket& b, const std::string& name, Role role,
     return l.add(std::move(f));
 }
 
-// What gradients are cast to for their way (PyTorch DDP's fp16_compress_hook and bf16_compress_hook).
+// The type gradients are cast to for their way (PyTorch DDP's fp16_compress_hook and bf16_compress_hook).
 DType BucketBlocks::compressed() const {
     switch (l.scenario.strategy.compresses()) {
     case GradientCompression::fp16:

@@ -37,7 +37,7 @@ struct BucketBlocks {
     bool reduce_smaller(Bucket& b, CommId comm, const std::vector<BufferId>& whole, Block& out);
     void add_replicas(Bucket& b, BufferId part, Block& out);
     Block replicate_block(Bucket& b, BufferId part);
-    // What is made of whole numbers in blocks, passes/bucket_exchange.cpp.
+    // Made of whole numbers in blocks: passes/bucket_exchange.cpp.
     struct Level {
         CommId comm;
         int ranks;
@@ -47,7 +47,7 @@ struct BucketBlocks {
                   Block& out);
     void reduce_in_blocks(Bucket& b, DType low, CommId comm, const std::vector<BufferId>& whole, Block& out);
     void reduce_between_nodes(Bucket& b, DType low, const std::vector<BufferId>& whole, Block& out);
-    // What travels as something else, passes/bucket_compress.cpp.
+    // Buckets that travel as something else: passes/bucket_compress.cpp.
     BufferId kept_error(const Bucket& b);
     void reduce_low_rank(Bucket& b, CommId comm, const std::vector<BufferId>& whole, Block& out);
     void reduce_largest(Bucket& b, CommId comm, const std::vector<BufferId>& whole, Block& out);

@@ -48,7 +48,7 @@ std::vector<BufferId> before(std::vector<BufferId> list, BufferId last) {
 
 } // namespace
 
-// What of a rank's gradients was not sent; -1: nobody keeps it.
+// The part of a rank's gradients that was not sent; -1: nobody keeps it.
 BufferId BucketBlocks::kept_error(const Bucket& b) {
     if (!l.scenario.strategy.compression.error_feedback) return -1;
     const BufferId error = flat(b, "g.error", Role::gradient_error, b.elements, grad_dtype, MemoryKind::optimizer_states, Scope::run,

@@ -68,7 +68,7 @@ void BucketBlocks::exchange(Bucket& b, DType low, const std::vector<Level>& leve
     }
 }
 
-// Of replicas: each adds one slice of the bucket's gradients up and gives it to all others, compressed both ways.
+// Replicas: each adds one slice of the bucket's gradients up and gives it to all others, compressed both ways.
 void BucketBlocks::reduce_in_blocks(Bucket& b, DType low, CommId comm, const std::vector<BufferId>& whole, Block& out) {
     const Phase phase = Phase::gradient_reduce;
     const int ranks = size(l.plan, comm);

@@ -53,7 +53,7 @@ std::vector<Bucket> cut(const Lowering& l, int chunk, Bytes limit, DType grad_dt
     const Graph& g = l.graphs[chunk];
     const auto& parameters = l.parameters[g.stage];
     std::vector<Bucket> buckets;
-    // Of what all share and of the experts; of each what is trained, what is not, and what is kept in 4 bits: they travel apart.
+    // Shared parameters and experts, each divided into trained, frozen and 4-bit ones: they travel apart.
     Bucket open[2][3];
     const auto kind_of = [&](const Parameter& p) { return p.trained() ? 0 : l.plan.buffers[p.weight].dtype == DType::nf4 ? 2 : 1; };
     const auto close = [&](Bucket& b) {

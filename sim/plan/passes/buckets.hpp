@@ -1,4 +1,4 @@
-// What the pass `buckets` leaves: buckets, ZeRO stages, HSDP. Read by the passes after it.
+// The results of the pass `buckets`: buckets, ZeRO stages, HSDP. Read by the passes after it.
 #pragma once
 
 #include "sim/plan/plan.hpp"

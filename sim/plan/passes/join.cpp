@@ -52,7 +52,7 @@ struct Parts {
     BufferId freed(const PartOp& f) const { return std::get<Free>(block(f.part).ops[static_cast<std::size_t>(f.op)].work).buffer; }
 };
 
-// What the weight half frees, the input half may still use: each free goes after the last op that touches its buffer.
+// The input half may still use what the weight half frees: each free goes after the last op that touches its buffer.
 void settle_frees(const Parts& parts, std::vector<Group>& groups) {
     std::vector<std::size_t> last(parts.plan.buffers.size(), 0);
     for (std::size_t i = 0; i < groups.size(); ++i)

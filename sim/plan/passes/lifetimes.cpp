@@ -66,7 +66,7 @@ void insert_memory_ops(Block& block, const std::vector<std::pair<std::int32_t, B
         if (i == 0 || block.ops[i].unit != block.ops[i - 1].unit) block.unit_begin[u++] = static_cast<std::int32_t>(i);
 }
 
-// What crosses stages. A gradient that nothing before it wants is not there.
+// Values that cross stages. A gradient that nothing before it wants is not there.
 void mark_ends(const Lowering& l, std::vector<char>& received, std::vector<char>& sent) {
     const auto mark = [&](std::vector<char>& list, BufferId b) {
         if (b >= 0) list[static_cast<std::size_t>(storage(l.plan, b))] = 1;

@@ -1,7 +1,7 @@
-// What of the logits exists at once (runtime.loss). vocabulary-parallel: nothing is done, each tensor-parallel rank has its columns. whole:
-// the columns of all ranks are joined ahead of the loss, which every rank then makes of all logits. chunked: output layer and loss are one
-// node, which makes logits, loss and gradients of some rows at a time (Liger, arXiv:2410.10989); it runs in the backward pass, and so
-// does the gather of its input.
+// The part of the logits that exists at once (runtime.loss). vocabulary-parallel: nothing is done, each tensor-parallel rank has its
+// columns. whole: the columns of all ranks are joined ahead of the loss, which every rank then makes of all logits. chunked: output layer
+// and loss are one node, which makes logits, loss and gradients of some rows at a time (Liger, arXiv:2410.10989); it runs in the backward
+// pass, and so does the gather of its input.
 //
 // After it: a loss of whole logits reads values that are the same on all tensor-parallel ranks; a chunked one has no logits in the graph.
 #include "sim/plan/passes/passes.hpp"

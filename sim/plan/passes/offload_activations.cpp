@@ -216,7 +216,7 @@ void Offloading::send(std::int32_t id, const Touched& in, BufferId x, BufferId h
     insert.before(end, op_like(near, Free{x}, host_queue));
 }
 
-// What was written last on the device is what comes back.
+// The values written last on the device are those that come back.
 void Offloading::fetch(std::int32_t id, const Touched& in, BufferId x, BufferId written, BufferId host) {
     const Block& b = block(id);
     Insertions& insert = inserted_[static_cast<std::size_t>(id)];

@@ -13,7 +13,7 @@
 namespace orrery {
 namespace {
 
-// What one step works on: gradients and weights in the same order, states of all of them one after the other.
+// The operands of one step: gradients and weights in the same order, states of all of them one after the other.
 struct Operands {
     std::vector<BufferId> gradients, weights, states;
     std::int64_t elements = 0;

@@ -7,7 +7,7 @@ namespace orrery {
 
 // A sharded bucket: its shard comes from the host before each gather, and goes when that is done.
 void fetch_shard(Lowering& l, Bucket& b);
-// What a reduction leaves goes to the host, onto the sum that is there.
+// The result of a reduction goes to the host, onto the sum that is there.
 void send_shard(Lowering& l, Bucket& b);
 // The same of a rank that shares nothing: its parameters and gradients whole. These make the blocks that gather, release and reduce.
 void fetch_whole(Lowering& l, Bucket& b);

@@ -39,7 +39,7 @@ bool made_again_by_op(const Strategy& st, const Node& n) {
     }
 }
 
-// What a mixture is of, from its router to the sum of its experts.
+// The nodes of a mixture, from its router to the sum of its experts.
 bool of_mixture(const Graph& g, const Node& n) {
     switch (n.kind) {
     case NodeKind::route:

@@ -36,7 +36,7 @@ double bytes_kept(const Plan& plan, std::initializer_list<std::int32_t> from, st
     return bytes;
 }
 
-// What a microbatch still holds when only its weight step is left, of all that its forward step leaves behind: in sixteenths, rounded up.
+// The share that a microbatch still holds when only its weight step is left, of all that its forward step left: in sixteenths, rounded up.
 double share_owed(const Plan& plan, const ChunkBlocks& chunk) {
     if (chunk.weight < 0) return 1;
     const double whole = bytes_kept(plan, {chunk.forward}, {chunk.backward, chunk.weight});

@@ -1,4 +1,4 @@
-// What workers do between their steps: the second phase of a round.
+// Work between the workers' steps: the second phase of a round.
 //
 // Local SGD (Stich, arXiv:1805.09767; torchft's LocalSGD): the parameters become the mean of the workers' parameters; the optimizer's
 // moments stay each worker's own. Where an fp32 copy of the parameters is kept, that copy is averaged and the parameters follow from it. A

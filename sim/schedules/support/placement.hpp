@@ -17,7 +17,7 @@ inline ScheduleStep step(StepKind kind, int chunk, std::int64_t microbatch) {
     return {kind, static_cast<std::int16_t>(chunk), static_cast<std::int32_t>(microbatch)};
 }
 
-// What is wrong with the counts themselves (nothing to run, or more chunks or microbatches than a step can name); empty: nothing.
+// Faults of the counts themselves (nothing to run, or more chunks or microbatches than a step can name); empty: nothing.
 std::vector<ShapeProblem> check_counts(const std::string& name, const ScheduleShape& shape);
 
 // Why `name`, which has `chunks` chunks a stage, cannot have this shape; empty: it can.

@@ -39,7 +39,7 @@ inline Plan forward_backward(const Sizes& s = {}) {
     buffer(p, "g.l0.fc1", s.gradients, MemoryKind::gradients, Scope::step);
     const BufferId saved = buffer(p, "c0.l0.fc1", s.saved, MemoryKind::activations, Scope::microbatch);
     const BufferId temporary = buffer(p, "c0.l0.scores", s.temporary, MemoryKind::workspace, Scope::action);
-    Block f{"F0", BlockKind::forward, 0, 0, false, {}, {}}, b{"B0", BlockKind::backward, 0, 0, false, {}, {}};
+    Block f{"F0", BlockKind::forward, 0, 0, false, 0, {}}, b{"B0", BlockKind::backward, 0, 0, false, 0, {}};
     f.ops = {op(Alloc{saved}), op(Alloc{temporary}), op(compute(), "l0.fc1.fwd"), op(Free{temporary}), op(compute(), "l0.out.fwd")};
     b.ops = {op(compute(), "l0.fc1.dgrad"), op(Free{saved})};
     p.blocks = {f, b};

@@ -73,8 +73,8 @@ TEST(Memory, WhatIsFreedFirstWasAliveWhenTheStepBegan) {
     // A gathered parameter kept from the last step: released, then gathered again for the next.
     Plan p = forward_backward();
     const BufferId gathered = buffer(p, "full.l0", 700, MemoryKind::parameters, Scope::step);
-    p.blocks.push_back(Block{"release", BlockKind::release, 0, 0, false, {op(Free{gathered})}, {}});
-    p.blocks.push_back(Block{"gather", BlockKind::gather, 0, 0, false, {op(Alloc{gathered})}, {}});
+    p.blocks.push_back(Block{"release", BlockKind::release, 0, 0, false, 0, {op(Free{gathered})}});
+    p.blocks.push_back(Block{"gather", BlockKind::gather, 0, 0, false, 0, {op(Alloc{gathered})}});
     add(p, 2, -1), add(p, 0, 0), add(p, 1, 0), add(p, 3, -1);
     const StageMemory s = memory(p, bare()).stages[0];
     EXPECT_EQ(s.allocated_peak.count, 1000 + 500 + 700);
@@ -85,8 +85,8 @@ TEST(Memory, WhatIsFreedFirstWasAliveWhenTheStepBegan) {
 TEST(Memory, WhatIsAllocatedFirstWasNot) {
     Plan p = forward_backward();
     const BufferId gathered = buffer(p, "full.l0", 700, MemoryKind::parameters, Scope::step);
-    p.blocks.push_back(Block{"gather", BlockKind::gather, 0, 0, false, {op(Alloc{gathered})}, {}});
-    p.blocks.push_back(Block{"release", BlockKind::release, 0, 0, false, {op(Free{gathered})}, {}});
+    p.blocks.push_back(Block{"gather", BlockKind::gather, 0, 0, false, 0, {op(Alloc{gathered})}});
+    p.blocks.push_back(Block{"release", BlockKind::release, 0, 0, false, 0, {op(Free{gathered})}});
     add(p, 0, 0), add(p, 1, 0), add(p, 2, -1), add(p, 3, -1);
     EXPECT_EQ(memory(p, bare()).stages[0].allocated_peak.count, 1000 + 500 + 700);
 }
