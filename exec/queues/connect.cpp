@@ -74,24 +74,28 @@ void Runner::connect(const WorldId& id) {
     synchronise();
 }
 
+// By the whole plan, not by this rank's program: where ranks disagree on a communicator the step finds out, and says who waits for whom.
 std::vector<Runner::CommUse> Runner::uses() const {
     std::vector<CommUse> used(comms_.size());
-    for (const Issue& i : rank_.order->issues) {
-        if (const auto* x = std::get_if<Exchange>(&i.op->work))
+    const auto use_of = [&](const Op& op, bool counted) {
+        if (const auto* x = std::get_if<Exchange>(&op.work))
             for (const Transfer& t : x->transfers) used[static_cast<std::size_t>(t.comm)].peers = Peers::all;
-        const auto* c = std::get_if<Collective>(&i.op->work);
-        if (!c) continue;
+        const auto* c = std::get_if<Collective>(&op.work);
+        if (!c) return;
         CommUse& use = used[static_cast<std::size_t>(c->comm)];
-        const bool shifts = c->kind == CollectiveKind::shift || c->kind == CollectiveKind::shift_back;
-        const bool rows =
-            c->kind == CollectiveKind::all_gather && program_.commands[static_cast<std::size_t>(&i - rank_.order->issues.data())].counted;
-        if (shifts)
+        if (c->kind == CollectiveKind::shift || c->kind == CollectiveKind::shift_back)
             use.peers = std::max(use.peers, Peers::neighbours);
-        else if (rows || c->kind == CollectiveKind::all_to_all)
+        else if (counted || c->kind == CollectiveKind::all_to_all)
             use.peers = Peers::all;
         else
             use.sums = true;
+    };
+    for (std::size_t i = 0; i < rank_.order->issues.size(); ++i) {
+        const auto* c = std::get_if<Collective>(&rank_.order->issues[i].op->work);
+        if (c && c->kind == CollectiveKind::all_gather && program_.commands[i].counted) use_of(*rank_.order->issues[i].op, true);
     }
+    for (const Block& block : world_.plan.blocks)
+        for (const Op& op : block.ops) use_of(op, false);
     return used;
 }
 

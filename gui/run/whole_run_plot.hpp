@@ -17,7 +17,7 @@ class WholeRunPlot : public QWidget {
     // At a place in a month's row: which span of the first seed's timeline lies there; -1: none.
     int spanAt(const QPointF& at) const;
     int months() const;
-    QSize minimumSizeHint() const override { return {360, 260}; }
+    QSize minimumSizeHint() const override { return {360, 170}; }
 
   protected:
     void paintEvent(QPaintEvent* event) override;

@@ -87,11 +87,11 @@ std::string to_json(const Report& r) {
     j["breakdown_s"] = breakdown;
     j["memory"] = memory_json(r.memory);
     j["parameters"] = static_cast<std::int64_t>(r.parameters);
+    j["flops_per_step"] = r.flops_per_step;
+    j["trained_parameters"] = static_cast<std::int64_t>(r.trained_parameters);
     if (r.staleness.worst > 0)
         j["staleness"] = {
             {"mean_updates", r.staleness.mean}, {"worst_updates", r.staleness.worst}, {"weight_versions", r.staleness.versions}};
-    j["trained_parameters"] = static_cast<std::int64_t>(r.trained_parameters);
-    j["flops_per_step"] = r.flops_per_step;
     if (!r.experts.load.empty())
         j["experts"] = {{"tokens_dropped", r.experts.tokens_dropped},
                         {"dropped_fraction", r.experts.dropped_fraction},
