@@ -91,6 +91,10 @@ void WholeRunView::take() {
                         .arg(r.interruptions + r.planned, 0, 'f', 1));
 }
 
-TextTable WholeRunView::asTable() const { return table_of_model(*lost_); }
+TextTable WholeRunView::asTable() const {
+    TextTable out = table_of_model(*lost_);
+    if (out.rows.empty()) out.problem = words_->text();
+    return out;
+}
 
 } // namespace orrery

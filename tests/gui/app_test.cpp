@@ -275,12 +275,15 @@ class AppTest : public QObject {
             for (const char* ending : {".png", ".svg", ".pdf", ".csv"}) {
                 const QString path = folder.filePath(name + ending);
                 const bool table = path.endsWith(".csv");
+                if (table && name == "run") { // of one step there is no run, and it says so
+                    QVERIFY(!export_csv(view, path).isEmpty());
+                    continue;
+                }
                 QVERIFY2((table ? export_csv(view, path) : export_picture(*window.view(name), path)).isEmpty(), qPrintable(path));
                 QFile file(path);
                 QVERIFY(file.open(QIODevice::ReadOnly));
                 const QByteArray bytes = file.readAll();
-                const bool empty =
-                    name == "sweep" || name == "execution" || name == "run" || name == "problems"; // there is none, or nothing wrong
+                const bool empty = name == "sweep" || name == "execution" || name == "problems"; // nothing was swept, run or wrong
                 QVERIFY2(empty || bytes.size() > (table ? 5 : 300), qPrintable(path));
                 if (!table) continue;
                 const auto lines = bytes.count('\n');
