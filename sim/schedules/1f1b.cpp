@@ -7,20 +7,6 @@
 
 namespace orrery {
 
-static Schedule make_1f1b(const ScheduleShape& shape) {
-    Schedule schedule;
-    for (int rank = 0; rank < shape.stages; ++rank) {
-        auto& steps = schedule.ranks.emplace_back();
-        steps.reserve(static_cast<std::size_t>(2 * shape.microbatches));
-        const std::int64_t warmup = std::min<std::int64_t>(shape.microbatches, shape.stages - rank - 1);
-        for (std::int64_t k = 0; k < shape.microbatches + warmup; ++k) {
-            if (k < shape.microbatches) steps.push_back(step(StepKind::forward, rank, k));
-            if (k >= warmup) steps.push_back(step(StepKind::backward, rank, k - warmup));
-        }
-    }
-    return schedule;
-}
-
 extern constinit const ScheduleInfo schedule_1f1b = {
     .name = "1f1b",
     .title = "1F1B (PipeDream-flush)",
@@ -29,7 +15,7 @@ extern constinit const ScheduleInfo schedule_1f1b = {
     .splits_backward = false,
     .stage_of = stage_in_rounds,
     .check = check_one_chunk<"1f1b">,
-    .make = make_1f1b,
+    .make = one_forward_one_backward,
 };
 
 } // namespace orrery

@@ -8,20 +8,6 @@
 
 namespace orrery {
 
-static Schedule make_pipedream(const ScheduleShape& shape) {
-    Schedule schedule;
-    for (int rank = 0; rank < shape.stages; ++rank) {
-        auto& steps = schedule.ranks.emplace_back();
-        steps.reserve(static_cast<std::size_t>(2 * shape.microbatches));
-        const std::int64_t ahead = std::min<std::int64_t>(shape.microbatches, shape.stages - rank - 1);
-        for (std::int64_t k = 0; k < shape.microbatches + ahead; ++k) {
-            if (k < shape.microbatches) steps.push_back(step(StepKind::forward, rank, k));
-            if (k >= ahead) steps.push_back(step(StepKind::backward, rank, k - ahead));
-        }
-    }
-    return schedule;
-}
-
 extern constinit const ScheduleInfo schedule_pipedream_async = {
     .name = "pipedream-async",
     .title = "PipeDream, without a drain between steps",
@@ -30,7 +16,7 @@ extern constinit const ScheduleInfo schedule_pipedream_async = {
     .splits_backward = false,
     .stage_of = stage_in_rounds,
     .check = check_one_chunk<"pipedream-async">,
-    .make = make_pipedream,
+    .make = one_forward_one_backward,
     .transfers = ScheduleTransfers::asynchronous,
     .asynchronous = true,
 };

@@ -1,5 +1,7 @@
 #include "sim/schedules/support/placement.hpp"
 
+#include <algorithm>
+
 #include <limits>
 
 namespace orrery {
@@ -30,6 +32,20 @@ std::vector<ShapeProblem> check_chunks(const std::string& name, int chunks, cons
     if (chunks == 1 && shape.stages == 1) why += ": leave it out, one stage has nothing to interleave";
     problems.push_back({ShapeCount::chunks_per_stage, std::move(why)});
     return problems;
+}
+
+Schedule one_forward_one_backward(const ScheduleShape& shape) {
+    Schedule schedule;
+    for (int rank = 0; rank < shape.stages; ++rank) {
+        auto& steps = schedule.ranks.emplace_back();
+        steps.reserve(static_cast<std::size_t>(2 * shape.microbatches));
+        const std::int64_t warmup = std::min<std::int64_t>(shape.microbatches, shape.stages - rank - 1);
+        for (std::int64_t k = 0; k < shape.microbatches + warmup; ++k) {
+            if (k < shape.microbatches) steps.push_back(step(StepKind::forward, rank, k));
+            if (k >= warmup) steps.push_back(step(StepKind::backward, rank, k - warmup));
+        }
+    }
+    return schedule;
 }
 
 } // namespace orrery

@@ -1,4 +1,4 @@
-// Shared by several schedules: where chunks live, and the checks of shapes that all of them need.
+// Shared by several schedules: where chunks live, the order of 1F1B, and the checks of shapes that all of them need.
 #pragma once
 
 #include "sim/schedules/schedule.hpp"
@@ -34,5 +34,8 @@ template <std::size_t N> struct ScheduleName {
 template <ScheduleName name> std::vector<ShapeProblem> check_one_chunk(const ScheduleShape& shape) {
     return check_chunks(name.text, 1, shape);
 }
+
+// After p - rank - 1 forwards a rank alternates one forward and one backward. One chunk a stage.
+Schedule one_forward_one_backward(const ScheduleShape& shape);
 
 } // namespace orrery
