@@ -12,6 +12,7 @@ struct SaveCycle {
     double steps = 1, work_s = 1, length_s = 1;
     double train_s = 1;                      // of work_s, what the steps take without a save beside them
     double train_share = 1, steps_per_s = 1; // of a second of work: how much of it is the steps' own, and how many it does
+    double per_length = 1;                   // 1 / length_s: a product is there long before a quotient
     double durable_s = 0;                    // after the cycle's end, until its save can be gone back to
     SaveCycle(const TrainingJob& job, double step_s) : steps(static_cast<double>(job.save_every)) {
         const SaveCost& save = job.save;
@@ -21,6 +22,7 @@ struct SaveCycle {
         work_s = train_s + slow;
         const double stored = save.storage_s / std::max(1, job.run.checkpoint.storage_every);
         length_s = std::max({work_s + save.block_s, save.write_s, stored}); // the next save waits for the last
+        per_length = 1 / length_s;
         durable_s = save.write_s;
         train_share = train_s / work_s;
         steps_per_s = steps / work_s;

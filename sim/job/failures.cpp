@@ -31,6 +31,7 @@ FailureStream::FailureStream(const TrainingJob& job, int number)
                             r.lost_nic.per_node_day * nodes};
     double sum = 0;
     for (std::size_t i = 0; i < 6; ++i) rates_[i] = sum += rates[i] / day;
+    mean_s_ = 1 / sum;
     std::partial_sum(f.by.begin(), f.by.end(), parts_.begin());
     for (double& p : parts_) p /= parts_.back() > 0 ? parts_.back() : 1;
     if (parts_.back() > 0) parts_.back() = 1;
@@ -94,16 +95,17 @@ void FailureStream::draw(MachineEvent& event) {
     using Kind = MachineEvent::Kind;
     const WholeRun& r = job_.run;
     const bool trace = r.failures.distribution == FailureLaw::trace;
-    MachineEvent from;
-    if (trace) from = from_trace();
-    const double total = rates_[5], steady = total > 0 ? time_s_ + random_.exponential() / total : never;
+    const double total = rates_[5], steady = total > 0 ? time_s_ + random_.exponential() * mean_s_ : never;
     const double heap = waiting_.empty() ? never : waiting_.top().time_s;
     event = {};
-    if (trace && from.time_s <= steady) {
-        if (from.kind != Kind::none) ++trace_at_;
-        if (from.kind != Kind::none) time_s_ = from.time_s;
-        event = from; // what the steady rates bring is drawn again: they have no memory
-        return;
+    if (trace) {
+        const MachineEvent from = from_trace();
+        if (from.time_s <= steady) {
+            if (from.kind != Kind::none) ++trace_at_;
+            if (from.kind != Kind::none) time_s_ = from.time_s;
+            event = from; // what the steady rates bring is drawn again: they have no memory
+            return;
+        }
     }
     if (heap < steady) {
         event.kind = Kind::failure;

@@ -42,6 +42,7 @@ class FailureStream {
     MachineEvent next_;
     double time_s_ = 0; // of the last event with a constant rate
     double rates_[6];   // events in a second, summed up: failures, racks, switches, planned, and so on
+    double mean_s_ = 0; // between two of them
     std::array<double, failing_parts> parts_{};
     std::array<std::uint8_t, 256> part_from_{};                              // by the first 8 bits of a draw: the first part it may mean
     double tail_days_ = 0;                                                   // mean beyond the last decile

@@ -31,20 +31,20 @@ JobNodes::JobNodes(const TrainingJob& job, int number)
 
 double JobNodes::weight(int node) const { return lemon_[static_cast<std::size_t>(node)] ? job_.run.failures.lemon_factor : 1; }
 
-int JobNodes::struck(const MachineEvent& event) {
-    if (!named_) return empty_.empty() || std::ranges::find(empty_, event.slot) == empty_.end() ? event.slot : -1;
+int JobNodes::struck_of_some(const MachineEvent& event, int slot) {
+    if (!named_) return std::ranges::find(empty_, slot) == empty_.end() ? slot : -1;
     if (job_.run.failures.distribution == FailureLaw::trace && event.kind == MachineEvent::Kind::failure)
-        return slot_of_[static_cast<std::size_t>(event.slot)];
+        return slot_of_[static_cast<std::size_t>(slot)];
     if (random_.share() * all_weights_ >= weights_) return -1; // those that failed so often are gone
     const double most = job_.run.failures.lemon_factor;
     for (int tries = 0; tries < 100'000; ++tries) {
-        const int slot = random_.below(job_.nodes), node = node_in_[static_cast<std::size_t>(slot)];
-        if (node >= 0 && random_.share() * most < weight(node)) return slot;
+        const int drawn = random_.below(job_.nodes), node = node_in_[static_cast<std::size_t>(drawn)];
+        if (node >= 0 && random_.share() * most < weight(node)) return drawn;
     }
     return -1;
 }
 
-bool JobNodes::leave(int slot, double now, double back) {
+bool JobNodes::leaves(int slot, double now, double back) {
     if (named_) {
         const int node = node_in_[static_cast<std::size_t>(slot)];
         if (node < 0) return false;
@@ -70,7 +70,6 @@ bool JobNodes::leave(int slot, double now, double back) {
         empty_.push_back(slot);
         return false;
     }
-    if (back <= now) return true;
     add_repair({back, -1});
     down_s_ += back - now;
     if (anonymous_spares_ == 0) settle(now);
@@ -115,8 +114,7 @@ void JobNodes::outage(int node, double now, double back) {
     add_repair({back, node});
 }
 
-int JobNodes::arrive(double now) {
-    if (!ordered_) return 0; // no place waits: settle() when spares run out
+int JobNodes::arrives(double now) {
     int filled = 0;
     while (!repairs_.empty() && repairs_.front().first <= now) {
         const auto [at, node] = repairs_.front();

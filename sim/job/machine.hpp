@@ -13,13 +13,14 @@ class JobNodes {
   public:
     JobNodes(const TrainingJob& job, int number);
 
-    // Which place a failure strikes (of a trace: where that node stands), -1: none that is in use. Lemons are struck more often.
-    int struck(const MachineEvent& event);
+    // Which place a failure of `slot` strikes (of a trace: where that node stands), -1: none that is in use. Lemons are struck more often.
+    int struck(const MachineEvent& event, int slot) { return !named_ && empty_.empty() ? slot : struck_of_some(event, slot); }
     // The node of a place breaks at `now` and is back at `back`; a spare takes its place where there is one. A node back at once stays.
     // Returns whether the place is filled.
-    bool leave(int slot, double now, double back);
+    bool leave(int slot, double now, double back) { return (!named_ && back <= now) || leaves(slot, now, back); }
     // Nodes whose repair has ended by `now` fill empty places, then stand by. Returns how many places they filled.
-    int arrive(double now);
+    // (In no order: no place waits, and settle() sees to them when spares run out.)
+    int arrive(double now) { return ordered_ ? arrives(now) : 0; }
     double next_arrival() const;
     int missing() const { return static_cast<int>(empty_.size()); }
     double down_s(double now) const;                // node-seconds away up to now
@@ -30,6 +31,9 @@ class JobNodes {
     void saved() { lost_memory_.clear(); } // a whole save lies in memory again
 
   private:
+    int struck_of_some(const MachineEvent& event, int slot);
+    bool leaves(int slot, double now, double back);
+    int arrives(double now);
     double weight(int node) const;
 
     const TrainingJob& job_;

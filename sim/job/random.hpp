@@ -27,7 +27,7 @@ class JobRandom {
         state_[3] = (state_[3] << 45) | (state_[3] >> 19);
         return result;
     }
-    double share() { return static_cast<double>(next() >> 11) * 0x1.0p-53; } // in [0, 1)
+    double share() { return static_cast<double>(static_cast<std::int64_t>(next() >> 11)) * 0x1.0p-53; } // in [0, 1)
     int below(int n) { return static_cast<int>(share() * n); }
     double exponential() { return -std::log(1 - share()); }                                                  // of mean 1
     double weibull(double shape) { return std::pow(exponential(), 1 / shape) / std::tgamma(1 + 1 / shape); } // of mean 1

@@ -42,7 +42,10 @@ class JobRun {
   public:
     JobRun(const TrainingJob& job, int number, bool timeline)
         : job_(job), run_(job.run), stream_(job, number), nodes_(job, number),
-          random_(job.seed + 77 + static_cast<std::uint64_t>(number) * 0x9e3779b97f4a7c15u), timeline_(timeline) {}
+          random_(job.seed + 77 + static_cast<std::uint64_t>(number) * 0x9e3779b97f4a7c15u), timeline_(timeline),
+          near_(near(job.run.checkpoint.kind)), goal_(job.steps > 0 ? job.steps : never), horizon_(job.steps > 0 ? never : job.horizon_s),
+          evaluates_(job.run.evaluate_every_steps > 0 && job.run.evaluation_s > 0),
+          warm_s_(job.run.restart.warmup_steps * job.step_s() * (job.run.restart.warmup_factor - 1)) {}
 
     JobOutcome result() {
         while (!over()) advance();
@@ -51,7 +54,7 @@ class JobRun {
     }
 
   private:
-    bool over() const { return finished_ || out_.failures + out_.degraded + out_.planned > job_.most_failures; }
+    bool over() const { return finished_ || met_ > job_.most_failures; }
     double& lost(LostTime t) { return out_.lost_s[static_cast<std::size_t>(t)]; }
     void span(double begin, double end, const char* what, std::string detail = {}) {
         if (timeline_ && end > begin && out_.timeline.size() < most_spans) out_.timeline.push_back({begin, end, what, std::move(detail)});
@@ -67,17 +70,17 @@ class JobRun {
         now_ += seconds;
     }
     void set_pace();
-    double next_timer() const;
+    double next_timer();
     void advance();
     void train(double seconds, const SaveCycle& c);
     double time_to(double target, const SaveCycle& c) const;
     void event();
     void timer();
     void go_back(double to, const SaveCycle& c);
-    void recover(const MachineEvent& first);
+    void recover();
     bool wait(double seconds, LostTime why) { // false: a failure came between; it has been taken in
         const double end = now_ + seconds;
-        if (stream_.peek().time_s < end || (job_.steps <= 0 && end >= job_.horizon_s)) return wait_through(seconds, why);
+        if (stream_.peek().time_s < end || end >= horizon_) return wait_through(seconds, why);
         if (end > now_) pass(end - now_, why);
         return true;
     }
@@ -93,16 +96,23 @@ class JobRun {
     FailureStream stream_;
     JobNodes nodes_;
     JobRandom random_;
-    bool timeline_, finished_ = false;
+    bool timeline_, near_;  // near_: saves lie in memory or on the node's disk
+    double goal_, horizon_; // steps, seconds; never: the other ends the run
+    bool evaluates_;
+    double warm_s_;
+    bool finished_ = false;
+    std::int64_t met_ = 0; // failures, degradations and planned stops
     JobOutcome out_;
     double now_ = 0;
     double anchor_ = 0, before_ = 0, stored_ = 0, offset_s_ = 0; // work at the last save, the one before, the last on storage
     double wait_s_ = 0;                                          // into a cycle, until the last save can be gone back to
     std::int64_t saves_ = 0;
     MachineState state_;
+    bool sound_ = false; // pace and cycle are those of a machine that lacks nothing
     double step_s_ = 0, share_ = 1;
     SaveCycle cycle_{job_, job_.step_s()}; // at that pace
     double slow_until_[3] = {0, 0, 0}, exchange_at_[3] = {never, never, never};
+    bool timers_ = false;                          // one of these or the next is set
     double corrupt_at_ = -1, corrupt_due_ = never; // work that is still sound; when that is noticed
     double evaluated_ = 0;
     // The state that a failure leaves until the run goes on: the slowest detection, and how far it must go back.
@@ -114,6 +124,8 @@ class JobRun {
 };
 
 void JobRun::set_pace() {
+    if (!timers_ && nodes_.missing() == 0 && sound_) return; // as nearly always
+    sound_ = !timers_ && nodes_.missing() == 0;
     const int lost_replicas = static_cast<int>(std::ceil((nodes_.missing() + rejoining_) * job_.replicas_per_node - 1e-9));
     state_.replicas_lost = std::min(lost_replicas, job_.replicas - 1);
     bool* flags[] = {&state_.slow_node, &state_.slow_link, &state_.lost_nic};
@@ -143,7 +155,7 @@ double JobRun::time_to(double target, const SaveCycle& c) const {
 
 void JobRun::train(double seconds, const SaveCycle& c) {
     const auto trained_at = [&](double at) { return std::min(at, c.work_s) * c.train_share; }; // of a cycle up to there
-    const double from = offset_s_, total = from + seconds, full = total < c.length_s ? 0 : std::floor(total / c.length_s);
+    const double from = offset_s_, total = from + seconds, full = total < c.length_s ? 0 : std::floor(total * c.per_length);
     offset_s_ = total - full * c.length_s;
     const double train0 = trained_at(from), train1 = trained_at(offset_s_);
     const double trained = full * c.train_s + train1 - train0;
@@ -158,7 +170,7 @@ void JobRun::train(double seconds, const SaveCycle& c) {
         wait_s_ = c.durable_s;
         out_.saves += static_cast<std::int64_t>(full);
         nodes_.saved();
-        const std::int64_t every = near(run_.checkpoint.kind) ? run_.checkpoint.storage_every : 1;
+        const std::int64_t every = near_ ? run_.checkpoint.storage_every : 1;
         const std::int64_t last = every == 1 ? saves_ : saves_ / every * every;
         if (last > before) stored_ = anchor_ - static_cast<double>(saves_ - last) * a_cycle;
         out_.storage_saves += every == 1 ? saves_ - before : saves_ / every - before / every;
@@ -167,9 +179,9 @@ void JobRun::train(double seconds, const SaveCycle& c) {
 }
 
 // Events whose time is known; most have none.
-double JobRun::next_timer() const {
-    if (slow_until_[0] + slow_until_[1] + slow_until_[2] == 0 && std::min(corrupt_due_, rejoin_at_) == never && nodes_.missing() == 0)
-        return never;
+double JobRun::next_timer() {
+    if (!timers_ && nodes_.missing() == 0) return never;
+    timers_ = slow_until_[0] + slow_until_[1] + slow_until_[2] != 0 || std::min(corrupt_due_, rejoin_at_) != never;
     double next = std::min(corrupt_due_, rejoin_at_);
     for (int i = 0; i < 3; ++i) {
         if (slow_until_[i] > now_) next = std::min(next, slow_until_[i]);
@@ -182,24 +194,24 @@ void JobRun::advance() {
     if (step_s_ <= 0) set_pace();
     const SaveCycle& c = cycle_;
     const double timers = next_timer();
-    const double goal = job_.steps > 0 ? job_.steps : never;
-    const double every = static_cast<double>(run_.evaluate_every_steps);
-    const double pause = every > 0 && run_.evaluation_s > 0 ? std::floor(evaluated_ / every + 1) * every : never;
-    const double target = std::min(goal, pause);
+    double target = goal_;
+    if (evaluates_) {
+        const double every = static_cast<double>(run_.evaluate_every_steps);
+        target = std::min(goal_, std::floor(evaluated_ / every + 1) * every);
+    }
     const double reached = target < never ? now_ + std::max(0.0, time_to(target, c)) : never;
-    const double horizon = job_.steps > 0 ? never : job_.horizon_s;
-    const double until = std::min(std::min(stream_.peek().time_s, timers), std::min(reached, horizon));
+    const double until = std::min(std::min(stream_.peek().time_s, timers), std::min(reached, horizon_));
     const double from = now_;
     if (until > now_) train(until - now_, c);
     now_ = std::max(now_, until);
     if (timeline_)
         span(from, now_, state_ == MachineState{} ? "training" : "training, slower",
              state_.replicas_lost > 0 ? std::to_string(state_.replicas_lost) + " replicas less" : "");
-    if (until == reached && target == goal) {
+    if (until == reached && target == goal_) {
         finished_ = out_.finished = true;
-        out_.steps = goal;
+        out_.steps = goal_;
         if (offset_s_ > 0 && job_.save.block_s > 0 && run_.checkpoint.save_s != 0) pass(job_.save.block_s, LostTime::save), ++out_.saves;
-    } else if (until == horizon) {
+    } else if (until == horizon_) {
         finished_ = out_.finished = true;
         out_.steps = work(c);
     } else if (until == reached) {
@@ -208,7 +220,7 @@ void JobRun::advance() {
         if (wait(run_.evaluation_s, LostTime::evaluation))
             span(begin, now_, "evaluation");
         else
-            recover({});
+            recover();
     } else if (until == stream_.peek().time_s) {
         event();
     } else {
@@ -234,16 +246,14 @@ void JobRun::go_back(double to, const SaveCycle& c) {
 void JobRun::take_in(const MachineEvent& e) {
     const bool trace = run_.failures.distribution == FailureLaw::trace && e.kind == Kind::failure;
     for (int i = 0; i < e.slots; ++i) {
-        MachineEvent one = e;
-        one.slot = e.slot + i;
-        const int slot = nodes_.struck(one);
+        const int slot = nodes_.struck(e, e.slot + i);
         if (slot < 0) {
             if (trace) nodes_.outage(e.slot, e.time_s, e.time_s + e.repair_s);
             continue;
         }
-        if (i == 0) ++out_.failures, ++out_.by_part[static_cast<std::size_t>(e.part)];
+        if (i == 0) ++met_, ++out_.failures, ++out_.by_part[static_cast<std::size_t>(e.part)];
         const bool soft = e.part == FailingPart::software || e.part == FailingPart::hang;
-        const bool away = e.repaired && e.repair_s > 0;
+        const bool away = e.repair_s > 0;
         const bool filled = nodes_.leave(slot, e.time_s, away ? e.time_s + e.repair_s : e.time_s);
         reschedule_ = reschedule_ || !away || !run_.spares.warm;
         cold_ = cold_ || (away && filled && !run_.spares.warm);
@@ -265,8 +275,7 @@ bool JobRun::enough_nodes() const {
 }
 
 bool JobRun::wait_through(double seconds, LostTime why) {
-    double end = now_ + seconds;
-    if (job_.steps <= 0) end = std::min(end, job_.horizon_s);
+    const double end = std::min(now_ + seconds, horizon_);
     while (stream_.peek().time_s < end) {
         const MachineEvent e = stream_.peek();
         stream_.pop();
@@ -278,7 +287,7 @@ bool JobRun::wait_through(double seconds, LostTime why) {
         if (out_.failures != before) return false; // else the place is empty
     }
     if (end > now_) pass(end - now_, why);
-    if (job_.steps <= 0 && now_ >= job_.horizon_s) {
+    if (now_ >= horizon_) {
         finished_ = out_.finished = true;
         out_.steps = anchor_;
     }
@@ -288,22 +297,21 @@ bool JobRun::wait_through(double seconds, LostTime why) {
 // Processes, ranks, the checkpoint, kernels, warm steps. False: a failure came between.
 bool JobRun::start(double schedule, bool far) {
     const double load = far ? job_.save.load_s : job_.save.near_load_s;
-    const double warm = run_.restart.warmup_steps * job_.step_s() * (run_.restart.warmup_factor - 1);
-    const double end = now_ + (schedule + job_.init_s + load + run_.restart.compile_s + warm) * (1 + 1e-12);
-    if (stream_.peek().time_s > end && (job_.steps > 0 || end < job_.horizon_s)) { // nothing comes between, as nearly always
+    const double end = now_ + (schedule + job_.init_s + load + run_.restart.compile_s + warm_s_) * (1 + 1e-12);
+    if (stream_.peek().time_s > end && end < horizon_) { // nothing comes between, as nearly always
         pass(schedule, LostTime::recovery);
         pass(job_.init_s, LostTime::initialisation);
         pass(load, LostTime::restore);
         pass(run_.restart.compile_s, LostTime::startup);
-        pass(warm, LostTime::startup);
+        pass(warm_s_, LostTime::startup);
         return true;
     }
     return wait(schedule, LostTime::recovery) && wait(job_.init_s, LostTime::initialisation) && wait(load, LostTime::restore) &&
-           wait(run_.restart.compile_s, LostTime::startup) && wait(warm, LostTime::startup);
+           wait(run_.restart.compile_s, LostTime::startup) && wait(warm_s_, LostTime::startup);
 }
 
 // From a failure, already taken in, to the next step. A failure on the way begins it again.
-void JobRun::recover(const MachineEvent&) {
+void JobRun::recover() {
     const double begin = now_;
     ++out_.interruptions;
     back_to_ = durable();
@@ -315,7 +323,7 @@ void JobRun::recover(const MachineEvent&) {
     while (!over()) {
         if (far_) ++out_.fallbacks, back_to_ = std::min(back_to_, stored_);
         go_back(std::min(back_to_, work(before)), before);
-        const bool was_far = far_ || !near(run_.checkpoint.kind);
+        const bool was_far = far_ || !near_;
         far_ = false;
         const double detect = detect_s_;
         detect_s_ = 0;
@@ -330,7 +338,7 @@ void JobRun::recover(const MachineEvent&) {
             if (nodes_.next_arrival() == never && !enough_nodes()) return void(finished_ = true); // no node ever comes back
         }
         if (struck) continue;
-        const double schedule = (reschedule_ ? run_.restart.schedule_s : 0) + (cold_ ? run_.spares.cold_s : 0);
+        const double schedule = reschedule_ * run_.restart.schedule_s + cold_ * run_.spares.cold_s; // no branch: it would be a coin's toss
         if (!start(schedule, was_far)) continue;
         if (run_.restart.repeat > 0 && random_.share() < run_.restart.repeat) continue;
         break;
@@ -350,10 +358,10 @@ void JobRun::restart_planned(const char* why) {
     anchor_ = before_ = at;
     offset_s_ = wait_s_ = 0;
     if (run_.elastic == Elasticity::stepwise && std::string_view(why) == "a node is back") {
-        if (!wait(run_.restart.regroup_s, LostTime::preparation)) return recover({});
+        if (!wait(run_.restart.regroup_s, LostTime::preparation)) return recover();
     } else if (!wait(job_.init_s, LostTime::initialisation) || !wait(job_.save.near_load_s, LostTime::restore) ||
                !wait(run_.restart.compile_s, LostTime::startup)) {
-        return recover({});
+        return recover();
     }
     span(begin, now_, "restart", why);
     set_pace();
@@ -364,21 +372,23 @@ void JobRun::event() {
     stream_.pop();
     const SaveCycle& c = cycle_;
     if (e.kind == Kind::planned) {
-        ++out_.planned;
+        ++met_, ++out_.planned;
         const double begin = now_;
-        if (!wait(run_.failures.planned_s, LostTime::recovery)) return recover({});
+        if (!wait(run_.failures.planned_s, LostTime::recovery)) return recover();
         span(begin, now_, "planned interruption");
         return restart_planned("planned");
     }
     if (e.kind == Kind::slow_node || e.kind == Kind::slow_link || e.kind == Kind::lost_nic) {
         const int i = static_cast<int>(e.kind) - static_cast<int>(Kind::slow_node);
-        ++out_.degraded;
+        ++met_, ++out_.degraded;
+        timers_ = true;
         slow_until_[i] = std::max(slow_until_[i], now_ + e.lasts_s);
         if (exchange_at_[i] == never) exchange_at_[i] = now_ + run_.detect.slow;
         return set_pace();
     }
     if (e.part == FailingPart::sdc && e.kind == Kind::failure) { // noticed later
-        ++out_.failures, ++out_.by_part[static_cast<std::size_t>(e.part)];
+        ++met_, ++out_.failures, ++out_.by_part[static_cast<std::size_t>(e.part)];
+        timers_ = true;
         if (corrupt_due_ == never) corrupt_at_ = durable(), corrupt_due_ = now_ + run_.detect.sdc;
         return;
     }
@@ -399,12 +409,12 @@ void JobRun::event() {
         // (A node under repair starts when it is back: the time of a start less is small against a repair.)
         const double start = (reschedule_ ? run_.restart.schedule_s : 0) + (cold_ ? run_.spares.cold_s : 0) + job_.init_s +
                              job_.save.near_load_s + run_.restart.compile_s;
-        if (nodes_.missing() == 0) ++rejoining_, rejoin_at_ = now_ + detect + start;
+        if (nodes_.missing() == 0) timers_ = true, ++rejoining_, rejoin_at_ = now_ + detect + start;
         reschedule_ = cold_ = false;
-        if (!wait(detect, LostTime::recovery) || !wait(run_.restart.regroup_s, LostTime::preparation)) return recover({});
+        if (!wait(detect, LostTime::recovery) || !wait(run_.restart.regroup_s, LostTime::preparation)) return recover();
         return set_pace();
     }
-    recover(e);
+    recover();
 }
 
 void JobRun::timer() {
@@ -421,7 +431,7 @@ void JobRun::timer() {
     }
     if (corrupt_due_ <= now_) {
         reschedule_ = true;
-        recover({});
+        recover();
         corrupt_at_ = -1, corrupt_due_ = never;
         return;
     }
