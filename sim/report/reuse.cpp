@@ -1,5 +1,7 @@
 #include "sim/report/reuse.hpp"
 
+#include "sim/plan/lower.hpp"
+
 #include <algorithm>
 #include <utility>
 
@@ -14,7 +16,7 @@ std::shared_ptr<const ReadyPlan> ReadyPlans::of(const Scenario& scenario) {
         return kept_.front().plan;
     }
     while (!kept_.empty() && kept_.size() >= most_) kept_.pop_back(); // before the next is made: a plan may be large
-    Plan plan = verified_plan(scenario);
+    Plan plan = verified_ ? verified_plan(scenario) : lower(scenario);
     PlanMemory memory = walk(plan);
     auto made = std::make_shared<const ReadyPlan>(ReadyPlan{std::move(plan), std::move(memory)});
     kept_.push_front({std::move(inputs), made});

@@ -19,7 +19,7 @@ struct ReadyPlan {
 // The last few plans asked for. Not for several threads at once: each has its own.
 class ReadyPlans {
   public:
-    explicit ReadyPlans(std::size_t most = 2) : most_(most) {}
+    explicit ReadyPlans(std::size_t most = 2, bool verified = true) : most_(most), verified_(verified) {}
     // The plan of the scenario, kept from one that lowers alike or made now. Throws as verified_plan() does.
     std::shared_ptr<const ReadyPlan> of(const Scenario& scenario);
     std::int64_t reused() const { return reused_; } // how often it was there already
@@ -30,6 +30,7 @@ class ReadyPlans {
         std::shared_ptr<const ReadyPlan> plan;
     };
     std::size_t most_;
+    bool verified_;
     std::deque<Kept> kept_; // the latest first
     std::int64_t reused_ = 0;
 };

@@ -13,13 +13,6 @@ namespace orrery {
 
 namespace {
 
-// Some perturbation makes a rank faster, or all of them now and then: nothing is certain then.
-bool uncertain(const Scenario& s) {
-    return std::any_of(s.perturb.begin(), s.perturb.end(), [](const Perturbation& p) {
-        return p.kind == Perturbation::Kind::jitter || (p.kind != Perturbation::Kind::background && p.factor < 1);
-    });
-}
-
 struct StageTime {
     double busy = 0, host = 0, weight = 0, last_weight = 0, ends = std::numeric_limits<double>::infinity();
     double fills = std::numeric_limits<double>::infinity(), drains = std::numeric_limits<double>::infinity();
@@ -78,8 +71,12 @@ Shared each_run(const Scenario& s, const StageTime& st, const InFlight::Held& he
 
 } // namespace
 
-// Learning from measured steps may have made kernels faster or slower, each group by its own factor: all shrink by the least of
-// them.
+bool uncertain(const Scenario& s) {
+    return std::any_of(s.perturb.begin(), s.perturb.end(), [](const Perturbation& p) {
+        return p.kind == Perturbation::Kind::jitter || (p.kind != Perturbation::Kind::background && p.factor < 1);
+    });
+}
+
 double least_factor(const Scenario& s) {
     const LearnedConstants* learned = learned_for(s);
     if (!learned) return 1;

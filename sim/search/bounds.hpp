@@ -6,12 +6,15 @@
 #include "sim/search/sharing.hpp"
 
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <tuple>
 #include <vector>
 
 namespace orrery {
+
+struct Schedule;
 
 // Steps of one chunk: forward, both halves of backward in one, or input and weight gradients apart.
 struct StepCounts {
@@ -44,9 +47,12 @@ class InFlight {
         std::vector<Moment> moments;
     };
     const std::vector<Held>& of(const Scenario& scenario); // by stage; for any number of threads
+    // All steps of all stages; null: there are too many of them. For any number of threads.
+    std::shared_ptr<const Schedule> order_of(const Scenario& scenario);
 
   private:
-    std::mutex mutex_;
+    std::mutex mutex_, ordering_;
+    std::map<std::tuple<std::string, int, int, std::int64_t>, std::shared_ptr<const Schedule>> orders_;
     std::map<std::tuple<std::string, int, int, std::int64_t>, std::vector<Held>> known_;
 };
 
@@ -54,8 +60,17 @@ class InFlight {
 // behind its last: pipelines fill and drain. 0 where nothing can be said (jitter). With `sharing` what data parallelism adds: reductions
 // that nothing is left to hide, gathers before the next step, and all that a stage's queue of them has to do.
 double time_bound(const Scenario& scenario, const Profile& profile, InFlight& in_flight, SharedWire* sharing = nullptr);
+// Seconds: the longest way through the first stage's steps and what they wait for on other stages, with transfers and the reductions
+// behind. Takes longer to work out than time_bound, as it looks at every step. 0 where nothing can be said: one stage, joined steps, an
+// order that depends on times.
+double path_bound(const Scenario& scenario, const Profile& profile, InFlight& in_flight, SharedWire& sharing);
 // Bytes of the fullest stage: parameters, gradients and optimizer states as they are sharded, what is saved of the microbatches in flight,
 // and the reserve. With `sharing` the buffers of the communicator that it needs.
 double memory_bound(const Scenario& scenario, const Profile& profile, InFlight& in_flight, SharedWire* sharing = nullptr);
+
+// Some perturbation makes a rank faster, or all of them now and then: nothing is certain then.
+bool uncertain(const Scenario& scenario);
+// Learning from measured steps may have made kernels faster or slower, each group by its own factor: all shrink by the least of them.
+double least_factor(const Scenario& scenario);
 
 } // namespace orrery

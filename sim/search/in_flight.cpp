@@ -181,4 +181,22 @@ const std::vector<InFlight::Held>& InFlight::of(const Scenario& scenario) {
     return known_.emplace(key, std::move(held)).first->second;
 }
 
+std::shared_ptr<const Schedule> InFlight::order_of(const Scenario& scenario) {
+    constexpr std::int64_t most_steps = 1 << 20;
+    const Strategy& s = scenario.strategy;
+    const std::tuple key{s.schedule, s.pipeline_parallel, s.virtual_pipeline, scenario.microbatches()};
+    if (2 * scenario.microbatches() * s.pipeline_parallel * s.virtual_pipeline > most_steps) return nullptr;
+    const std::lock_guard lock(ordering_);
+    if (const auto it = orders_.find(key); it != orders_.end()) return it->second;
+    std::shared_ptr<Schedule> order;
+    ScheduleShape shape;
+    shape.stages = s.pipeline_parallel;
+    shape.chunks_per_stage = s.virtual_pipeline;
+    shape.microbatches = scenario.microbatches();
+    if (const ScheduleInfo* info = find_schedule(s.schedule); info && info->check(shape).empty())
+        order = std::make_shared<Schedule>(info->make(shape));
+    if (orders_.size() >= 64) orders_.clear(); // those of thousands of microbatches are large
+    return orders_.emplace(key, order).first->second;
+}
+
 } // namespace orrery

@@ -22,7 +22,8 @@ class Lists {
     std::vector<GroupValue> cores(const Scenario& shape) const; // sequence parallelism, kind of context parallelism, dispatcher, overlap
     std::vector<GroupValue> rests(const Scenario& shape) const; // ZeRO stage with its group, rank order
     std::vector<GroupValue> recomputes() const;
-    std::vector<std::string> free() const; // "tensor_parallel: 1, 2, 4, 8"
+    bool has_others() const { return !others_.empty(); } // fields that only the space's file names
+    std::vector<std::string> free() const;               // "tensor_parallel: 1, 2, 4, 8"
 
   private:
     bool fixed(const std::string& pointer) const { return variations_.given(pointer) && !space_.contains(pointer); }

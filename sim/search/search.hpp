@@ -23,7 +23,6 @@ const char* unit(SearchBy by);
 struct SearchProgress {
     std::int64_t legal = 0, simulated = 0, left = 0; // left: points whose bound is still better than the best
     double best = 0;                                 // 0: none yet
-    double bounded = 1;                              // share of the space whose points have a bound: simulations begin when all have
     double lowest_left = 0;                          // bound of the points that were not looked at: none of them is better than this
 };
 
@@ -34,7 +33,7 @@ struct SearchOptions {
     bool refine = true;      // layer split and recompute of single stages, from the best on
     bool exhaustive = false; // simulate every legal point (tests compare)
     double ties = 0.02;      // points so near to the best are simulated too, as measured steps repeat no better
-    std::int64_t most_ties = 64;
+    std::int64_t most_ties = 16;
     std::size_t batch = 16;                                // points simulated side by side: what is simulated does not depend on threads
     double beat = std::numeric_limits<double>::infinity(); // points whose bound is no better than this score are left out
     std::string database;                                  // SQLite file of simulated points: a search that is stopped goes on; empty: none

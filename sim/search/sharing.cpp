@@ -18,7 +18,7 @@ struct SharedWire::Rate {
 // The ranks of a stage that share parameters, as the passes place them, and a cost model that prices what they do.
 struct SharedWire::Group {
     CostModel cost;
-    std::vector<int> shards, all;
+    std::vector<int> shards, all, stages;                              // stages: the rank of each that stands where rank 0 does
     LinkId link = -1;                                                  // that shards load most
     std::map<std::tuple<CollectiveKind, DType, int>, Rate> rates = {}; // kind, dtype, power of two of the bytes
     double buffers = -1;                                               // bytes; < 0: not asked for yet
@@ -51,7 +51,8 @@ SharedWire::Group& SharedWire::group_of(const Scenario& s) {
     constexpr AxisMask shards = mask(Axis::dp) | mask(Axis::cp);
     plan.communicators.push_back({"shards", shards, {}});
     plan.communicators.push_back({"all", static_cast<AxisMask>(shards | mask(Axis::dpr)), {}});
-    group = std::make_shared<Group>(Group{CostModel(s, fabric_), members(plan, 0, 0), members(plan, 1, 0)});
+    plan.communicators.push_back({"stages", mask(Axis::pp), {}});
+    group = std::make_shared<Group>(Group{CostModel(s, fabric_), members(plan, 0, 0), members(plan, 1, 0), members(plan, 2, 0)});
     return *group;
 }
 
@@ -121,6 +122,26 @@ double SharedWire::buffers(const Scenario& s) {
     if (ranks.size() <= static_cast<std::size_t>(t.context_parallel)) return 0;
     if (group.buffers < 0) group.buffers = static_cast<double>(communicator_buffers(ranks, s.cluster).count);
     return group.buffers;
+}
+
+double SharedWire::hop(const Scenario& s, int from, int to, double bytes) {
+    const Group& group = group_of(s);
+    const int a = group.stages[static_cast<std::size_t>(from)], b = group.stages[static_cast<std::size_t>(to)];
+    const CommCost cost = group.cost.transfer(Bytes{static_cast<std::int64_t>(bytes)}, a, b);
+    double rate = cost.cap.value;
+    for (const LinkLoad& l : group.cost.transfer_loads(a, b))
+        if (l.load > 0) rate = std::min(rate, fabric_.links()[static_cast<std::size_t>(l.link)].capacity.value / l.load);
+    return cost.latency.seconds() + (rate > 0 ? cost.payload / rate : 0);
+}
+
+double SharedWire::hop_moving(const Scenario& s, int from, int to, double bytes) {
+    const Group& group = group_of(s);
+    const int a = group.stages[static_cast<std::size_t>(from)], b = group.stages[static_cast<std::size_t>(to)];
+    const CommCost cost = group.cost.transfer(Bytes{static_cast<std::int64_t>(bytes)}, a, b);
+    double rate = cost.cap.value;
+    for (const LinkLoad& l : group.cost.transfer_loads(a, b))
+        if (l.load > 0) rate = std::max(rate, fabric_.links()[static_cast<std::size_t>(l.link)].capacity.value / l.load);
+    return rate > 0 ? cost.payload / rate : 0;
 }
 
 } // namespace orrery

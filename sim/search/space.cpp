@@ -1,5 +1,6 @@
 #include "sim/search/space.hpp"
 
+#include "sim/schedules/schedule.hpp"
 #include "sim/search/lists.hpp"
 #include "sim/search/threads.hpp"
 
@@ -51,6 +52,17 @@ Settings joined(const Settings& a, const Settings& b) {
     return all;
 }
 
+FormShape shape_of(const Scenario& s) {
+    FormShape shape;
+    const Strategy& t = s.strategy;
+    shape.tensor = t.tensor_parallel, shape.context = t.context_parallel, shape.pipeline = t.pipeline_parallel;
+    if (!t.layers_per_chunk.empty()) shape.least_layers = *std::min_element(t.layers_per_chunk.begin(), t.layers_per_chunk.end());
+    shape.micro_batch = s.training.micro_batch_size;
+    shape.microbatches = s.microbatches();
+    if (const ScheduleInfo* info = find_schedule(t.schedule)) shape.schedule = info->name;
+    return shape;
+}
+
 struct Below {
     const Lists& lists;
     Variation& variation;
@@ -78,7 +90,7 @@ struct Below {
     void form(const Settings& settings) {
         variation.with(settings);
         const Scenario shape = variation.resolved();
-        Form form{machine, settings, {}, {}};
+        Form form{machine, settings, shape_of(shape), {}, {}};
         form.cores = legal(settings, lists.cores(shape));
         if (form.cores.empty()) return;
         form.rests = legal(joined(settings, form.cores.front().settings), lists.rests(shape));
@@ -189,6 +201,7 @@ StrategySpace make_space(std::string_view json_text, const SpaceOptions& options
         const Lists lists(space.machines.back().variations, file);
         space.machines.back().recomputes = lists.recomputes();
         if (space.free.empty()) space.free = lists.free();
+        space.cores_change_work = space.cores_change_work || lists.has_others();
         enumerate(space, static_cast<std::int32_t>(space.machines.size()) - 1, lists, options);
     }
     return space;

@@ -29,9 +29,18 @@ struct GroupValue { // one value of a group of fields
     std::string word; // "recompute full", for people
 };
 
+// The degrees and counts of a form.
+struct FormShape {
+    int tensor = 1, context = 1, pipeline = 1;
+    int least_layers = 0; // of its chunks
+    std::int64_t micro_batch = 1, microbatches = 1;
+    const char* schedule = ""; // of the catalog
+};
+
 struct Form {
     std::int32_t machine = 0;
     Settings settings;
+    FormShape shape;
     std::vector<GroupValue> cores; // legal with `settings`
     std::vector<GroupValue> rests; // legal with `settings` and the first core
 };
@@ -50,6 +59,7 @@ struct StrategySpace {
     std::map<std::string, std::int64_t> refused; // combinations that a rule refuses, by the rule's field; each before what follows from it
     std::vector<Problem> problems;               // of the scenario or the space; with any, the rest is empty
     Problem nearest;                             // of a refused combination, where there is no legal point
+    bool cores_change_work = false;              // the space names fields that a form's arithmetic may depend on
     std::int64_t legal() const;                  // points
 };
 

@@ -82,10 +82,6 @@ int run_search(const std::string& file, const Options& options, const SearchComm
     console::StatusLine line(!options.quiet);
     searching.progress = [&](const SearchProgress& p) {
         if (!line.due()) return;
-        if (p.bounded < 1) {
-            line.show(fmt::format("searching: bounds of {:.0f} % of {} points", p.bounded * 100, grouped(p.legal)));
-            return;
-        }
         const double rate = static_cast<double>(p.simulated) / std::max(1e-9, line.seconds());
         line.show(
             fmt::format("searching: {} of {} points simulated, {} left to look at{}{}{}", grouped(p.simulated), grouped(p.legal),

@@ -134,15 +134,14 @@ void told_by_exception(SweepRow& row) {
 
 } // namespace
 
-SweepRow evaluate_scenario(const Scenario& scenario, bool whole_run, const Replan& replan) {
+SweepRow evaluate_scenario(const Scenario& scenario, bool whole_run, const Replan& replan, ReadyPlans* kept) {
     SweepRow row;
     try {
         PredictOptions predicting;
         predicting.only_if_fits = true;
-        const Plan plan = lower(scenario);
-        const PlanMemory bytes = walk(plan);
-        predicting.walked = &bytes;
-        const Prediction prediction = predict(scenario, plan, predicting);
+        ReadyPlans none(1, false);
+        const std::shared_ptr<const ReadyPlan> plan = (kept ? *kept : none).of(scenario);
+        const Prediction prediction = predict(scenario, *plan, predicting);
         fill(row, prediction.report);
         if (whole_run) add_run(row, scenario, prediction, replan);
     } catch (...) { told_by_exception(row); }

@@ -89,8 +89,8 @@ std::string point_hash(const SweepPoint& point);
 // Whether a stored row holds all that this point gives now; files of before runs were simulated lack theirs.
 bool complete(const SweepRow& row, const std::string& json);
 // A resolved scenario's figures; hash, label and index are left empty, and its plan is not verified. whole_run: those of its "run", too.
-// Never throws: what goes wrong is in the row.
-SweepRow evaluate_scenario(const Scenario& scenario, bool whole_run = false, const Replan& replan = {});
+// Never throws: what goes wrong is in the row. kept: plans of the scenarios before, for those that have the same.
+SweepRow evaluate_scenario(const Scenario& scenario, bool whole_run = false, const Replan& replan = {}, ReadyPlans* kept = nullptr);
 // Adds the figures of the scenario's "run" to a row that fits, on one thread. Throws as run_figures() does.
 void add_run(SweepRow& row, const Scenario& scenario, const Prediction& prediction, const Replan& replan = {});
 // Never throws: what goes wrong is in the row.

@@ -1,0 +1,237 @@
+#include "sim/search/branches.hpp"
+
+#include "sim/search/form_bound.hpp"
+
+#include <algorithm>
+
+namespace orrery {
+
+namespace {
+
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+Settings joined(const Settings& a, const Settings& b) {
+    Settings all = a;
+    all.insert(all.end(), b.begin(), b.end());
+    return all;
+}
+
+// Layers alone whose recompute is not the same for all: bounds take what is certain of both.
+Scenario bound_scenario(const Scenario& s, bool of_time) {
+    Scenario b = s;
+    const bool some = !s.strategy.recompute_layers.empty() || s.strategy.recompute_every > 0 || s.strategy.recompute_segments > 0;
+    if (some && of_time) b.strategy.recompute = RecomputeKind::none, b.strategy.recompute_ops.clear();
+    b.strategy.recompute_layers.clear();
+    b.strategy.recompute_every = 0;
+    return b;
+}
+
+// All layers recompute the same.
+bool plain(const Scenario& s) { return s.strategy.recompute_layers.empty() && s.strategy.recompute_every == 0; }
+
+} // namespace
+
+Branches::Branches(const StrategySpace& space, const std::vector<Objective>& objectives, SearchBy by, bool exhaustive, Workers& workers)
+    : space_(space), objectives_(objectives), by_(by), exhaustive_(exhaustive), workers_(workers) {
+    std::vector<FormBounds> of_machine;
+    for (std::size_t m = 0; m < space.machines.size(); ++m) {
+        profiles_.push_back(std::make_unique<Profiles>());
+        recomputes_.emplace_back();
+        Variation& variation = *workers.first().variations[m];
+        for (const GroupValue& r : space.machines[m].recomputes) {
+            variation.with(r.settings);
+            const Strategy& resolved = variation.resolved().strategy;
+            recomputes_.back().push_back({resolved.recompute, resolved.recompute_ops, resolved.recompute_segments});
+        }
+        of_machine.emplace_back(space.machines[m].variations.base());
+    }
+    for (std::size_t i = 0; i < space.forms.size(); ++i) {
+        const Form& form = space.forms[i];
+        Set set;
+        set.id.form = static_cast<std::int32_t>(i);
+        if (!exhaustive && by != SearchBy::memory && !space.cores_change_work) {
+            set.step_s = of_machine[at(form.machine)].of(form.shape);
+            set.bound = score(set.step_s, space.machines[at(form.machine)].variations.base(), at(form.machine));
+        }
+        heap_.push_back(set);
+    }
+    std::make_heap(heap_.begin(), heap_.end());
+}
+
+double Branches::score(double step_or_bytes, const Scenario& s, std::size_t machine) const {
+    return by_ == SearchBy::memory ? step_or_bytes : objectives_[machine].bound(step_or_bytes, s);
+}
+
+std::size_t Branches::machine_of(const PointId& id) const { return at(space_.forms[at(id.form)].machine); }
+
+void Branches::push(const Set& set) {
+    heap_.push_back(set);
+    std::push_heap(heap_.begin(), heap_.end());
+}
+
+Branches::Set Branches::pop() {
+    std::pop_heap(heap_.begin(), heap_.end());
+    const Set set = heap_.back();
+    heap_.pop_back();
+    return set;
+}
+
+std::int64_t Branches::points_of(const Set& set) const {
+    const Form& form = space_.forms[at(set.id.form)];
+    std::int64_t n = 1;
+    if (set.level <= Level::recompute) n *= static_cast<std::int64_t>(form.rests.size());
+    if (set.level <= Level::core) n *= static_cast<std::int64_t>(recomputes_[at(form.machine)].size());
+    if (set.level == Level::form) n *= static_cast<std::int64_t>(form.cores.size());
+    return n;
+}
+
+std::int64_t Branches::points(double below) const {
+    std::int64_t n = 0;
+    for (const Set& set : heap_)
+        if (set.bound < below) n += points_of(set);
+    return n;
+}
+
+void Branches::split(double limit) {
+    std::vector<Set> taken;
+    while (taken.size() < 64 && !heap_.empty() && top().level != Level::walked && (exhaustive_ || top().bound < limit))
+        taken.push_back(pop());
+    std::vector<Split> found(taken.size());
+    workers_.each(taken.size(), [&](Worker& w, std::size_t i) { found[i] = split_of(w, taken[i]); });
+    for (const Split& s : found) {
+        for (const Set& set : s.sets) push(set);
+        for (const auto& [where, count] : s.counts.refused) counts_.refused[where] += count;
+        counts_.by_memory_bound += s.counts.by_memory_bound;
+        if (s.counts.least_over < counts_.least_over)
+            counts_.least_over = s.counts.least_over, counts_.least_over_id = s.counts.least_over_id;
+    }
+    counts_.profiles = 0;
+    for (const auto& p : profiles_) counts_.profiles += p->made();
+}
+
+Branches::Split Branches::split_of(Worker& w, const Set& set) {
+    Split split;
+    switch (set.level) {
+    case Level::form:
+        split_form(w, set, split);
+        break;
+    case Level::core:
+        split_core(w, set, split);
+        break;
+    case Level::recompute:
+        split_recompute(w, set, split);
+        break;
+    case Level::point:
+    case Level::walked:
+        walk_point(w, set, split);
+        break;
+    }
+    // A part of a set is no better than the set.
+    for (Set& part : split.sets) part.step_s = std::max(part.step_s, set.step_s), part.bound = std::max(part.bound, set.bound);
+    return split;
+}
+
+// The bound of a step, or of memory, without what data parallelism adds. Recomputation only adds, so that points that differ in it share
+// the small plan without any.
+double Branches::bound_of(Worker& w, const Scenario& s, std::size_t machine, bool recomputed) {
+    const Fabric& fabric = *w.fabrics[machine];
+    if (by_ == SearchBy::memory) {
+        Scenario best = bound_scenario(s, false);
+        best.strategy.zero_stage = 3;
+        best.strategy.shard_group_size = 0;
+        return memory_bound(best, profiles_[machine]->of(best, fabric), in_flight_);
+    }
+    Scenario b = bound_scenario(s, true);
+    if (!recomputed) {
+        b.strategy.recompute = RecomputeKind::none;
+        b.strategy.recompute_ops.clear();
+        b.strategy.recompute_segments = 0;
+    }
+    return time_bound(b, profiles_[machine]->of(b, fabric), in_flight_);
+}
+
+void Branches::split_form(Worker& w, const Set& set, Split& split) {
+    const Form& form = space_.forms[at(set.id.form)];
+    const std::size_t machine = at(form.machine);
+    for (std::size_t c = 0; c < form.cores.size(); ++c) {
+        Set core = set;
+        core.id.core = static_cast<std::int32_t>(c);
+        core.level = Level::core;
+        Variation& variation = *w.variations[machine];
+        const Scenario* s =
+            exhaustive_ || by_ == SearchBy::memory ? nullptr : variation.with(joined(form.settings, form.cores[c].settings));
+        if (s) core.step_s = bound_of(w, *s, machine, false), core.bound = score(core.step_s, *s, machine);
+        split.sets.push_back(core);
+    }
+}
+
+void Branches::split_core(Worker& w, const Set& set, Split& split) {
+    const Form& form = space_.forms[at(set.id.form)];
+    const std::size_t machine = at(form.machine);
+    Variation& variation = *w.variations[machine];
+    const bool known = !exhaustive_ && variation.with(joined(form.settings, form.cores[at(set.id.core)].settings));
+    Scenario s = variation.resolved();
+    for (std::size_t r = 0; r < recomputes_[machine].size(); ++r) {
+        Set one = set;
+        one.id.recompute = static_cast<std::int32_t>(r);
+        one.level = Level::recompute;
+        const Recompute& recompute = recomputes_[machine][r];
+        s.strategy.recompute = recompute.kind;
+        s.strategy.recompute_ops = recompute.ops;
+        s.strategy.recompute_segments = recompute.segments;
+        if (known) {
+            const double bound = bound_of(w, s, machine, plain(s));
+            one.bound = score(bound, s, machine);
+            if (by_ != SearchBy::memory) one.step_s = bound;
+        }
+        split.sets.push_back(one);
+    }
+}
+
+// The points of a set, each with its own bound; those whose memory cannot do are counted.
+void Branches::split_recompute(Worker& w, const Set& set, Split& split) {
+    const Form& form = space_.forms[at(set.id.form)];
+    const std::size_t machine = at(form.machine);
+    for (std::size_t r = 0; r < form.rests.size(); ++r) {
+        Set point = set;
+        point.id.rest = static_cast<std::int32_t>(r);
+        point.level = exhaustive_ ? Level::walked : Level::point;
+        const Scenario* s = w.resolved(space_, point.id);
+        if (!s) {
+            ++split.counts.refused[w.variations[machine]->problems().front().where];
+            continue;
+        }
+        if (!exhaustive_) {
+            const Scenario b = bound_scenario(*s, false);
+            const Profile& profile = profiles_[machine]->of(b, *w.fabrics[machine]);
+            const double bytes = memory_bound(b, profile, in_flight_, w.sharings[machine].get());
+            const auto capacity = static_cast<double>(s->cluster.device.memory.count);
+            if (bytes > capacity) {
+                ++split.counts.by_memory_bound;
+                if (bytes - capacity < split.counts.least_over)
+                    split.counts.least_over = bytes - capacity, split.counts.least_over_id = point.id;
+                continue;
+            }
+            if (by_ != SearchBy::memory && plain(*s))
+                point.step_s = std::max(set.step_s, time_bound(b, profile, in_flight_, w.sharings[machine].get()));
+            point.bound = score(by_ == SearchBy::memory ? bytes : point.step_s, *s, machine);
+            if (by_ == SearchBy::memory || !plain(*s)) point.level = Level::walked;
+        }
+        split.sets.push_back(point);
+    }
+}
+
+void Branches::walk_point(Worker& w, const Set& set, Split& split) {
+    const std::size_t machine = machine_of(set.id);
+    Set point = set;
+    point.level = Level::walked;
+    if (const Scenario* s = w.resolved(space_, set.id)) {
+        const Scenario b = bound_scenario(*s, false);
+        const Profile& profile = profiles_[machine]->of(b, *w.fabrics[machine]);
+        point.step_s = std::max(set.step_s, path_bound(b, profile, in_flight_, *w.sharings[machine]));
+        point.bound = score(point.step_s, *s, machine);
+    }
+    split.sets.push_back(point);
+}
+
+} // namespace orrery

@@ -1,0 +1,86 @@
+// The branching of a search: sets of points, each with a bound from below of all its points' scores, split best bound first. Private to
+// this room.
+//
+// A set is a form (bounded by its arithmetic alone), a form with a core (by a small plan where nothing is recomputed), the same with a
+// recomputation (by its own small plan), a point (with what data parallelism adds, and its memory), and at last a point whose longest way
+// was walked. A set is split only where its bound is the lowest of all, so that most small plans are never made.
+#pragma once
+
+#include "sim/search/bounds.hpp"
+#include "sim/search/objective.hpp"
+#include "sim/search/workers.hpp"
+
+#include <limits>
+#include <optional>
+#include <vector>
+
+namespace orrery {
+
+class Branches {
+  public:
+    enum class Level : std::uint8_t { form, core, recompute, point, walked };
+    struct Set {
+        double bound = 0;  // of the score
+        double step_s = 0; // of the step: the order of those whose bounds are the same
+        PointId id;        // of its first point
+        Level level = Level::form;
+        bool operator<(const Set& other) const { // the worse one, for a heap with the best on top
+            if (bound != other.bound) return bound > other.bound;
+            if (step_s != other.step_s) return step_s > other.step_s;
+            return level != other.level ? level < other.level : id > other.id;
+        }
+    };
+    struct Counts {
+        std::int64_t by_memory_bound = 0, profiles = 0;
+        std::map<std::string, std::int64_t> refused; // by rules that look at all fields at once
+        double least_over = std::numeric_limits<double>::infinity();
+        PointId least_over_id; // of those whose bound says they do not fit, the one that lacks least
+    };
+
+    // exhaustive: no bounds, every set is split.
+    Branches(const StrategySpace& space, const std::vector<Objective>& objectives, SearchBy by, bool exhaustive, Workers& workers);
+
+    bool empty() const { return heap_.empty(); }
+    const Set& top() const { return heap_.front(); } // the lowest bound
+    Set pop();
+    // Splits the best sets down to the first point that was walked, at most 64 of those whose bound is below `limit`, side by side: so
+    // many whatever the number of threads.
+    void split(double limit);
+    std::int64_t points(double below = std::numeric_limits<double>::infinity()) const; // in all sets with a lower bound
+    const Counts& counts() const { return counts_; }
+
+  private:
+    struct Recompute {
+        RecomputeKind kind;
+        std::vector<RecomputeOp> ops;
+        int segments;
+    };
+    struct Split {
+        std::vector<Set> sets;
+        Counts counts;
+    };
+
+    std::int64_t points_of(const Set& set) const;
+    void push(const Set& set);
+    Split split_of(Worker& w, const Set& set);
+    void split_form(Worker& w, const Set& set, Split& split);
+    void split_core(Worker& w, const Set& set, Split& split);
+    void split_recompute(Worker& w, const Set& set, Split& split);
+    void walk_point(Worker& w, const Set& set, Split& split);
+    double bound_of(Worker& w, const Scenario& s, std::size_t machine, bool recomputed);
+    double score(double step_or_bytes, const Scenario& s, std::size_t machine) const;
+    std::size_t machine_of(const PointId& id) const;
+
+    const StrategySpace& space_;
+    const std::vector<Objective>& objectives_;
+    SearchBy by_;
+    bool exhaustive_;
+    Workers& workers_;
+    InFlight in_flight_;
+    std::vector<std::unique_ptr<Profiles>> profiles_; // by machine
+    std::vector<std::vector<Recompute>> recomputes_;  // by machine
+    std::vector<Set> heap_;
+    Counts counts_;
+};
+
+} // namespace orrery

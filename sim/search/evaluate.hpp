@@ -1,0 +1,38 @@
+// From a point of a search to its figures, which a database may hold from before. Private to this room.
+#pragma once
+
+#include "sim/search/objective.hpp"
+#include "sim/search/refine.hpp"
+#include "sim/search/search.hpp"
+#include "sim/search/workers.hpp"
+#include "sim/sweep/store.hpp"
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace orrery {
+
+class Evaluator {
+  public:
+    // Throws std::runtime_error where the database cannot be opened.
+    Evaluator(const StrategySpace& space, const std::vector<Objective>& objectives, const SearchOptions& options);
+
+    // row.index is -1 where it is new. For any number of threads, each with its own worker.
+    SearchPoint point(Worker& w, const PointId& id, double bound) const;
+    // A point with other layers a chunk, and other layers recomputed; impossible where a rule refuses it.
+    SearchPoint refined(const SearchPoint& from, const Refinement& change) const;
+    void keep(const std::vector<SearchPoint>& points); // those that are new, into the database
+
+  private:
+    SweepRow row_of(const Scenario& s, const std::string& json, ReadyPlans* plans) const;
+
+    const StrategySpace& space_;
+    const std::vector<Objective>& objectives_;
+    const SearchOptions& options_;
+    std::unique_ptr<SweepStore> store_;
+    std::map<std::string, SweepRow> known_;
+};
+
+} // namespace orrery
