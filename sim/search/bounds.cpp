@@ -103,7 +103,8 @@ double time_bound(const Scenario& s, const Profile& profile, InFlight& in_flight
             st.busy += chunk.forward + chunk.backward;
             st.host += chunk.host;
             st.weight += chunk.weight;
-            st.last_weight = std::max(st.last_weight, chunk.weight);
+            const double behind = info->splits_backward ? chunk.weight : chunk.late;
+            st.last_weight = std::max(st.last_weight, behind);
             st.ends = std::min(st.ends, fills + drains);
             st.fills = std::min(st.fills, fills);
             st.drains = std::min(st.drains, drains);
@@ -111,7 +112,7 @@ double time_bound(const Scenario& s, const Profile& profile, InFlight& in_flight
             st.moving += chunk.moving;
             st.layers += s.strategy.layers_per_chunk[at(c)];
             fills += chunk.forward;
-            drains += std::max(0.0, chunk.backward - chunk.weight - chunk.early);
+            drains += std::max(0.0, chunk.backward - behind - chunk.early);
         }
     }
     const std::vector<InFlight::Held>& held = in_flight.of(s);

@@ -1,6 +1,7 @@
 #include "sim/search/parts.hpp"
 
 #include "sim/scenario/parameters.hpp"
+#include "sim/scenario/practice.hpp"
 
 #include <algorithm>
 #include <map>
@@ -69,11 +70,15 @@ std::vector<ChunkCost> chunk_costs(const Scenario& s, const Profile& p, bool ker
     const std::vector<int>& split = s.strategy.layers_per_chunk;
     const auto cost = [&](const PartCost& c) { return kernels ? kernels_of(c) : c; };
     std::vector<ChunkCost> chunks(split.size());
+    // What recomputes waits for its gradient (plan/passes/bind.cpp), but not for the gather of one that comes in parts.
+    const bool parts_arrive = s.strategy.tensor_parallel > 1 && !s.strategy.sequence_parallel && practice_of(s).scatters_transfers;
     int layer = 0;
     for (std::size_t c = 0; c < split.size(); ++c) {
         for (int i = 0; i < split[c]; ++i, ++layer) {
             chunks[c] += cost(p.layer(layer));
-            if (s.strategy.recompute != RecomputeKind::none) chunks[c].early = std::max(chunks[c].early, p.layer(layer).forward);
+            if (parts_arrive && s.strategy.recompute != RecomputeKind::none)
+                chunks[c].early = std::max(chunks[c].early, p.layer(layer).forward);
+            if (i == 0) chunks[c].late = p.layer(layer).late; // backward passes end with a chunk's first layer
             const double rise = p.layer(layer).rise;
             chunks[c].rise = i == 0 ? rise : std::min(chunks[c].rise, rise);
         }

@@ -15,7 +15,8 @@ inline std::size_t at(int i) { return static_cast<std::size_t>(i); }
 struct ChunkCost {
     double forward = 0, backward = 0, weight = 0, host = 0, saved = 0, rise = 0;
     double kernels = 0, moving = 0;
-    double early = 0; // of the backward pass what may run before its gradient comes: one layer's recomputation
+    double late = 0;  // of a backward step in one: behind its input gradient
+    double early = 0; // of the backward pass what may run before its gradient is whole: one layer's recomputation
 };
 
 // By chunk of one direction. kernels: these alone, where blocks are joined and one's communication runs under another's kernels.

@@ -79,7 +79,8 @@ class LongestWay {
             forward_[place(step.chunk, step.microbatch)] = free;
             return true;
         }
-        const double begins = std::max(free, arrives - c.early), input = std::max(0.0, c.backward - c.weight);
+        const double begins = std::max(free, arrives - c.early),
+                     input = std::max(0.0, c.backward - (step.kind == StepKind::backward && !info_.splits_backward ? c.late : c.weight));
         backward_[place(step.chunk, step.microbatch)] = begins + input;
         begins_[at(step.chunk)] = begins;
         free = begins + (step.kind == StepKind::backward ? c.backward : input);

@@ -213,7 +213,9 @@ class SmallPlan {
             }
             if (!ops[i].kernel) continue;
             (forward ? c.forward_kernels : c.backward_kernels) += ops[i].duration;
-            if (block.ops[i].phase == Phase::backward_weight) c.weight += ops[i].duration;
+            const bool of_weight = block.ops[i].phase == Phase::backward_weight;
+            if (of_weight) c.weight += ops[i].duration;
+            if (!forward) c.late = of_weight ? c.late + ops[i].duration : 0;
             if (ops[i].part != part) begins.push_back(i);
             part = ops[i].part;
         }
