@@ -99,8 +99,9 @@ struct Host {
     BytesPerSecond cxl_bandwidth;
     BytesPerSecond pcie_bandwidth; // per device, each direction
     Bytes nvme;
-    BytesPerSecond nvme_bandwidth;
-    double adam_rate = 0; // parameters per second that all its processors update by Adam; 0: what memory bandwidth gives
+    BytesPerSecond nvme_bandwidth; // of a node, where reads and writes are not told apart
+    double adam_rate = 0;          // parameters per second that all its processors update by Adam; 0: what memory bandwidth gives
+    BytesPerSecond nvme_read{}, nvme_write{}; // 0: nvme_bandwidth
 };
 
 // Rate of what lies in the host's memory and, by capacity, behind CXL: both are read at once, and the one that is done last counts.

@@ -26,6 +26,7 @@ double bytes_per_element(DType t) {
     case DType::int8:
         return 1 + 4.0 / quantization_block;
     case DType::int4:
+    case DType::fp4:
         return 0.5 + 4.0 / quantization_block;
     case DType::nf4:
         return 0.5 + 1.0 / nf4_block + 4.0 / (nf4_block * nf4_scale_block);
@@ -69,6 +70,8 @@ const char* name(DType t) {
         return "boolean";
     case DType::int1:
         return "int1";
+    case DType::fp4:
+        return "fp4";
     }
     return "?";
 }

@@ -33,6 +33,7 @@ KernelFacts facts_of(const Scenario& s) {
     f.local_steps = s.strategy.compression.local_steps;
     const Synchronization& meeting = s.strategy.synchronization;
     f.outer_learning_rate = meeting.outer_optimizer == OuterOptimizer::none ? 1 : meeting.outer_learning_rate;
+    if (s.strategy.streaming() && meeting.overlap_steps > 0) f.mixing = meeting.mixing;
     f.outer_momentum = s.strategy.synchronization.outer_momentum;
     f.context_ranks = s.strategy.context_parallel;
     f.context_contiguous =

@@ -24,6 +24,7 @@ struct KernelFacts {
     std::int64_t replicas = 1;                          // ranks that have summands of one gradient
     std::int64_t frozen_from = 0, local_steps = 1;      // Adam's second moment stands still from this step on; steps of a worker alone
     double outer_learning_rate = 1, outer_momentum = 0; // of workers' outer optimizer
+    double mixing = 1;                                  // of what it leads to, in their parameters
     int context_ranks = 1;
     bool context_contiguous = false; // a context rank holds consecutive tokens; else chunks r and 2c-1-r of 2c
     // The model.

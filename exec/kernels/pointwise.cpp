@@ -261,8 +261,9 @@ template <class T> void outer_step(const Call& c) {
     }
     std::int64_t at = 0;
     for (std::size_t k = 0; k < c.out.size() && at < n; ++k) {
-        std::copy_n(x + at, elements(c.written(k)), c.output<T>(k));
-        at += elements(c.written(k));
+        const T share = c.written(k).role == Role::outer_parameters ? T(1) : static_cast<T>(c.context.facts.mixing);
+        T* const own = c.output<T>(k);
+        for (std::int64_t i = 0; i < elements(c.written(k)); ++i, ++at) own[i] = share == T(1) ? x[at] : own[i] + share * (x[at] - own[i]);
     }
 }
 

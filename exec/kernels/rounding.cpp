@@ -16,6 +16,20 @@ void round_to_bf16(float* x, std::int64_t n) {
     }
 }
 
+namespace {
+
+// The nearest of 0 and largest / 2^k, k < 7, by its sign: at most a third off where it is no less than the smallest of these.
+template <class T> T round_to_e3m0(T x, T largest) {
+    constexpr int exponents = 7;
+    const T share = std::abs(x) / largest, smallest = std::ldexp(T(1), 1 - exponents);
+    if (share < smallest / 2) return 0;
+    if (share < smallest) return std::copysign(smallest * largest, x);
+    const T below = std::ldexp(T(1), std::ilogb(share));
+    return std::copysign((share < T(1.5) * below ? below : 2 * below) * largest, x);
+}
+
+} // namespace
+
 template <class T> void round_in_blocks(T* x, std::int64_t n, DType low) {
     const T levels = low == DType::int8 ? T(127) : T(7);
     for (std::int64_t begin = 0; begin < n; begin += quantization_block) {
@@ -28,6 +42,10 @@ template <class T> void round_in_blocks(T* x, std::int64_t n, DType low) {
         }
         if (!number) {
             std::fill(x + begin, x + end, std::numeric_limits<T>::quiet_NaN());
+            continue;
+        }
+        if (low == DType::fp4) {
+            for (std::int64_t i = begin; largest != 0 && i < end; ++i) x[i] = round_to_e3m0(x[i], largest);
             continue;
         }
         const T scale = largest / levels;
@@ -65,7 +83,7 @@ double round_to_nf4(double x, double largest) {
 void round_stored(std::span<const Operand> written, const KernelContext& context) {
     for (const Operand& o : written) {
         const DType low = o.buffer->dtype;
-        if (low != DType::int8 && low != DType::int4) continue;
+        if (low != DType::int8 && low != DType::int4 && low != DType::fp4) continue;
         context.real == DType::fp64 ? round_in_blocks(reinterpret_cast<double*>(o.data), elements(*o.buffer), low)
                                     : round_in_blocks(reinterpret_cast<float*>(o.data), elements(*o.buffer), low);
     }

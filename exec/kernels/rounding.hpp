@@ -8,7 +8,7 @@ namespace orrery {
 
 void round_to_bf16(float* x, std::int64_t n); // to nearest, ties to even; what is no number stays so
 
-// Values as int8 or int4 in blocks would hold them: each block of quantization_block elements has the scale that takes its largest
+// Values as int8, int4 or fp4 in blocks would hold them: each block of quantization_block elements has the scale that takes its largest
 // magnitude to 127 (7). Nothing is moved by more than half a scale. A block that holds what is no number is no number.
 template <class T> void round_in_blocks(T* x, std::int64_t n, DType low);
 
@@ -16,7 +16,7 @@ template <class T> void round_in_blocks(T* x, std::int64_t n, DType low);
 // E).
 double round_to_nf4(double x, double largest);
 
-// Rounds the results of an op as its buffers would store them: int8 and int4 in blocks always, bf16 where `context` rounds.
+// Rounds the results of an op as its buffers would store them: int8, int4 and fp4 in blocks always, bf16 where `context` rounds.
 void round_stored(std::span<const Operand> written, const KernelContext& context);
 
 } // namespace orrery

@@ -5,13 +5,28 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <map>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 namespace orrery {
 namespace {
 
 const Buffer& buffer(const Plan& plan, BufferId b) { return plan.buffers[static_cast<std::size_t>(b)]; }
+
+std::uint8_t arena_of(const Buffer& b) { return b.space == Space::device ? 0 : b.space == Space::host ? 1 : 2; }
+
+Arena disk(std::int64_t planned) {
+    if (planned == 0) return Arena(0);
+    Backend machine = cpu_machine();
+    machine.reserve = reserve_on_disk;
+    return Arena(planned + (std::int64_t{1} << 20), machine);
+}
 
 // One instance a microbatch; parameters and gradients that come and go are still the rank's only ones.
 bool per_microbatch(const Buffer& b) {
@@ -46,14 +61,14 @@ struct Walk {
     }
 
     void plan_sizes(const IssueOrder& order) {
-        std::int64_t live[2] = {0, 0};
+        std::int64_t live[3] = {0, 0, 0};
         const auto add = [&](BufferId b, std::int64_t bytes) {
-            const std::size_t space = buffer(plan, b).space == Space::device ? 0 : 1;
+            const std::size_t space = arena_of(buffer(plan, b));
             live[space] += bytes;
             map.planned[space] = std::max(map.planned[space], live[space]);
         };
         for (const StorageMap::Bucket& g : map.buckets) add(g.tensors[0], g.stored);
-        for (BufferId b : map.resident) add(b, stored(b));
+        for (BufferId b : map.resident) add(b, stored(b) + 64);
         for (const Issue& i : order.issues) {
             if (const auto* a = std::get_if<Alloc>(&i.op->work)) add(a->buffer, stored(a->buffer) + 64);
             if (const auto* f = std::get_if<Free>(&i.op->work)) add(f->buffer, -stored(f->buffer) - 64);
@@ -95,6 +110,18 @@ void find_parts(const Plan& plan, const IssueOrder& order, const BucketLayouts& 
 
 } // namespace
 
+std::shared_ptr<std::byte> reserve_on_disk(std::int64_t bytes) {
+    std::string name = (std::filesystem::temp_directory_path() / "orrery-nvme-XXXXXX").string();
+    const int file = mkstemp(name.data());
+    if (file < 0) throw std::runtime_error(fmt::format("no file can be made beside {}: {}", name, std::strerror(errno)));
+    unlink(name.c_str()); // it lives as long as it is mapped
+    const auto size = static_cast<std::size_t>(bytes);
+    void* at = posix_fallocate(file, 0, bytes) == 0 ? mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
+    close(file);
+    if (at == MAP_FAILED) throw std::runtime_error(fmt::format("{} has no room for {} bytes of what lies on NVMe", name, bytes));
+    return {static_cast<std::byte*>(at), [size](std::byte* p) { munmap(p, size); }};
+}
+
 StorageMap storage_map(const Plan& plan, const IssueOrder& order, const BucketLayouts& layouts, DType real) {
     StorageMap map;
     map.places.resize(plan.buffers.size());
@@ -126,7 +153,8 @@ StorageMap storage_map(const Plan& plan, const IssueOrder& order, const BucketLa
 RankMemory::RankMemory(const Plan& plan, const StorageMap& map, std::vector<int> part_index, const Backend& machine)
     : plan_(&plan), map_(&map), part_index_(std::move(part_index)),
       addresses_(static_cast<std::size_t>(map.slots), nullptr), arenas_{Arena(reserve_for(map.planned[0], machine.room), machine),
-                                                                        Arena(reserve_for(map.planned[1], machine.room), machine)} {
+                                                                        Arena(reserve_for(map.planned[1], machine.room), machine),
+                                                                        disk(map.planned[2])} {
     for (const StorageMap::Bucket& g : map.buckets) {
         std::byte* at = arenas_[0].allocate(g.stored);
         if (!at) out_of_memory(buffer(plan, g.tensors[0]));
@@ -207,7 +235,7 @@ std::byte*& RankMemory::take(BufferId b, std::int32_t microbatch) {
     const BufferPlace& p = map_->places[static_cast<std::size_t>(b)];
     std::byte*& slot = address(p, microbatch);
     if (slot) broken(fmt::format("{} (microbatch {}) is allocated twice", x.name, microbatch));
-    slot = arenas_[x.space == Space::device ? 0 : 1].allocate(p.stored);
+    slot = arenas_[arena_of(x)].allocate(p.stored);
     if (!slot) out_of_memory(x);
     count(x, 1);
     return slot;
@@ -228,7 +256,7 @@ void RankMemory::release(BufferId b, std::int32_t microbatch) {
     const Buffer& x = buffer(*plan_, b);
     std::byte*& slot = address(map_->places[static_cast<std::size_t>(b)], microbatch);
     if (!slot) broken(fmt::format("{} (microbatch {}) is freed but not allocated", x.name, microbatch));
-    const std::uint8_t arena = x.space == Space::device ? 0 : 1;
+    const std::uint8_t arena = arena_of(x);
     const auto held = std::find_if(held_.begin(), held_.end(), [&](const Held& h) { return h.block == slot; });
     if (held != held_.end()) {
         held->released = true;

@@ -16,6 +16,10 @@
 
 namespace orrery {
 
+// A file without a name in the folder for temporary files ($TMPDIR), mapped: memory that the system keeps on disk. Throws
+// std::runtime_error where there is none to be had.
+std::shared_ptr<std::byte> reserve_on_disk(std::int64_t bytes);
+
 struct BufferPlace {
     BufferId root = -1;          // whose storage it is
     std::int32_t slot = -1;      // of its root: where its instances' addresses begin; -1: not of this stage
@@ -35,7 +39,7 @@ struct StorageMap {
     std::vector<Bucket> buckets;
     std::vector<BufferId> resident; // storage that is there when a step begins, buckets' tensors aside
     std::int32_t slots = 0;
-    std::int64_t planned[2] = {0, 0}; // device, host: bytes stored at most while a program is walked in issue order
+    std::int64_t planned[3] = {0, 0, 0}; // device, host, NVMe: bytes stored at most while a program is walked in issue order
 };
 
 StorageMap storage_map(const Plan& plan, const IssueOrder& order, const BucketLayouts& buckets, DType real);
@@ -63,7 +67,7 @@ class RankMemory {
     std::byte* block(BufferId b, std::int32_t microbatch) const;                    // the storage's own address
     std::byte* within(BufferId b, std::int32_t microbatch, std::byte* block) const; // at(), where its storage lies at `block`
     std::byte* of_slot(std::int32_t slot) const { return addresses_[static_cast<std::size_t>(slot)]; } // null: not allocated
-    const Arena& arena(int space) const { return arenas_[space]; }                                     // 0: device, 1: host
+    const Arena& arena(int space) const { return arenas_[space]; }                                     // 0: device, 1: host, 2: NVMe
 
     void allocate(BufferId b, std::int32_t microbatch);
     void release(BufferId b, std::int32_t microbatch);
@@ -73,7 +77,7 @@ class RankMemory {
 
     void count(const Buffer& b, int sign); // for whoever places buffers itself: 1 allocated, -1 released
     const MemoryCount& device() const { return count_; }
-    std::int64_t bytes_in_arenas() const { return arenas_[0].highest() + arenas_[1].highest(); }
+    std::int64_t bytes_in_arenas() const { return arenas_[0].highest() + arenas_[1].highest() + arenas_[2].highest(); }
     std::int64_t part_index(CommId c) const { return part_index_[static_cast<std::size_t>(c)]; }
     const StorageMap& map() const { return *map_; }
     bool poisons() const { return poison_; }
@@ -90,7 +94,7 @@ class RankMemory {
     const StorageMap* map_;
     std::vector<int> part_index_;
     std::vector<std::byte*> addresses_;
-    Arena arenas_[2];
+    Arena arenas_[3];
     MemoryCount count_;
     struct Held {
         std::byte* block;

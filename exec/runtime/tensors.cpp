@@ -22,13 +22,14 @@ bool has(const std::vector<BufferId>& list, BufferId b) { return std::find(list.
 
 std::vector<Worked> worked_on(const World& world, const Rank& rank) {
     std::vector<Worked> all;
+    const std::map<BufferId, BufferId> homes = homes_on_disk(world.plan);
     for (const Issue& i : rank.order->issues) {
         if (!std::holds_alternative<OptimizerStep>(i.op->work)) continue;
         Worked own;
         for (BufferId b : i.op->in) {
             const MemoryKind kind = world.plan.buffers[static_cast<std::size_t>(b)].kind;
             if (kind == MemoryKind::gradients) own.gradients.push_back(b);
-            if (kind == MemoryKind::optimizer_states) own.states.push_back(b);
+            if (kind == MemoryKind::optimizer_states) own.states.push_back(homes.contains(b) ? homes.at(b) : b);
         }
         for (BufferId b : i.op->out)
             if (world.plan.buffers[static_cast<std::size_t>(b)].kind == MemoryKind::parameters) own.weights.push_back(b);
@@ -96,6 +97,14 @@ std::int64_t true_rows(const World& world, const TensorPart& part, const ShardVi
 }
 
 } // namespace
+
+std::map<BufferId, BufferId> homes_on_disk(const Plan& plan) {
+    std::map<BufferId, BufferId> homes;
+    for (const Block& block : plan.blocks)
+        for (const Op& op : block.ops)
+            if (const auto* c = std::get_if<Copy>(&op.work); c && c->kind == CopyKind::nvme_to_host) homes[op.out[0]] = op.in[0];
+    return homes;
+}
 
 std::vector<TensorPart> parts_of(const World& world, const Rank& rank, Quantity what) {
     std::vector<TensorPart> parts;

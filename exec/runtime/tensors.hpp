@@ -35,6 +35,9 @@ Gathered gather(const World& world, Quantity what);
 // Parts of gathered tensors into every shard and replica this process holds; tensors that are not there are left as they are.
 void scatter(World& world, Quantity what, const Tensors& tensors);
 
+// The place between steps of each state that is in the host's memory for the optimizer's step alone.
+std::map<BufferId, BufferId> homes_on_disk(const Plan& plan);
+
 // A part of a logical tensor in a rank's memory: `count` elements from `begin` of its own part of the tensor, in `data`.
 struct TensorPart {
     std::string name;

@@ -3,6 +3,7 @@
 #include "exec/kernels/parallel.hpp"
 #include "exec/kernels/shards.hpp"
 #include "exec/kernels/tokens.hpp"
+#include "exec/runtime/tensors.hpp"
 #include "exec/runtime/watch.hpp"
 #include "sim/plan/in_flight.hpp"
 #include "sim/plan/lower.hpp"
@@ -37,16 +38,18 @@ void initialise_shard(Rank& rank, const BucketLayout& layout, BufferId shard, co
 }
 
 // Master weights begin as their parameters.
-void initialise_master(Rank& rank, const Op& op, DType real) {
+void initialise_master(Rank& rank, const Op& op, const std::map<BufferId, BufferId>& homes, const World& world) {
+    const DType real = world.real;
     const std::size_t states = op.out.size();
     for (std::size_t k = 0; k < states; ++k) {
-        const Operand master = rank.memory.operand(op.out[k], -1);
-        if (master.buffer->role != Role::master) continue;
+        if (world.plan.buffers[static_cast<std::size_t>(op.out[k])].role != Role::master) continue;
+        const auto home = homes.find(op.out[k]);
+        const Operand master = rank.memory.operand(home == homes.end() ? op.out[k] : home->second, -1);
         std::int64_t at = 0;
         const DType stored = stored_type(master.buffer->dtype, real);
         for (BufferId w : op.out) {
+            if (world.plan.buffers[static_cast<std::size_t>(w)].kind != MemoryKind::parameters) break;
             const Operand weight = rank.memory.operand(w, -1);
-            if (weight.buffer->kind != MemoryKind::parameters) break;
             const DType from = stored_type(weight.buffer->dtype, real);
             in_parallel(elements(*weight.buffer), [&](std::int64_t begin, std::int64_t end) {
                 for (std::int64_t i = begin; i < end; ++i) write_element(master.data, at + i, read_element(weight.data, i, from), stored);
@@ -84,6 +87,10 @@ std::vector<Problem> not_executable(const Scenario& s, bool forced_routing) {
     if (s.training.master_remainders)
         problems.push_back(
             {"/training/master_remainders", "training.master_remainders has no kernels here: use false, which keeps whole masters"});
+    if (s.strategy.loose())
+        problems.push_back({"/strategy/synchronization/kind", std::string("strategy.synchronization.kind = ") +
+                                                                  name(s.strategy.synchronization.kind) +
+                                                                  " is simulated only, worker by worker: use local_sgd or diloco"});
     if (s.strategy.post_validation)
         problems.push_back({"/strategy/optimizer_sync", "strategy.optimizer_sync = post-validation is simulated only: use global"});
     if (!forced_routing && s.model.moe && s.model.moe->capacity_factor <= 0 && s.runtime.fused_experts)
@@ -108,6 +115,29 @@ std::unique_ptr<World> make_world(const Scenario& scenario, DType real, std::vec
     return make_world(scenario, executed_plan(scenario), real, std::move(only), std::move(machine));
 }
 
+namespace {
+
+// Kernels and memories that there are on processors alone.
+void refuse_machine(const Plan& plan, const Backend& machine) {
+    if (machine.name == "cpu") return;
+    const auto any_buffer = [&](auto&& is) { return std::any_of(plan.buffers.begin(), plan.buffers.end(), is); };
+    if (any_buffer([](const Buffer& b) { return b.space == Space::nvme; }))
+        throw std::runtime_error(
+            "strategy.offload.optimizer = nvme runs on processors alone: use --device cpu, or offload.optimizer = cpu");
+    const auto in_blocks = [](const Buffer& b) {
+        return b.dtype == DType::int8 || b.dtype == DType::int4 || b.dtype == DType::fp4 || b.dtype == DType::nf4;
+    };
+    const auto compresses = [](const Block& b) {
+        return std::any_of(b.ops.begin(), b.ops.end(), [](const Op& op) { return std::holds_alternative<Compress>(op.work); });
+    };
+    if (any_buffer(in_blocks) || std::any_of(plan.blocks.begin(), plan.blocks.end(), compresses))
+        throw std::runtime_error(
+            "int8, int4, fp4 and nf4, gradients as factors, as their largest elements or as signs have kernels on processors "
+            "alone: use --device cpu");
+}
+
+} // namespace
+
 std::unique_ptr<World> make_world(const Scenario& scenario, Plan plan, DType real, std::vector<int> only, Backend machine) {
     auto world = std::make_unique<World>();
     World& w = *world;
@@ -117,15 +147,7 @@ std::unique_ptr<World> make_world(const Scenario& scenario, Plan plan, DType rea
     w.buckets = bucket_layouts(w.plan);
     w.real = real;
     w.machine = std::move(machine);
-    const auto in_blocks = [](const Buffer& b) { return b.dtype == DType::int8 || b.dtype == DType::int4 || b.dtype == DType::nf4; };
-    const auto compresses = [](const Block& b) {
-        return std::any_of(b.ops.begin(), b.ops.end(), [](const Op& op) { return std::holds_alternative<Compress>(op.work); });
-    };
-    if (w.machine.name != "cpu" && (std::any_of(w.plan.buffers.begin(), w.plan.buffers.end(), in_blocks) ||
-                                    std::any_of(w.plan.blocks.begin(), w.plan.blocks.end(), compresses)))
-        throw std::runtime_error(
-            "int8, int4 and nf4, gradients as factors, as their largest elements or as signs have kernels on processors "
-            "alone: use --device cpu");
+    refuse_machine(w.plan, w.machine);
     const int ranks = w.plan.mesh.ranks();
     if (only.empty()) {
         only.resize(static_cast<std::size_t>(ranks));
@@ -171,6 +193,7 @@ void round_storage(World& world) {
 }
 
 void initialise(World& world) {
+    const std::map<BufferId, BufferId> homes = homes_on_disk(world.plan);
     for (auto& rank : world.ranks) {
         if (!rank) continue;
         for (std::size_t b = 0; b < world.plan.buffers.size(); ++b) {
@@ -186,7 +209,7 @@ void initialise(World& world) {
         }
         for (const Issue& i : rank->order->issues)
             if (std::holds_alternative<OptimizerStep>(i.op->work))
-                initialise_master(*rank, *i.op, world.real);
+                initialise_master(*rank, *i.op, homes, world);
             else if (const auto* c = std::get_if<Compress>(&i.op->work); c && c->part == Compress::Part::project)
                 initialise_factors(*c, rank->memory.operand(i.op->in[1], -1), rank->context);
     }

@@ -173,8 +173,8 @@ KernelTime CostModel::Data::with(KernelTime t, Extra extra) const {
 }
 
 KernelTime CostModel::Data::copy(const Copy& c) const {
-    const bool disk = c.kind == CopyKind::host_to_nvme || c.kind == CopyKind::nvme_to_host;
-    return {pointwise.copy_us + static_cast<double>(c.bytes.count) / (disk ? nvme : pcie), 1};
+    const double rate = c.kind == CopyKind::host_to_nvme ? nvme_write : c.kind == CopyKind::nvme_to_host ? nvme_read : pcie;
+    return {pointwise.copy_us + static_cast<double>(c.bytes.count) / rate, 1};
 }
 
 // A step on the host: bound by its memory; with a measured rate of Adam, as much faster or slower as its bytes are fewer or more.

@@ -133,7 +133,9 @@ CostModel::CostModel(const Scenario& scenario, const Fabric& fabric) : data_(std
     d.pcie = std::min(known(c.host.pcie_bandwidth.value, d.pointwise.pcie) * d.pointwise.pcie_share, host / d.devices_per_node);
     if (c.intra.tree.devices_per_switch > 0 || c.graph) d.pcie = std::min(d.pcie, copy_rate(fabric, d.pointwise.pcie_share));
     d.host_adam = c.host.adam_rate * 1e-6 / d.devices_per_node;
-    d.nvme = known(c.host.nvme_bandwidth.value, d.pointwise.nvme) / d.devices_per_node;
+    const double disk = known(c.host.nvme_bandwidth.value, d.pointwise.nvme);
+    d.nvme_read = known(c.host.nvme_read.value, disk) / d.devices_per_node;
+    d.nvme_write = known(c.host.nvme_write.value, disk) / d.devices_per_node;
     if (c.others.empty()) return;
     for (int node = 0; node < c.nodes; ++node) d.kind_of_node.push_back(c.kind_of_node(node));
     Scenario alike = scenario;

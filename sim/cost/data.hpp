@@ -80,11 +80,11 @@ struct CostModel::Data {
     std::vector<CostModel> kinds;      // of each kind of nodes, as if all were of it; empty: all are alike
     Time intra_latency, inter_latency; // of the cluster, zero: not said
     bool multicast = false;
-    double bandwidth = 1, peak_16 = 1, power = 1; // bytes/us, flops/us; power: clock factor of a limit below the board's
-    double host_memory = 1, pcie = 1, nvme = 1;   // bytes/us, of one device
-    double host_adam = 0;                         // parameters/us, of one device's share of the node; 0: what host_memory gives
-    std::int64_t hidden = 1;                      // the model's
-    bool experts = false;                         // the model has some
+    double bandwidth = 1, peak_16 = 1, power = 1;                    // bytes/us, flops/us; power: clock factor of a limit below the board's
+    double host_memory = 1, pcie = 1, nvme_read = 1, nvme_write = 1; // bytes/us, of one device
+    double host_adam = 0;    // parameters/us, of one device's share of the node; 0: what host_memory gives
+    std::int64_t hidden = 1; // the model's
+    bool experts = false;    // the model has some
     std::int64_t dispatch_depth =
         0; // rows are sent to experts' slots and fetched back by products with masks of this many tokens; 0: rows are copied
     bool shared_tiles = false;       // rows of all experts are concatenated, in tiles of kernels.systolic

@@ -323,29 +323,6 @@ struct ProgramCompiler {
     }
 };
 
-// A rank must be able to post what the actions around a waiting transfer exchange: room for several of the longest stretches between two
-// exchanges. (A pass over a chunk is one action, or one for each unit where its parameters are gathered unit by unit.)
-std::int64_t window_of(const Plan& plan) {
-    std::vector<char> exchanges(plan.blocks.size(), 0);
-    for (std::size_t b = 0; b < plan.blocks.size(); ++b)
-        exchanges[b] = std::any_of(plan.blocks[b].ops.begin(), plan.blocks[b].ops.end(),
-                                   [](const Op& op) { return std::holds_alternative<Exchange>(op.work); });
-    std::int64_t longest = 0;
-    for (const Program& p : plan.programs) {
-        const bool any = std::any_of(p.actions.begin(), p.actions.end(), [&](const Action& a) { return exchanges[at(a.block)] != 0; });
-        std::int64_t stretch = 0;
-        for (const Action& a : p.actions) {
-            if (exchanges[at(a.block)] != 0)
-                stretch = 0;
-            else if (any && plan.blocks[at(a.block)].kind != BlockKind::optimizer)
-                stretch += a.last - a.first;
-            longest = std::max<std::int64_t>({longest, stretch, a.last - a.first});
-        }
-    }
-    const auto slots = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(4 * longest)));
-    return std::clamp<std::int64_t>(slots, 1024, 65536) - 16;
-}
-
 } // namespace
 
 void compile_programs(Compilation& c, bool launch_blocking) {

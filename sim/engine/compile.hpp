@@ -30,6 +30,8 @@ struct Compilation {
     std::vector<CommUse> comms;
 };
 
+// Slots that a host issues ahead of the oldest that has not ended: at least as far as anything waits for a transfer.
+std::int64_t window_of(const Plan& plan);
 void compile_programs(Compilation& c, bool launch_blocking);
 void compile_bundles(Compilation& c, const Wires& wires, bool fold_ranks);
 

@@ -3,6 +3,7 @@
 #include "sim/memory/memory.hpp"
 
 #include "sim/cost/own_constants.hpp"
+#include "sim/memory/loose.hpp"
 #include "sim/memory/reserve.hpp"
 
 #include <algorithm>
@@ -231,15 +232,21 @@ class StageWalk {
 
 PlanMemory walk(const Plan& plan) {
     PlanMemory out;
-    const bool elsewhere = std::any_of(plan.buffers.begin(), plan.buffers.end(), [](const Buffer& b) { return b.space == Space::host; });
+    const auto any_in = [&](Space space) {
+        return std::any_of(plan.buffers.begin(), plan.buffers.end(), [&](const Buffer& b) { return b.space == space; });
+    };
+    const bool host = any_in(Space::host), disk = any_in(Space::nvme);
     for (const Program& program : plan.programs) {
         StageWalk walk(plan, program);
         out.stages.push_back(walk.measure());
         out.dynamic.push_back(walk.dynamic(out.stages.back()));
         out.apart.push_back(walk.apart());
-        if (!elsewhere) continue;
-        const StageMemory host = StageWalk(plan, program, Space::host).measure();
-        out.stages.back().host = {host.allocated_peak, host.by_kind};
+        const auto tier = [&](Space space) {
+            const StageMemory there = StageWalk(plan, program, space).measure();
+            return TierMemory{there.allocated_peak, there.by_kind};
+        };
+        if (host) out.stages.back().host = tier(Space::host);
+        if (disk) out.stages.back().disk = tier(Space::nvme);
     }
     return out;
 }
@@ -247,11 +254,11 @@ PlanMemory walk(const Plan& plan) {
 namespace {
 
 // Ranks of a node may be of several stages, and nodes unlike.
-TierMemory fullest_node(const Plan& plan, const std::vector<StageMemory>& stages, int devices_per_node) {
+TierMemory fullest_node(const Plan& plan, const std::vector<StageMemory>& stages, TierMemory StageMemory::*tier, int devices_per_node) {
     TierMemory fullest, node;
     for (int r = 0; r < plan.mesh.ranks(); ++r) {
         if (r % devices_per_node == 0) node = {};
-        const TierMemory& of_rank = stages[static_cast<std::size_t>(plan.mesh.coordinates(r)[static_cast<std::size_t>(Axis::pp)])].host;
+        const TierMemory& of_rank = stages[static_cast<std::size_t>(plan.mesh.coordinates(r)[static_cast<std::size_t>(Axis::pp)])].*tier;
         node.peak += of_rank.peak;
         for (std::size_t k = 0; k < node.by_kind.size(); ++k) node.by_kind[k] += of_rank.by_kind[k];
         if (node.peak > fullest.peak) fullest = node;
@@ -300,14 +307,23 @@ MemoryReport memory(const Plan& plan, const PlanMemory& walked, const Scenario& 
         stage.peak = stage.allocated_peak;
         for (const ReserveItem& item : reserve(plan, scenario, plan.programs[i], walked.dynamic[i], walked.apart[i]))
             add_reserve(stage, item);
+        if (plan.apart)
+            add_reserve(stage, {"messages of workers", message_buffers(plan, scenario, stage.stage), "sim/memory/loose.hpp",
+                                MemoryMeasure::allocated});
         if (learned && learned->memory && scenario.runtime.reserved_gb < 0) add_learned(stage, *learned);
         report.fits = report.fits && stage.peak <= report.capacity;
         report.stages.push_back(std::move(stage));
     }
+    if (plan.served) {
+        report.host = {server_memory(plan, scenario), scenario.cluster.host.memory + scenario.cluster.host.cxl};
+        report.fits = report.fits && report.host.fits();
+    }
     if (!offloads(scenario.strategy.offload)) return report;
-    report.host = {fullest_node(plan, report.stages, std::max(1, scenario.cluster.devices_per_node)),
+    const int together = std::max(1, scenario.cluster.devices_per_node);
+    report.host = {fullest_node(plan, report.stages, &StageMemory::host, together),
                    scenario.cluster.host.memory + scenario.cluster.host.cxl};
-    report.fits = report.fits && report.host.fits();
+    report.disk = {fullest_node(plan, report.stages, &StageMemory::disk, together), scenario.cluster.host.nvme};
+    report.fits = report.fits && report.host.fits() && report.disk.fits();
     return report;
 }
 

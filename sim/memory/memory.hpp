@@ -47,12 +47,12 @@ struct StageMemory {
     int peak_action = -1, peak_op = -1; // where in the stage's program
     std::string peak_op_name;           // "l17.fc1.dgrad (microbatch 3)"
     std::vector<LiveBuffer> largest;    // largest groups alive at the peak
-    TierMemory host;                    // of one rank, in its node's memory
+    TierMemory host, disk;              // of one rank, in its node's memory and on its NVMe
     // After each action of one steady step, by kind (same index as Program::actions); for the memory timeline.
     std::vector<std::array<std::int64_t, memory_kind_count>> timeline;
 };
 
-// The memory of the fullest node: what its ranks have there at their peaks, together.
+// The memory, or the NVMe, of the fullest node: what its ranks have there at their peaks, together.
 struct NodeMemory {
     TierMemory used;
     Bytes capacity; // 0: the cluster does not say
@@ -64,6 +64,7 @@ struct MemoryReport {
     Bytes capacity;
     bool fits = true; // devices and nodes
     NodeMemory host;  // zero where nothing is offloaded
+    NodeMemory disk;  // NVMe
 };
 
 // Memory that comes and goes within a step, as a share of a stage's peak: neither parameters, gradients nor optimizer states.

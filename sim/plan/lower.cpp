@@ -31,7 +31,11 @@ void build_forward(Lowering& l) {
     plan.mesh.order = s.rank_order;
     if (s.workers()) {
         plan.workers = mask(Axis::dpr);
-        plan.repeat = s.compresses() == GradientCompression::zero_one_adam ? s.compression.local_steps : s.synchronization.inner_steps;
+        plan.apart = s.loose();
+        plan.served = s.served();
+        plan.repeat = s.compresses() == GradientCompression::zero_one_adam ? s.compression.local_steps
+                      : plan.apart                                         ? 1
+                                                                           : s.synchronization.inner_steps;
     }
     l.add_communicator("tp", mask(Axis::tp));
     l.parameters.resize(static_cast<std::size_t>(plan.stages));

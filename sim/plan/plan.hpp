@@ -128,8 +128,11 @@ struct Program {
 
 // Programs that all ranks run `repeat` times, one run after the other.
 struct PlanPhase {
-    std::vector<Program> programs; // one per pipeline rank
+    static constexpr std::int32_t before = -1, nothing = -2;
+    std::vector<Program> programs; // one per pipeline rank; of training steps none: they are the plan's own
     std::int64_t repeat = 1;
+    bool steps = false;           // runs of Plan::programs
+    std::int32_t behind = before; // it begins when Plan::further[behind] has ended; before: when the phase before it has; nothing: at once
 };
 
 // Ranks that agree on every axis outside `axes` form one instance. With pp in `axes` only the ranks of `stages` belong to it, in that
@@ -154,13 +157,15 @@ struct Plan {
     Indexed<BufferId, Buffer> buffers;
     Indexed<BlockId, Block> blocks;
     // A round, over and over: the training step of `programs` so many times, then each further phase. A phase begins on a rank when all
-    // that the rank runs of the phase before has ended. Ordinary training has rounds of one step. rounds.hpp unrolls a
+    // that the rank runs of the phase before has ended (PlanPhase::behind). Ordinary training has rounds of one step. rounds.hpp unrolls a
     // round.
     std::vector<Program> programs; // one per pipeline rank: all ranks of a stage run the same one
     std::int64_t repeat = 1;       // runs of `programs` in a round
     std::vector<PlanPhase> further{};
     std::int64_t steps = 1; // training steps of one run of `programs`: of an unrolled plan all of its round
     AxisMask workers = 0;   // axes of workers: each trains parameters of its own, which meet in a further phase only
+    bool apart = false;     // .. or outside the plan, worker by worker
+    bool served = false;    // .. where servers update them: no step of an optimizer is here
 };
 
 // (members) Ranks of the instance of communicator c that `rank` belongs to, in the communicator's order; empty where it is not a member.

@@ -34,14 +34,16 @@ Edges edges_of(const Plan& plan, const Program& program, bool first) {
 class Unroller {
   public:
     explicit Unroller(const Plan& plan) : plan_(plan) {}
+    std::int32_t of_last_step = 0; // from the end of the round to the end of its last training step: at most 0
 
-    // `previous`: the phase before this one, null where this is the only one. shift: of microbatches.
-    void run(const Program& program, std::int32_t shift, bool step, const Program* previous, bool wraps) {
+    // `previous`: the phase that this one stands behind, and where in `out` that ends (0: in the round before); null where this is the only
+    // one, or begins at once. shift: of microbatches.
+    void run(const Program& program, std::int32_t shift, bool step, const Program* previous, std::int32_t previous_end, bool all_ended) {
         const auto base = static_cast<std::int32_t>(out.actions.size());
         if (step && any_step_) out.step_begins.push_back(base);
         any_step_ = any_step_ || step;
         std::vector<std::vector<ActionDep>> barrier(program.actions.size());
-        if (previous) stand_behind(program, *previous, wraps ? 0 : base, barrier);
+        if (previous) stand_behind(program, *previous, previous_end, barrier);
         for (std::size_t a = 0; a < program.actions.size(); ++a) {
             Action action = program.actions[a];
             for (std::int32_t& m : action.microbatch)
@@ -49,8 +51,13 @@ class Unroller {
             std::vector<ActionDep> deps = std::move(barrier[a]);
             for (std::int32_t d = action.deps_begin; d < action.deps_end; ++d) {
                 ActionDep dep = program.deps[static_cast<std::size_t>(d)];
-                if (dep.on_action < 0 && previous) continue; // the phase before has ended
-                if (dep.on_action >= 0 || base > 0) dep.on_action += base;
+                if (dep.on_action < 0 && previous && all_ended) continue; // the phase before has ended
+                if (dep.on_action >= 0)
+                    dep.on_action += base;
+                else if (step_end_ > 0) // of the step before, whatever phases stand between
+                    dep.on_action += step_end_;
+                else
+                    dep.on_action += of_last_step;
                 deps.push_back(dep);
             }
             std::stable_sort(deps.begin(), deps.end(), [](const ActionDep& x, const ActionDep& y) { return x.op < y.op; });
@@ -59,6 +66,7 @@ class Unroller {
             action.deps_end = static_cast<std::int32_t>(out.deps.size());
             out.actions.push_back(action);
         }
+        if (step) step_end_ = static_cast<std::int32_t>(out.actions.size());
     }
 
     Program out;
@@ -75,6 +83,7 @@ class Unroller {
     }
 
     const Plan& plan_;
+    std::int32_t step_end_ = 0; // after the last training step so far
     bool any_step_ = false;
 };
 
@@ -87,22 +96,42 @@ Plan unrolled(const Plan& plan, std::int64_t most) {
     Plan round = plan;
     round.repeat = 1;
     round.further.clear();
-    round.steps = plan.steps * std::min(plan.repeat, most);
-    round.microbatches = plan.microbatches * std::min(plan.repeat, most);
+    std::int64_t steps = std::min(plan.repeat, most);
+    for (const PlanPhase& phase : plan.further)
+        if (phase.steps) steps += std::min(phase.repeat, most);
+    round.steps = plan.steps * steps;
+    round.microbatches = plan.microbatches * steps;
     for (std::size_t stage = 0; stage < plan.programs.size(); ++stage) {
         Unroller unroller(plan);
-        const Program* previous = plan.further.empty() ? nullptr : &plan.further.back().programs[stage];
-        for (std::int64_t k = 0; k < std::min(plan.repeat, most); ++k) {
-            unroller.run(plan.programs[stage], static_cast<std::int32_t>(k * plan.microbatches), true, previous, k == 0);
-            previous = nullptr;
-        }
-        previous = &plan.programs[stage];
-        for (const PlanPhase& phase : plan.further) {
-            const Program& program = phase.programs[stage];
-            for (std::int64_t k = 0; k < std::min(phase.repeat, most); ++k) {
-                unroller.run(program, 0, false, previous, false);
+        const auto program_of = [&](const PlanPhase& phase) { return phase.steps ? &plan.programs[stage] : &phase.programs[stage]; };
+        const auto end = [&] { return static_cast<std::int32_t>(unroller.out.actions.size()); };
+        // A last phase that stood behind an earlier one alone does not say that the steps before it have ended.
+        const bool all_ended = plan.further.empty() || plan.further.back().behind == PlanPhase::before;
+        std::int64_t step = 0;
+        const auto run = [&](const Program& program, std::int64_t repeat, bool steps_here, const Program* previous,
+                             std::int32_t previous_end) {
+            for (std::int64_t k = 0; k < std::min(repeat, most); ++k) {
+                const auto shift = steps_here ? static_cast<std::int32_t>(step++ * plan.microbatches) : 0;
+                unroller.run(program, shift, steps_here, previous, previous_end, all_ended);
                 previous = nullptr;
             }
+        };
+        for (std::size_t k = plan.further.size(); k-- > 0 && !plan.further[k].steps;)
+            for (std::int64_t r = 0; r < std::min(plan.further[k].repeat, most); ++r)
+                unroller.of_last_step -= static_cast<std::int32_t>(program_of(plan.further[k])->actions.size());
+        run(plan.programs[stage], plan.repeat, true, plan.further.empty() ? nullptr : program_of(plan.further.back()), 0);
+        const Program* previous = &plan.programs[stage];
+        std::vector<std::int32_t> ends;
+        for (const PlanPhase& phase : plan.further) {
+            const Program& program = *program_of(phase);
+            if (phase.behind == PlanPhase::nothing)
+                run(program, phase.repeat, phase.steps, nullptr, 0);
+            else if (phase.behind == PlanPhase::before)
+                run(program, phase.repeat, phase.steps, previous, end());
+            else
+                run(program, phase.repeat, phase.steps, program_of(plan.further[static_cast<std::size_t>(phase.behind)]),
+                    ends[static_cast<std::size_t>(phase.behind)]);
+            ends.push_back(end());
             previous = &program;
         }
         unroller.out.stage = plan.programs[stage].stage;

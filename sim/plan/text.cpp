@@ -157,10 +157,15 @@ std::string to_text(const Plan& plan) {
         text += fmt::format(" {}({})", plan.communicators[c].name, size(plan, static_cast<CommId>(c)));
     text += "\n\nblocks\n";
     for (const Block& b : plan.blocks) text += to_text(plan, b);
+    if (plan.apart) text += plan.served ? "\nworkers apart, updated by servers\n" : "\nworkers apart\n";
     text += plan.repeat > 1 ? fmt::format("\nprograms, {} times\n", plan.repeat) : "\nprograms\n";
     for (const Program& p : plan.programs) text += text_with_deps(plan, p);
     for (const PlanPhase& phase : plan.further) {
-        text += phase.repeat > 1 ? fmt::format("\nthen, {} times\n", phase.repeat) : "\nthen\n";
+        const std::string when = phase.behind == PlanPhase::nothing ? " at once"
+                                 : phase.behind >= 0                ? fmt::format(" after phase {}", phase.behind + 1)
+                                                                    : "";
+        const std::string what = phase.steps ? " training steps" : "";
+        text += phase.repeat > 1 || phase.steps ? fmt::format("\nthen{}, {} times{}\n", when, phase.repeat, what) : "\nthen" + when + "\n";
         for (const Program& p : phase.programs) text += text_with_deps(plan, p);
     }
     return text;

@@ -62,6 +62,7 @@ class StageGradients {
     void follow(const Op& op);
     void begin_step();
     void finish();
+    void whole_for_servers();
 
     const Plan& plan_;
     const Facts& facts_;
@@ -262,8 +263,25 @@ void StageGradients::begin_step() {
     ++epoch_;
 }
 
+// Gradients that servers get are sums over all that hold summands of them, but the workers.
+void StageGradients::whole_for_servers() {
+    const std::string where = fmt::format("stage {}", stage_.program->stage);
+    for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
+        const Buffer& b = plan_.buffers[i];
+        if (b.stage != stage_.program->stage) continue;
+        if (b.kind == MemoryKind::parameters && updated_[i] > 0)
+            findings_.add("served-updated", where, b.name + " is updated by servers, and by an optimizer here");
+        if (b.role != Role::gradient) continue;
+        if (!gradients_[i].summed) findings_.add("gradient-missing", where, b.name + " goes to a server without any summand");
+        const AxisMask partial = static_cast<AxisMask>(gradients_[i].partial & ~plan_.workers);
+        if (partial != 0)
+            findings_.add("gradient-partial", where, fmt::format("{} goes to a server as a summand over {}", b.name, axes_text(partial)));
+    }
+}
+
 // A step updates one version of a tensor that a stage holds several of.
 void StageGradients::finish() {
+    if (plan_.served) return whole_for_servers();
     const std::string where = fmt::format("stage {}", stage_.program->stage);
     std::unordered_map<TensorId, int> of_versions;
     for (std::size_t i = 0; i < plan_.buffers.size(); ++i)

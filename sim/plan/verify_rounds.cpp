@@ -1,7 +1,7 @@
 // Rounds: phases have a program for each stage, and where ranks are workers their parameters meet: each that the optimizer keeps is summed
 // over all workers and averaged exactly once a round, after the steps and never in one. Where an fp32 copy is kept it is the copy that is
 // averaged, and the parameters are written from it. With an outer optimizer it is what each moved that is averaged, and its step that
-// writes them.
+// writes them. Workers that meet outside the plan are joined by nothing in it.
 #include "sim/plan/verify_parts.hpp"
 
 #include <algorithm>
@@ -64,7 +64,7 @@ void visit(const Plan& plan, const Op& op, std::vector<Meeting>& met, Findings& 
 void check_stage(const Plan& plan, std::size_t stage, Findings& findings) {
     std::vector<Meeting> met(plan.buffers.size());
     for (const PlanPhase& phase : plan.further)
-        for (std::int64_t k = 0; k < std::min<std::int64_t>(phase.repeat, 2); ++k)
+        for (std::int64_t k = 0; !phase.steps && k < std::min<std::int64_t>(phase.repeat, 2); ++k)
             each_op(plan, phase.programs[stage], [&](const Op& op) { visit(plan, op, met, findings, static_cast<std::int16_t>(stage)); });
     bool copied = false;
     for (std::size_t b = 0; b < plan.buffers.size(); ++b) {
@@ -90,9 +90,12 @@ void check_stage(const Plan& plan, std::size_t stage, Findings& findings) {
 
 void check_rounds(const Plan& plan, Findings& findings) {
     if (plan.repeat < 1) findings.add("round", plan.name, "runs its steps less than once a round");
-    for (const PlanPhase& phase : plan.further) {
-        if (phase.repeat < 1 || phase.programs.size() != plan.programs.size())
+    for (std::size_t k = 0; k < plan.further.size(); ++k) {
+        const PlanPhase& phase = plan.further[k];
+        if (phase.repeat < 1 || phase.programs.size() != (phase.steps ? 0 : plan.programs.size()))
             return findings.add("round", plan.name, "has a phase without a program for each stage, or one that never runs");
+        if (phase.behind >= static_cast<std::int32_t>(k)) return findings.add("round", plan.name, "has a phase that waits for a later one");
+        if (phase.steps) continue;
         Plan alone = plan;
         alone.programs = phase.programs;
         alone.further.clear();
@@ -100,6 +103,7 @@ void check_rounds(const Plan& plan, Findings& findings) {
     }
     if (plan.workers == 0 || !findings.empty()) return;
     check_steps(plan, findings);
+    if (plan.apart) return;
     for (std::size_t stage = 0; stage < plan.programs.size(); ++stage) check_stage(plan, stage, findings);
 }
 

@@ -33,6 +33,7 @@ Json stage(const StageMemory& s) {
     }
     j["reserve"] = reserve;
     if (s.host.peak.count > 0) j["host_bytes"] = s.host.peak.count;
+    if (s.disk.peak.count > 0) j["nvme_bytes"] = s.disk.peak.count;
     j["peak_op"] = s.peak_op_name;
     j["peak_action"] = s.peak_action;
     Json largest = Json::array();
@@ -48,11 +49,12 @@ Json memory_json(const MemoryReport& m) {
     j["capacity_bytes"] = m.capacity.count;
     j["fits"] = m.fits;
     j["by_kind_bytes"] = any ? by_kind(fullest(m)) : Json::object();
-    if (m.host.used.peak.count > 0) {
-        Json node{{"peak_bytes", m.host.used.peak.count}, {"capacity_bytes", m.host.capacity.count}, {"fits", m.host.fits()}};
+    for (const auto& [key, tier] : {std::pair<const char*, const NodeMemory&>{"node", m.host}, {"nvme", m.disk}}) {
+        if (tier.used.peak.count == 0) continue;
+        Json node{{"peak_bytes", tier.used.peak.count}, {"capacity_bytes", tier.capacity.count}, {"fits", tier.fits()}};
         for (int k = 0; k < memory_kind_count; ++k)
-            node["by_kind_bytes"][name(static_cast<MemoryKind>(k))] = m.host.used.by_kind[static_cast<std::size_t>(k)].count;
-        j["node"] = std::move(node);
+            node["by_kind_bytes"][name(static_cast<MemoryKind>(k))] = tier.used.by_kind[static_cast<std::size_t>(k)].count;
+        j[key] = std::move(node);
     }
     j["per_stage"] = Json::array();
     for (const StageMemory& s : m.stages) j["per_stage"].push_back(stage(s));
@@ -92,6 +94,15 @@ std::string to_json(const Report& r) {
     if (r.staleness.worst > 0)
         j["staleness"] = {
             {"mean_updates", r.staleness.mean}, {"worst_updates", r.staleness.worst}, {"weight_versions", r.staleness.versions}};
+    if (r.loose.step_s > 0) {
+        const LooseReport& l = r.loose;
+        j["workers"] = {{"mean_staleness", l.staleness},    {"worst_staleness", l.worst_staleness},
+                        {"parameter_versions", l.versions}, {"wait_s", l.wait_s},
+                        {"fastest_over_mean", l.fastest},   {"bytes_per_step", l.bytes_per_step}};
+        if (l.server_share > 0) j["workers"]["server_share"] = l.server_share;
+        if (l.steps_between_averages > 0) j["workers"]["steps_between_averages"] = l.steps_between_averages;
+        if (l.busiest.link >= 0) j["workers"]["busiest_link"] = {{"name", r.busiest_link}, {"share", l.busiest.share}};
+    }
     if (!r.experts.load.empty())
         j["experts"] = {{"tokens_dropped", r.experts.tokens_dropped},
                         {"dropped_fraction", r.experts.dropped_fraction},

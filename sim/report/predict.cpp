@@ -3,6 +3,7 @@
 #include "sim/plan/lower.hpp"
 #include "sim/plan/verify.hpp"
 #include "sim/report/input_pipeline.hpp"
+#include "sim/report/loose.hpp"
 #include "sim/report/report.hpp"
 #include "sim/scenario/perturb.hpp"
 
@@ -59,7 +60,8 @@ Prediction predict(const Scenario& scenario, const Plan& plan, const PredictOpti
     const CostModel cost(scenario, fabric);
     Prediction p;
     p.too_big = options.only_if_fits && !bytes.fits;
-    if (!p.too_big) p.simulation = simulate(plan, scenario, fabric, cost, options.simulate);
+    const bool loose = scenario.strategy.loose();
+    if (!p.too_big) p.simulation = simulate(plan, loose ? with_equal_workers(scenario) : scenario, fabric, cost, options.simulate);
     if (p.simulation.deadlock) {
         std::string why = to_text(*p.simulation.deadlock);
         if (scenario.runtime.launch_blocking && scenario.strategy.overlap.pipeline)
@@ -72,6 +74,7 @@ Prediction predict(const Scenario& scenario, const Plan& plan, const PredictOpti
     const bool shares = options.shares || p.simulation.stats.events + p.simulation.stats.replayed_ops < options.shares_up_to;
     if (shares && !p.too_big) p.report.shares = cost_shares(plan, scenario, fabric, cost, p.simulation, options.simulate);
     narrow_by_learned(p.report, scenario);
+    if (!p.too_big) follow_workers(p.report, scenario, plan, fabric, cost, options.simulate);
     if (!p.too_big) wait_for_input(p.report, scenario);
     if (!p.too_big) note_idle_links(p.report, scenario, fabric, p.simulation);
     return p;

@@ -224,9 +224,11 @@ std::string why_not(const MemoryReport& memory) {
     const auto over =
         std::count_if(memory.stages.begin(), memory.stages.end(), [&](const StageMemory& m) { return m.peak > memory.capacity; });
     const auto too_full = [&] {
-        return fmt::format("a node's ranks keep {:.1f} GB in its memory, {:.1f} GB more than the {:.1f} GB it has (cluster.host.memory_gb)",
-                           memory.host.used.peak.gigabytes(), (memory.host.used.peak - memory.host.capacity).gigabytes(),
-                           memory.host.capacity.gigabytes());
+        const bool host = !memory.host.fits();
+        const NodeMemory& tier = host ? memory.host : memory.disk;
+        return fmt::format("a node's ranks keep {:.1f} GB {}, {:.1f} GB more than the {:.1f} GB it has (cluster.host.{})",
+                           tier.used.peak.gigabytes(), host ? "in its memory" : "on its NVMe", (tier.used.peak - tier.capacity).gigabytes(),
+                           tier.capacity.gigabytes(), host ? "memory_gb" : "nvme_gb");
     };
     if (over == 0) return too_full();
     std::string text =
@@ -235,7 +237,7 @@ std::string why_not(const MemoryReport& memory) {
                     memory.capacity.gigabytes(), static_cast<double>(memory.capacity.count) / 1073741824.0);
     if (!s.peak_op_name.empty()) text += ", at " + s.peak_op_name;
     if (over > 1) text += fmt::format("; {} of {} stages do not fit", over, memory.stages.size());
-    if (!memory.host.fits()) text += "; " + too_full();
+    if (!memory.host.fits() || !memory.disk.fits()) text += "; " + too_full();
     return text;
 }
 

@@ -3,6 +3,7 @@
 
 #include "sim/cost/cost.hpp"
 #include "sim/engine/simulate.hpp"
+#include "sim/loose/loose.hpp"
 #include "sim/memory/memory.hpp"
 #include "sim/plan/staleness.hpp"
 #include "sim/report/error_bar.hpp"
@@ -32,6 +33,8 @@ struct Report {
     std::string peak_dtype;         // the precision that peak is for
     std::int64_t microbatches = 0;
     Staleness staleness;                                 // of the weights that gradients were made with
+    LooseReport loose;                                   // of workers that meet outside the plan (Strategy::loose)
+    std::string busiest_link;                            // the name of its
     double trained_parameters = 0;                       // of those of the model and its adapters
     double parameters = 0, flops_per_step = 0;           // model FLOPs of a step, all ranks, no recompute
     struct Experts {                                     // of a mixture's layer; load empty: the model has none

@@ -1,6 +1,6 @@
 // The report for a person: does it fit, how fast, what every second goes to, where the memory is, what the figures rest on.
 #include "sim/cost/own_constants.hpp"
-#include "sim/report/report.hpp"
+#include "sim/report/loose.hpp"
 #include "sim/report/terminal.hpp"
 #include "sim/scenario/perturb.hpp"
 #include "sim/trust/beliefs.hpp"
@@ -75,7 +75,7 @@ std::string degrees(const Strategy& s) {
 std::string offload_text(const Offload& o) {
     std::string text;
     const auto add = [&](Tier tier, const std::string& what) {
-        if (tier != Tier::none) text += (text.empty() ? ", on the host: " : ", ") + what;
+        if (tier != Tier::none) text += (text.empty() ? ", on the host: " : ", ") + what + (tier == Tier::nvme ? " (on NVMe)" : "");
     };
     add(o.optimizer, o.optimizer_fraction < 1 ? fmt::format("{:.3g} % of the optimizer", 100 * o.optimizer_fraction) : "optimizer");
     add(o.gradients, "gradients");
@@ -113,8 +113,14 @@ std::string travel_text(const Strategy& g) {
     if (g.secondary_shard_size > 1) text += fmt::format(", a second copy over {}", g.secondary_shard_size);
     text += compression_text(g);
     const Synchronization& s = g.synchronization;
-    if (g.workers() && !g.sends_signs())
-        text += fmt::format(", {} every {} step{}", g.diloco() ? "DiLoCo" : "local SGD", s.inner_steps, s.inner_steps == 1 ? "" : "s");
+    text += loose_strategy_text(g);
+    if (g.workers() && !g.sends_signs() && !g.loose())
+        text += fmt::format(", {} every {} step{}",
+                            g.streaming() ? "streaming DiLoCo"
+                            : g.diloco()  ? "DiLoCo"
+                                          : "local SGD",
+                            s.inner_steps, s.inner_steps == 1 ? "" : "s");
+    if (g.streaming()) text += fmt::format(" in {} fragments, merged {} steps later", s.fragments, s.overlap_steps);
     if (g.diloco() && s.payload_dtype != DType::fp32) text += fmt::format(" in {}", name(s.payload_dtype));
     return text;
 }
@@ -184,6 +190,7 @@ std::string headline(const Report& r, const Scenario& s, const TextStyle& style)
             fmt::format("  gradients are {:.2f} updates old in the mean, {} at most; up to {} versions of the weights on a stage; drained "
                         "every {} steps\n",
                         r.staleness.mean, r.staleness.worst, r.staleness.versions, s.strategy.flush_every);
+    text += loose_text(r, s, style);
     text += fmt::format("  {}\n", software_text(s));
     if (!s.perturb.empty())
         text += paint(wrapped("perturbed: " + perturbation_text(s.perturb), style.width, "  ", "    "), Ink::yellow, style);
@@ -304,9 +311,9 @@ bool alike(const StageMemory& a, const StageMemory& b) {
 }
 
 // "a node's memory: 301.2 GB of 2000.0 GB, 15 %: gradients 60.1 GB, optimizer 241.1 GB".
-std::string node_memory_text(const NodeMemory& node, const TextStyle& style) {
+std::string node_memory_text(const char* what, const NodeMemory& node, const TextStyle& style) {
     if (node.used.peak.count == 0) return {};
-    std::string text = "a node's memory: " + gb(node.used.peak);
+    std::string text = fmt::format("a node's {}: {}", what, gb(node.used.peak));
     if (node.capacity.count > 0)
         text += fmt::format(" of {}, {:.0f} %", gb(node.capacity),
                             100 * static_cast<double>(node.used.peak.count) / static_cast<double>(node.capacity.count));
@@ -345,7 +352,7 @@ std::string memory_text(const Report& r, const TextStyle& style) {
         text += "    " + pad_right(item.name, 24) + fmt::format("{:>9}  ", gb(item.bytes)) +
                 paint(clip((item.kept ? "not needed: " : "") + item.source, std::max(20, style.width - 41)), Ink::dim, style) + "\n";
     }
-    return text + as_shown(full) + node_memory_text(m.host, style);
+    return text + as_shown(full) + node_memory_text("memory", m.host, style) + node_memory_text("NVMe", m.disk, style);
 }
 
 // The fields that would make a group of constants surer, where the scenario leaves them to defaults.

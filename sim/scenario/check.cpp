@@ -377,32 +377,6 @@ void check_perturbations(Reading& reading) {
     check_perturbed_links(reading);
 }
 
-// Replicas that train parameters of their own share nothing of a step.
-void check_synchronization(Reading& reading) {
-    if (!sound(reading, {"/strategy", "/model", "/training"}) || !reading.scenario.strategy.workers()) return;
-    const Strategy& s = reading.scenario.strategy;
-    const ScheduleInfo* schedule = find_schedule(s.schedule);
-    const auto refuse = [&](bool broken, const char* pointer, const std::string& what) {
-        if (broken) reading.problem(pointer, what);
-    };
-    const std::string local = std::string("strategy.synchronization.kind = ") + name(s.synchronization.kind);
-    refuse(s.zero_stage > 0, "/strategy/zero_stage",
-           eq("strategy.zero_stage", s.zero_stage) + " divides optimizer states among replicas, and with " + local +
-               " each has its own: set zero_stage = 0");
-    refuse(s.shard_group_size > 0, "/strategy/shard_group_size",
-           eq("strategy.shard_group_size", s.shard_group_size) + " divides parameters among replicas, and with " + local +
-               " each has its own: leave it out");
-    refuse(reading.scenario.model.moe.has_value(), "/strategy/synchronization/kind",
-           local + " is not modelled with a mixture of experts (model.moe): set kind = synchronous");
-    refuse(schedule && schedule->directions > 1, "/strategy/schedule",
-           "strategy.schedule = " + s.schedule + " sums the gradients of its copies of the model across replicas, which " + local +
-               " does not: try zb-v or 1f1b");
-    refuse(s.post_validation, "/strategy/optimizer_sync",
-           "strategy.optimizer_sync = post-validation is not modelled with " + local + ": use global");
-    refuse(reading.scenario.training.master_remainders, "/training/master_remainders",
-           "training.master_remainders is not modelled with " + local + ", which averages whole master weights: set it to false");
-}
-
 // Parameters and gradients that live on the host are updated there, and come and go a unit at a time.
 void check_homes(Reading& reading) {
     const Scenario& sc = reading.scenario;

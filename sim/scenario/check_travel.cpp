@@ -156,7 +156,9 @@ void check_payload(Reading& reading) {
     const Scenario& sc = reading.scenario;
     const Strategy& s = sc.strategy;
     const DType payload = s.synchronization.payload_dtype;
-    if (!s.diloco() || (payload != DType::int8 && payload != DType::int4) || !sound(reading, {"/strategy", "/model"})) return;
+    if (!s.diloco() || (payload != DType::int8 && payload != DType::int4 && payload != DType::fp4) ||
+        !sound(reading, {"/strategy", "/model"}))
+        return;
     const bool tied = sc.model.tied_embeddings && s.pipeline_parallel > 1;
     if (s.tensor_parallel > 1 || tied)
         reading.problem("/strategy/synchronization/payload_dtype",

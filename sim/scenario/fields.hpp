@@ -114,6 +114,7 @@ const Fields& strategy_fields();
 const Fields& overlap_fields();
 const Fields& offload_fields();
 const Fields& compression_fields();
+const Fields& synchronization_fields();
 const Fields& runtime_fields();
 const Fields& cluster_fields();
 const Fields& device_fields();

@@ -249,6 +249,12 @@ const Fields& host_fields() {
             "nvme_gb", [](Scenario& s, double v) { s.cluster.host.nvme = Bytes::gigabytes(v); }, "of a node"),
         gb_per_s(
             "nvme_gb_per_s", [](Scenario& s, double v) { s.cluster.host.nvme_bandwidth = BytesPerSecond::gigabytes(v); }, "of a node"),
+        gb_per_s(
+            "nvme_read_gb_per_s", [](Scenario& s, double v) { s.cluster.host.nvme_read = BytesPerSecond::gigabytes(v); },
+            "of a node; default: nvme_gb_per_s"),
+        gb_per_s(
+            "nvme_write_gb_per_s", [](Scenario& s, double v) { s.cluster.host.nvme_write = BytesPerSecond::gigabytes(v); },
+            "of a node; default: nvme_gb_per_s"),
         figure(
             "adam_gparams_per_s", [](Scenario& s, double v) { s.cluster.host.adam_rate = v * 1e9; },
             "10^9 parameters a second that a node's processors update by Adam; default: what memory_gb_per_s gives", 1e-6, 1e6,

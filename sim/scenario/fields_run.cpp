@@ -114,6 +114,12 @@ const Fields& offload_fields() {
               "share of a rank's optimizer states that offload.optimizer moves, as near as whole tensors or shards of buckets come to it"}
             .least(0)
             .most(1),
+        Field{"sub_group_size", LongSlot{[](Scenario& s) { return &s.strategy.offload.sub_group_size; }},
+              "elements of optimizer states that come from NVMe together, as near as whole tensors or shards of buckets come to it"}
+            .least(1)
+            .most(1e15),
+        Field{"pipelined", BoolSlot{[](Scenario& s) { return &s.strategy.offload.pipelined; }},
+              "a sub-group's states come from NVMe beside the update of the one before (DeepSpeed's pipeline_read and pipeline_write)"},
         Field{"delayed_update", BoolSlot{[](Scenario& s) { return &s.strategy.offload.delayed_update; }},
               "the host updates while the next step computes, which is then one update behind (ZeRO-Offload)"},
         Field{"activation_ops", CustomSlot{read_offload_ops},
@@ -123,73 +129,6 @@ const Fields& offload_fields() {
               "layers of each stage whose activations offload.activations moves, the first ones; -1: all"}
             .least(-1)
             .most(1'000'000),
-    };
-    return fields;
-}
-
-const Fields& synchronization_fields() {
-    static const Fields fields = {
-        Field{
-            "kind", ChoiceSlot{[](Scenario& s, int i) { s.strategy.synchronization.kind = static_cast<Synchronization::Kind>(i); }},
-            "synchronous: gradients are reduced every step; local_sgd: each data-parallel replica does inner_steps steps of its own, then "
-            "the replicas' parameters are averaged; diloco: then an outer optimizer steps on the mean of what each moved"}
-            .one_of(words<Synchronization::Kind>()),
-        Field{"inner_steps", LongSlot{[](Scenario& s) { return &s.strategy.synchronization.inner_steps; }},
-              "steps of each replica between two meetings (local_sgd, diloco)"}
-            .least(1)
-            .most(10000),
-        Field{"outer_optimizer",
-              ChoiceSlot{[](Scenario& s, int i) { s.strategy.synchronization.outer_optimizer = static_cast<OuterOptimizer>(i); }},
-              "of diloco: none moves by the mean of what replicas moved, sgd by outer_learning_rate times that; nesterov keeps a momentum, "
-              "as many fp32 numbers as parameters"}
-            .one_of(words<OuterOptimizer>()),
-        Field{"outer_learning_rate", NumberSlot{[](Scenario& s) { return &s.strategy.synchronization.outer_learning_rate; }},
-              "for runs on real devices"}
-            .least(0)
-            .most(1e3),
-        Field{"outer_momentum", NumberSlot{[](Scenario& s) { return &s.strategy.synchronization.outer_momentum; }},
-              "of nesterov, for runs on real devices"}
-            .least(0)
-            .most(1),
-        Field{"payload_dtype", ChoiceSlot{[](Scenario& s, int i) {
-                  constexpr DType types[] = {DType::fp32, DType::fp16, DType::bf16, DType::int8, DType::int4};
-                  s.strategy.synchronization.payload_dtype = types[i];
-              }},
-              "what diloco's replicas send of what they moved; int8 and int4 in blocks with a scale each, added up in fp32"}
-            .one_of({"fp32", "fp16", "bf16", "int8", "int4"}),
-    };
-    return fields;
-}
-
-const Fields& compression_fields() {
-    static const Fields fields = {
-        choice<&Scenario::strategy, &Strategy::gradient_compression>(
-            "kind", "fp16, bf16: cast; int8, int4: in blocks with a scale each; powersgd: factors of low rank; top-k: the largest "
-                    "elements and their places; onebit-adam, onebit-lamb: signs of the momentum, whole after the backward pass; "
-                    "zero-one-adam: the same of the parameters' drift, every local_steps steps"),
-        Field{"rank", IntSlot{[](Scenario& s) { return &s.strategy.compression.rank; }}, "of powersgd's factors"}.least(1).most(4096),
-        Field{"min_ratio", NumberSlot{[](Scenario& s) { return &s.strategy.compression.min_ratio; }},
-              "powersgd leaves a matrix whole where its factors would have more than 1 / min_ratio of its elements"}
-            .least(0)
-            .most(1e6),
-        Field{"density", NumberSlot{[](Scenario& s) { return &s.strategy.compression.density; }},
-              "share of a bucket's elements that top-k sends"}
-            .over(0)
-            .most(1),
-        Field{"error_feedback", BoolSlot{[](Scenario& s) { return &s.strategy.compression.error_feedback; }},
-              "what powersgd, top-k and signs do not send is kept, a number a parameter, and added to the next step's"},
-        Field{"hierarchical", BoolSlot{[](Scenario& s) { return &s.strategy.compression.hierarchical; }},
-              "int8 and int4 between nodes alone, whole sums inside them (Bagua's ByteGrad)"},
-        Field{"start_step", LongSlot{[](Scenario& s) { return &s.strategy.compression.start_step; }},
-              "steps that a run takes with whole gradients before it compresses"}
-            .least(0)
-            .most(1e9),
-        Field{"local_steps", LongSlot{[](Scenario& s) { return &s.strategy.compression.local_steps; }},
-              "of zero-one-adam: steps of each replica from one exchange to the next"}
-            .least(1)
-            .most(10000),
-        choice<&Scenario::strategy, &Strategy::compression, &Compression::phase>(
-            "phase", "which steps are predicted: those that compress, or those of the warm-up before start_step"),
     };
     return fields;
 }

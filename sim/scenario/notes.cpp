@@ -101,9 +101,20 @@ void note_without_effect(Reading& reading) {
     note("/strategy/overlap/pipeline", s.overlap.pipeline && s.pipeline_parallel == 1, "pipeline_parallel is 1");
     note("/strategy/synchronization/kind", s.synchronization.kind != Synchronization::Kind::synchronous && !s.workers(),
          "there is one data-parallel rank");
-    const bool diloco = s.synchronization.kind == Synchronization::Kind::diloco, one_rank = s.data_parallel == 1;
-    for (const char* outer : {"outer_optimizer", "outer_learning_rate", "outer_momentum", "payload_dtype"})
+    const bool streaming = s.synchronization.kind == Synchronization::Kind::streaming_diloco,
+               diloco = s.synchronization.kind == Synchronization::Kind::diloco || streaming, one_rank = s.data_parallel == 1;
+    const auto gossip = s.synchronization.kind == Synchronization::Kind::gossip,
+               served = s.synchronization.kind == Synchronization::Kind::parameter_server;
+    for (const char* outer : {"outer_optimizer", "outer_learning_rate", "outer_momentum"})
         note((std::string("/strategy/synchronization/") + outer).c_str(), !diloco, "synchronization.kind is not diloco");
+    note("/strategy/synchronization/payload_dtype", !diloco && !served, "synchronization.kind is neither diloco nor parameter_server");
+    for (const char* fragment : {"fragments", "fragment_order", "mixing"})
+        note((std::string("/strategy/synchronization/") + fragment).c_str(), !streaming, "synchronization.kind is not streaming_diloco");
+    note("/strategy/synchronization/overlap_steps", !streaming && !gossip, "synchronization.kind is neither streaming_diloco nor gossip");
+    note("/strategy/synchronization/servers", !served, "synchronization.kind is not parameter_server");
+    note("/strategy/synchronization/staleness_bound", !served, "synchronization.kind is not parameter_server");
+    note("/strategy/synchronization/degree", !gossip, "synchronization.kind is not gossip");
+    note("/strategy/synchronization/mixing", streaming && s.synchronization.overlap_steps == 0, "overlap_steps is 0");
     note("/strategy/synchronization/outer_learning_rate", diloco && s.synchronization.outer_optimizer == OuterOptimizer::none,
          "outer_optimizer is none");
     note("/strategy/synchronization/outer_momentum", diloco && s.synchronization.outer_optimizer != OuterOptimizer::nesterov,
@@ -115,6 +126,8 @@ void note_without_effect(Reading& reading) {
     note("/strategy/gradient_sync", s.shard_group_size == 0, "there are no copies of shards (shard_group_size)");
     note("/strategy/synchronization/inner_steps", s.synchronization.kind == Synchronization::Kind::synchronous,
          "synchronization.kind is synchronous");
+    note("/strategy/synchronization/inner_steps", s.synchronization.kind >= Synchronization::Kind::parameter_server,
+         "replicas meet every step");
     note("/strategy/overlap/grad_reduce", s.overlap.grad_reduce && s.data_parallel * s.context_parallel == 1,
          "there is one data-parallel rank");
     note("/strategy/overlap/param_gather", s.overlap.param_gather && (s.zero_stage == 0 || s.data_parallel * s.context_parallel == 1),
@@ -133,6 +146,9 @@ void note_without_effect(Reading& reading) {
         o.optimizer == Tier::none && o.parameters == Tier::none && o.gradients == Tier::none && o.activations == Tier::none;
     note("/strategy/overlap/offload", s.overlap.offload && all_here, "nothing is offloaded");
     note("/strategy/offload/optimizer_fraction", o.optimizer == Tier::none, "offload.optimizer is none");
+    for (const char* field : {"/strategy/offload/sub_group_size", "/strategy/offload/pipelined", "/cluster/host/nvme_read_gb_per_s",
+                              "/cluster/host/nvme_write_gb_per_s"})
+        note(field, o.optimizer != Tier::nvme, "no optimizer states lie on NVMe");
     note("/strategy/offload/activation_ops", o.activations == Tier::none, "offload.activations is none");
     note("/strategy/offload/activation_layers", o.activations == Tier::none, "offload.activations is none");
     for (const char* field : {"/cluster/host/cxl_gb", "/cluster/host/cxl_gb_per_s"}) note(field, all_here, "nothing is offloaded");

@@ -21,8 +21,9 @@ void resolve_derived(Reading& reading);
 // Combinations that cannot be (check.cpp), each skipped where a field it needs is already a problem.
 void check_combinations(Reading& reading);
 
-void check_travel(Reading& reading);    // check_travel.cpp
-void check_trainable(Reading& reading); // check_trainable.cpp
+void check_travel(Reading& reading);          // check_travel.cpp
+void check_trainable(Reading& reading);       // check_trainable.cpp
+void check_synchronization(Reading& reading); // check_synchronization.cpp
 
 // Schedules whose steps flow into each other (check_asynchronous.cpp).
 bool asynchronous_schedule(const Strategy& s);

@@ -214,10 +214,12 @@ template <> struct Spelling<OffloadOp> {
 };
 struct Offload {
     Tier optimizer = Tier::none, parameters = Tier::none, gradients = Tier::none, activations = Tier::none;
-    double optimizer_fraction = 1;         // of a rank's optimizer states, as near as whole tensors or shards of buckets come to it
-    bool delayed_update = false;           // the host updates while the next step computes
-    std::vector<OffloadOp> activation_ops; // empty: all that is saved
-    int activation_layers = -1;            // the first layers of each stage; -1: all
+    double optimizer_fraction = 1;               // of a rank's optimizer states, as near as whole tensors or shards of buckets come to it
+    bool delayed_update = false;                 // the host updates while the next step computes
+    std::vector<OffloadOp> activation_ops;       // empty: all that is saved
+    int activation_layers = -1;                  // the first layers of each stage; -1: all
+    std::int64_t sub_group_size = 1'000'000'000; // elements of optimizer states that come from NVMe together
+    bool pipelined = false;                      // they come and go while others are updated (DeepSpeed's pipeline_read and pipeline_write)
     bool operator==(const Offload&) const = default;
 };
 // Weights on their way to a gather, gradients on their way to a reduction (ZeRO++, arXiv:2306.10209).
@@ -235,16 +237,30 @@ template <> struct Spelling<OuterOptimizer> { static constexpr const char* all[]
 
 // When data-parallel replicas meet. synchronous: every step, in their gradients. local_sgd: each does `inner_steps` steps with its own
 // gradients, then their parameters are averaged. diloco: an outer optimizer steps on the mean of what each moved away from what they had
-// in common (arXiv:2311.08105).
+// in common (arXiv:2311.08105). streaming_diloco: so do parts of the layers one after another, while steps go on (arXiv:2501.18512).
+// Those that follow never meet all at once (sim/loose). parameter_server: each sends its gradients to servers that update what it then
+// fetches. gossip: each sends its parameters to some peers every step, and averages with what peers sent (SGP, arXiv:1811.10792).
+// async_average: beside its steps each exchanges parameters with one random peer after another (AD-PSGD, arXiv:1710.06952).
 struct Synchronization {
-    enum class Kind { synchronous, local_sgd, diloco } kind = Kind::synchronous;
+    enum class Kind { synchronous, local_sgd, diloco, streaming_diloco, parameter_server, gossip, async_average } kind = Kind::synchronous;
     std::int64_t inner_steps = 1;
     OuterOptimizer outer_optimizer = OuterOptimizer::nesterov;
     double outer_learning_rate = 0.7, outer_momentum = 0.9;
-    DType payload_dtype = DType::fp32; // what workers send of what they moved: fp32, fp16, bf16, int8, int4
+    DType payload_dtype =
+        DType::fp32;                // what workers send of what they moved, or of gradients to servers: fp32, fp16, bf16, int8, int4, fp4
+    int fragments = 1;              // streaming_diloco: parts of the layers, each sent once a round, at an offset of its own
+    bool strided = true;            // a fragment's layers are spread over the model; else they follow one another
+    std::int64_t overlap_steps = 0; // steps between sending (a fragment; gossip: the parameters) and merging what came back
+    double mixing = 0.5;            // how much of what came back is merged; the rest stays the worker's own
+    int servers = 0;                // parameter_server: nodes whose hosts hold equal parts of the parameters; 0: all
+    std::int64_t staleness_bound = -1; // parameter_server: steps that a worker may be ahead of the slowest; -1: any
+    int degree = 1;                    // gossip: peers that a worker sends to every step
     bool operator==(const Synchronization&) const = default;
 };
-template <> struct Spelling<Synchronization::Kind> { static constexpr const char* all[] = {"synchronous", "local_sgd", "diloco"}; };
+template <> struct Spelling<Synchronization::Kind> {
+    static constexpr const char* all[] = {"synchronous",      "local_sgd", "diloco",       "streaming_diloco",
+                                          "parameter_server", "gossip",    "async_average"};
+};
 
 // The weights that passes of an asynchronous pipeline read. stash: a microbatch its stage's newest weights, and the same again in
 // its backward pass (PipeDream, arXiv:1806.03377). two: all microbatches of a step those of the step before the last update (PipeDream-2BW,
@@ -290,7 +306,11 @@ struct Strategy {
         return (synchronization.kind != Synchronization::Kind::synchronous || compresses() == GradientCompression::zero_one_adam) &&
                data_parallel > 1;
     }
-    bool diloco() const { return synchronization.kind == Synchronization::Kind::diloco && data_parallel > 1; }
+    // Workers that never meet all at once, and those whose parameters servers update.
+    bool loose() const { return synchronization.kind >= Synchronization::Kind::parameter_server && data_parallel > 1; }
+    bool served() const { return synchronization.kind == Synchronization::Kind::parameter_server && data_parallel > 1; }
+    bool streaming() const { return synchronization.kind == Synchronization::Kind::streaming_diloco && data_parallel > 1; }
+    bool diloco() const { return (synchronization.kind == Synchronization::Kind::diloco && data_parallel > 1) || streaming(); }
     // In the steps that the scenario is of; none where those are the warm-up's.
     GradientCompression compresses() const {
         return compression.phase == Compression::Phase::warmup ? GradientCompression::none : gradient_compression;

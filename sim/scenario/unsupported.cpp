@@ -7,16 +7,14 @@ namespace {
 
 // Parts of an offload that have no pass yet. `refuse` is unsupported()'s.
 template <class F> void refuse_offload(const Strategy& s, F&& refuse) {
-    const auto tier = [&](const char* key, Tier asked, bool built, const char* instead) {
+    const auto tier = [&](const char* key, Tier asked) {
         const std::string field = std::string("strategy.offload.") + key;
-        refuse(asked == Tier::nvme || (asked == Tier::cpu && !built), (std::string("/strategy/offload/") + key).c_str(),
-               field + " = " + name(asked), asked == Tier::nvme && built ? field + " = cpu is" : instead);
+        refuse(asked == Tier::nvme, (std::string("/strategy/offload/") + key).c_str(), field + " = nvme",
+               field + " = cpu is, and offload.optimizer = nvme");
     };
-    const char* const divide = "zero_stage = 1, 2, 3 divide them among the devices; none keeps all on each";
-    tier("optimizer", s.offload.optimizer, true, divide);
-    tier("parameters", s.offload.parameters, true, divide);
-    tier("gradients", s.offload.gradients, true, divide);
-    tier("activations", s.offload.activations, true, "recompute = full keeps the fewest of them on the device");
+    tier("parameters", s.offload.parameters);
+    tier("gradients", s.offload.gradients);
+    tier("activations", s.offload.activations);
     refuse(s.offload.delayed_update, "/strategy/offload/delayed_update", "strategy.offload.delayed_update = true",
            "false waits for the host's update at the end of each step");
 }

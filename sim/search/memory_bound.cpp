@@ -29,7 +29,7 @@ Held bytes_of(const Scenario& s, const Elements& e, int directions) {
     // In a model that is tuned only frozen parameters are bounded: adapters are few, and gradients and states are theirs.
     const Trainable& tuned = s.model.trainable;
     const double parameter = tuned.base_dtype == BaseDType::nf4 ? bytes_per_element(DType::nf4) : wide ? 4 : 2;
-    if (tuned.partial()) states = 0;
+    if (tuned.partial() || t.served()) states = 0; // or on its servers
     const Offload& o = t.offload;
     const bool elsewhere = o.optimizer != Tier::none || o.gradients != Tier::none || o.parameters != Tier::none;
     if (elsewhere) return {}; // what a device keeps of it is not bounded

@@ -83,7 +83,7 @@ Table schedule_table() {
 
 // The fields that choose a strategy, in the order a person meets them.
 Table strategies() {
-    static constexpr std::array<std::array<const char*, 3>, 39> rows{{
+    static constexpr std::array<std::array<const char*, 3>, 44> rows{{
         {"data parallelism", "data_parallel", "derived from the devices where left out"},
         {"gradient accumulation", "training.global_batch_size", "over data_parallel x micro_batch_size: microbatches a step"},
         {"ZeRO 1, 2, 3 and FSDP", "zero_stage", "optimizer states, + gradients, + parameters sharded over data-parallel ranks"},
@@ -112,8 +112,18 @@ Table strategies() {
          "kind local_sgd: inner_steps steps of each replica on its own, then their parameters are averaged"},
         {"DiLoCo", "synchronization",
          "kind diloco: inner_steps steps of each replica, then a step of an outer optimizer; payload_dtype: fp32 .. int8, int4"},
+        {"streaming DiLoCo", "synchronization",
+         "kind streaming_diloco: fragments of the layers meet one after another, and steps go on for overlap_steps meanwhile"},
         {"optimizer offload", "offload.optimizer",
          "cpu: states and update on the host, all or optimizer_fraction of them; overlap.offload: copies beside the update"},
+        {"parameter server", "synchronization",
+         "kind parameter_server: gradients to servers on nodes' hosts, parameters back, nobody waits beyond staleness_bound; simulated"},
+        {"gossip", "synchronization",
+         "kind gossip: parameters averaged with degree peers every step, overlap_steps later (SGP); simulated"},
+        {"asynchronous averaging", "synchronization",
+         "kind async_average: parameters averaged with random peers beside the steps (AD-PSGD); simulated"},
+        {"optimizer on NVMe", "offload.optimizer",
+         "nvme: states come to the host a sub-group at a time (offload.sub_group_size), pipelined or one after another, and go back"},
         {"gradient and parameter offload", "offload.gradients",
          "cpu, with offload.parameters: shards, or what one device has, live on the host and pass through the device unit by unit"},
         {"gradient compression", "gradient_compression",

@@ -132,6 +132,107 @@ INSTANTIATE_TEST_SUITE_P(Outside, LocalSgd,
                                          std::vector<std::string>{diloco[0], "strategy.synchronization.outer_learning_rate=0.3",
                                                                   "strategy.synchronization.outer_momentum=0.6"}));
 
+// The fragment of a tensor of the tiny model, whose two layers are a fragment each: what stands before and behind them goes with them.
+int fragment(const std::string& name) {
+    return name.starts_with("l1.") || name.starts_with("final_norm") || name.starts_with("head") ? 1 : 0;
+}
+
+// Worker 0's parameters after two rounds of four steps: fragments are merged after two and four, and sent a step before.
+Tensors streamed_by_hand(const Scenario& scenario) {
+    Scenario part = on_one_rank(scenario);
+    part.training.global_batch_size /= workers;
+    const Corpus corpus{"", scenario.model.vocab_size, scenario.training.seed};
+    std::vector<std::unique_ptr<World>> worlds;
+    std::vector<std::unique_ptr<Executor>> executors;
+    for (int w = 0; w < workers; ++w) {
+        worlds.push_back(make_world(part, DType::fp64));
+        initialise(*worlds.back());
+        executors.push_back(make_executor("serial", *worlds.back()));
+    }
+    const Synchronization& how = scenario.strategy.synchronization;
+    Tensors common = gather(*worlds[0], Quantity::parameters).tensors, momentum = common, mean = common;
+    for (auto& [name, tensor] : momentum) std::fill(tensor.values.begin(), tensor.values.end(), 0.0);
+    for (int step = 0; step < 8; ++step) {
+        for (std::size_t w = 0; w < worlds.size(); ++w) {
+            load_part(*worlds[w], corpus, scenario, step, static_cast<int>(w));
+            executors[w]->step(nullptr);
+        }
+        const std::int64_t done = step % 4 + 1;
+        for (int f = 0; f < 2; ++f) {
+            const std::int64_t merged = 2 * (f + 1);
+            if (done == merged - how.overlap_steps) {
+                const Tensors one = gather(*worlds[0], Quantity::parameters).tensors,
+                              other = gather(*worlds[1], Quantity::parameters).tensors;
+                for (auto& [name, tensor] : mean)
+                    for (std::size_t i = 0; fragment(name) == f && i < tensor.values.size(); ++i)
+                        tensor.values[i] = (one.at(name).values[i] + other.at(name).values[i]) / workers;
+            }
+            if (done != merged) continue;
+            Tensors part_common, part_momentum, part_mean;
+            for (const auto& [name, tensor] : common)
+                if (fragment(name) == f)
+                    part_common[name] = tensor, part_momentum[name] = momentum.at(name), part_mean[name] = mean.at(name);
+            step_outside(how, part_common, part_momentum, part_mean);
+            for (const auto& [name, tensor] : part_common) common[name] = tensor, momentum[name] = part_momentum.at(name);
+            for (auto& world : worlds) {
+                Tensors own = gather(*world, Quantity::parameters).tensors;
+                for (const auto& [name, tensor] : part_common)
+                    for (std::size_t i = 0; i < tensor.values.size(); ++i) {
+                        double& x = own.at(name).values[i];
+                        x += (how.overlap_steps > 0 ? how.mixing : 1) * (tensor.values[i] - x);
+                    }
+                scatter(*world, Quantity::parameters, own);
+            }
+        }
+    }
+    return gather(*worlds[0], Quantity::parameters).tensors;
+}
+
+Scenario streaming(const std::vector<std::string>& further) {
+    std::vector<std::string> fields{"strategy.synchronization.kind=streaming_diloco", "strategy.synchronization.inner_steps=4",
+                                    "strategy.synchronization.fragments=2"};
+    fields.insert(fields.end(), further.begin(), further.end());
+    return local(fields);
+}
+
+class Streaming : public testing::TestWithParam<std::vector<std::string>> {};
+
+TEST_P(Streaming, IsWhatWorkersByHandTrain) {
+    const Scenario scenario = streaming(GetParam());
+    const Plan plan = lower(scenario);
+    EXPECT_EQ(verify(plan).size(), 0u) << to_text(verify(plan));
+    const Tensors expected = streamed_by_hand(scenario);
+    for (const char* executor : {"serial", "threads", "queues"}) {
+        const auto world = make_world(scenario, DType::fp64);
+        EXPECT_EQ(world->plan.steps, 4);
+        initialise(*world);
+        const auto runs = make_executor(executor, *world);
+        const Corpus corpus{"", scenario.model.vocab_size, scenario.training.seed};
+        for (std::int64_t step = 0; step < 8; step += 4) {
+            load_batch(*world, corpus, step);
+            runs->step(nullptr);
+        }
+        runs->fetch();
+        const Difference d = difference(expected, gather(*world, Quantity::parameters).tensors); // of rank 0, which is of worker 0
+        EXPECT_LE(d.relative, 1e-10) << executor << " " << d.worst;
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Ways, Streaming,
+    testing::Values(std::vector<std::string>{}, std::vector<std::string>{"strategy.synchronization.overlap_steps=1"},
+                    std::vector<std::string>{"strategy.synchronization.overlap_steps=1", "strategy.synchronization.mixing=0.9",
+                                             "strategy.synchronization.fragment_order=sequential", "training.gradient_clipping=0.3"},
+                    std::vector<std::string>{"strategy.synchronization.overlap_steps=1", "strategy.tensor_parallel=2"}));
+
+// A single fragment, merged at once, is DiLoCo.
+TEST(StreamingDiloco, OfOneFragmentIsDiloco) {
+    double disagreement = 0;
+    const Tensors one = by_plan(local({"strategy.synchronization.kind=streaming_diloco"}), "serial", disagreement);
+    EXPECT_EQ(disagreement, 0);
+    EXPECT_LE(difference(by_plan(local(diloco), "serial", disagreement), one).relative, 1e-12);
+}
+
 // With one inner step, an outer step as long as the way moved, and plain SGD outside, DiLoCo is the mean of the workers: each steps by
 // its own gradient, and with plain SGD inside too that is data parallelism.
 TEST(Diloco, OfOneStepIsDataParallelism) {
@@ -164,6 +265,11 @@ TEST(Diloco, SmallPayloadsRoundAndReplicasAgree) {
         EXPECT_LT(d.relative, type == std::string("int8") ? 0.05 : 0.4) << type;
         before = d.relative;
     }
+    const Scenario s = local({diloco[0], "strategy.synchronization.payload_dtype=fp4"});
+    const Difference d = difference(exact, by_plan(s, "threads", disagreement));
+    EXPECT_EQ(disagreement, 0);
+    EXPECT_GT(d.relative, 0);
+    EXPECT_LT(d.relative, 0.8); // a third off at most, twice
 }
 
 // More than rounding apart from synchronous training, or the test above would hold of a plan that reduces gradients.

@@ -120,6 +120,7 @@ TEST(Diloco, SendsItsPayloadOnce) {
     const double wide = across("fp32");
     EXPECT_NEAR(across("bf16"), wide / 2, 0.01 * wide);
     EXPECT_NEAR(across("int8") / across("int4"), 2, 0.01);
+    EXPECT_EQ(across("fp4"), across("int4"));
     // Two nodes of four: in the exchange half of what each rank sends crosses, of the gather's ring 7/8 of all.
     double parameters = 0;
     for (const Buffer& b : lower(replicas(8, outside(1)).make()).buffers)
@@ -148,6 +149,82 @@ TEST(Diloco, FoldedAndUnfoldedTakeTheSameTime) {
     whole.simulate.fold = false;
     const double time = predict(g.make()).report.step_time_s;
     EXPECT_NEAR(predict(g.make(), whole).report.step_time_s, time, 1e-9 * time);
+}
+
+// Islands of one node each, far apart: 1 Gb/s, and a latency.
+Gpt islands(const std::string& fields, double latency_us = 0) {
+    Gpt g = replicas(4, fields);
+    g.layers = 8;
+    g.tied = false;
+    g.vocab = 2048;
+    g.cluster = fmt::format(
+        R"({{"preset": "dgx-a100-80gb", "nodes": 4, "devices_per_node": 1, "inter_node": {{"kind": "ethernet", "nics_per_node": 1, "gbit_per_s": 1{}}}}})",
+        latency_us > 0 ? fmt::format(R"(, "latency_us": {})", latency_us) : "");
+    return g;
+}
+
+std::string streamed(int steps, int fragments, int overlap, const std::string& more = "") {
+    return fmt::format(R"({{"kind": "streaming_diloco", "inner_steps": {}, "fragments": {}, "overlap_steps": {}{}}})", steps, fragments,
+                       overlap, more);
+}
+
+TEST(StreamingDiloco, SendsEveryParameterOnceARoundAFragmentAtATime) {
+    const Plan plan = lower(islands(streamed(40, 4, 3)).make()), whole = lower(islands(outside(40)).make());
+    EXPECT_EQ(verify(plan).size(), 0u) << to_text(verify(plan));
+    std::int64_t sent = 0, most = 0, steps = plan.repeat;
+    for (const PlanPhase& phase : plan.further) {
+        const std::int64_t bytes = reduced(plan, phase.programs);
+        sent += bytes;
+        most = std::max(most, bytes);
+        if (phase.steps) steps += phase.repeat;
+    }
+    EXPECT_EQ(steps, 40);
+    EXPECT_EQ(sent, reduced(whole, whole.further[0].programs));
+    EXPECT_LT(static_cast<double>(most), 0.4 * static_cast<double>(sent)); // two layers of eight, and the embedding
+}
+
+// The part that steps do not hide of a fragment's way is waited for: utilisation is H t / (H t + exposed).
+TEST(StreamingDiloco, UtilisationFollowsTheLaw) {
+    const auto step = [](const std::string& fields, double latency = 0) {
+        return predict(islands(fields, latency).make()).report.step_time_s;
+    };
+    const double t = step(outside(10000)), sync = step(outside(1)) - t;
+    ASSERT_GT(sync, 8 * t);
+    EXPECT_NEAR(step(streamed(40, 1, 0)), t + sync / 40, 0.01 * t); // DiLoCo
+    EXPECT_NEAR(step(streamed(40, 4, 0)), t + sync / 40, 0.02 * t); // as much is waited for, in four parts
+    double before = 1e9;
+    for (int overlap : {0, 1, 2, 4, 8}) {
+        const double now = step(streamed(40, 4, overlap));
+        EXPECT_LE(now, before * (1 + 1e-9)) << overlap;
+        EXPECT_GE(now, t * (1 - 1e-3));
+        EXPECT_NEAR(now, t + std::max(0.0, sync - 4 * overlap * t) / 40, 0.08 * t) << overlap; // fragments are not quite alike
+        before = now;
+    }
+    // A latency is hidden as bytes are.
+    const std::string hidden = streamed(100, 2, 45, R"(, "payload_dtype": "int4")");
+    EXPECT_NEAR(step(hidden, 5000), step(hidden), 0.02 * t);
+    EXPECT_GT(step(outside(2), 5000), step(outside(2)) + 0.001);
+}
+
+TEST(StreamingDiloco, FoldedAndUnfoldedReplayedAndInFullTakeTheSameTime) {
+    for (const char* payload : {"fp32", "int8"}) {
+        Gpt g = islands(streamed(6, 2, 1, std::string(R"(, "payload_dtype": ")") + payload + "\""));
+        g.pp = 2;
+        g.cluster = R"({"preset": "dgx-a100-80gb", "nodes": 2, "devices_per_node": 4})";
+        PredictOptions folded, whole, full;
+        whole.simulate.fold = false;
+        full.simulate.replay = false;
+        const double time = predict(g.make(), folded).report.step_time_s;
+        EXPECT_NEAR(predict(g.make(), whole).report.step_time_s, time, 1e-9 * time);
+        EXPECT_EQ(predict(g.make(), full).report.step_time_s, time);
+    }
+}
+
+TEST(StreamingDiloco, IsRefusedWhereFragmentsWouldMeet) {
+    const auto problems = [](const Gpt& g) { return to_text(parse_scenario(g.text(), {}).problems); };
+    EXPECT_NE(problems(islands(streamed(40, 4, 10))).find("reaches the next fragment, 10 steps on"), std::string::npos);
+    EXPECT_NE(problems(islands(streamed(40, 9, 1))).find("more than the 8 layers of a stage"), std::string::npos);
+    EXPECT_EQ(problems(islands(streamed(40, 4, 9))), "");
 }
 
 } // namespace

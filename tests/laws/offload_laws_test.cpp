@@ -168,6 +168,90 @@ TEST(ShardOffload, IsNeverSlowerOnAFasterLinkAndFolds) {
     }
 }
 
+Gpt on_disk(const std::string& more = "", const std::string& host = R"("nvme_gb_per_s": 5)") {
+    Gpt g = offloading(R"("optimizer": "nvme")" + more);
+    g.vocab = 2048;
+    g.cluster = R"({"preset": "dgx-a100-80gb", "nodes": 1, "devices_per_node": 4, "host": {)" + host + "}}";
+    return g;
+}
+
+TEST(DiskOffload, MovesExactlyTheStatesToTheDisk) {
+    Gpt keeps = on_disk();
+    keeps.extra_strategy = "";
+    const Plan plan = lower(on_disk().make());
+    EXPECT_EQ(verify(plan).size(), 0u) << to_text(verify(plan));
+    const Report here = of(keeps).report, away = of(on_disk()).report;
+    const std::int64_t states = kind_bytes(here, MemoryKind::optimizer_states);
+    EXPECT_EQ(kind_bytes(away, MemoryKind::optimizer_states), 0);
+    EXPECT_EQ(away.memory.disk.used.by_kind[static_cast<std::size_t>(MemoryKind::optimizer_states)].count, 4 * states);
+    EXPECT_EQ(copied(plan, CopyKind::nvme_to_host), states); // all of a rank's, once there and once back
+    EXPECT_EQ(copied(plan, CopyKind::host_to_nvme), states);
+}
+
+// The host has room for a sub-group, and the disk's capacity has a verdict.
+TEST(DiskOffload, NeedsRoomForASubGroupOnTheHost) {
+    const auto states = [](const Report& r) { return node_bytes(r, MemoryKind::optimizer_states); };
+    const Report whole = of(on_disk()).report, groups = of(on_disk(R"(, "sub_group_size": 1000000)")).report;
+    EXPECT_EQ(states(whole), whole.memory.disk.used.peak.count);
+    EXPECT_LT(states(groups), states(whole) / 4);
+    EXPECT_GT(states(groups), 0);
+    EXPECT_TRUE(groups.memory.disk.fits());
+    const Report full = of(on_disk("", R"("nvme_gb": 0.1)")).report;
+    EXPECT_FALSE(full.memory.disk.fits());
+    EXPECT_FALSE(full.memory.fits);
+}
+
+// On slow disks the step is what they read and write of the states; reads beside writes take the longer of the two.
+TEST(DiskOffload, TakesTheDisksTimeAndPipelinedTheLongerWays) {
+    const double states = static_cast<double>(kind_bytes(of([] {
+                                                             Gpt g = on_disk();
+                                                             g.extra_strategy = "";
+                                                             return g;
+                                                         }())
+                                                             .report,
+                                                         MemoryKind::optimizer_states));
+    const auto time = [](const std::string& more, const std::string& rates) {
+        return of(on_disk(R"(, "sub_group_size": 1000000)" + more, rates)).report.step_time_s;
+    };
+    const std::string slow = R"("nvme_read_gb_per_s": 0.4, "nvme_write_gb_per_s": 0.2)", fast = R"("nvme_gb_per_s": 100000)";
+    const double read = states / 0.1e9, write = states / 0.05e9; // of four devices each has a quarter
+    EXPECT_NEAR(time("", slow) - time("", fast), read + write, 0.05 * (read + write));
+    const double pipelined = time(R"(, "pipelined": true)", slow) - time(R"(, "pipelined": true)", fast);
+    EXPECT_GE(pipelined, 0.95 * write);
+    EXPECT_LE(pipelined, 0.8 * (read + write));
+    double before = 1e9;
+    for (const char* rate : {"0.1", "1", "10", "100"}) {
+        const double now = time("", std::string(R"("nvme_gb_per_s": )") + rate);
+        EXPECT_LE(now, before) << rate;
+        before = now;
+    }
+}
+
+TEST(DiskOffload, FoldsUnderEveryKindOfSharding) {
+    for (const int zero : {0, 1, 2, 3}) {
+        Gpt g = on_disk(R"(, "pipelined": true, "sub_group_size": 1000000)");
+        g.zero = zero;
+        const Scenario s = g.make();
+        EXPECT_EQ(verify(lower(s)).size(), 0u) << to_text(verify(lower(s)));
+        PredictOptions whole;
+        whole.simulate.fold = false;
+        const double time = predict(s).report.step_time_s;
+        EXPECT_NEAR(predict(s, whole).report.step_time_s, time, 1e-9 * time);
+    }
+}
+
+// An unfused step on the device has room for temporaries, which one on the host needs none of.
+TEST(OptimizerOffload, LowersForEveryFramework) {
+    for (const char* framework : {"ddp", "fsdp", "fsdp2", "torchtitan", "composer", "megatron", "deepspeed"})
+        for (const char* where : {"cpu", "nvme"}) {
+            Gpt g = offloading(std::string(R"("optimizer": ")") + where + "\"");
+            g.framework = framework;
+            if (std::string(framework) == "megatron") g.zero = 1;
+            const Plan plan = lower(g.make());
+            EXPECT_EQ(verify(plan).size(), 0u) << framework << " " << where << to_text(verify(plan));
+        }
+}
+
 // Layers whose inputs alone are kept, fp16.
 Gpt checkpoints(const std::string& offload, const std::string& host = R"("pcie_gb_per_s": 1000, "memory_gb_per_s": 100000)") {
     Gpt g;

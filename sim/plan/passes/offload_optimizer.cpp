@@ -2,9 +2,13 @@
 // HybridDeviceOptimizer). Gradients go to the host once they are whole and clipped, parameters come back after the step; the rest of the
 // states, where a fraction stays, is updated on the device at the same time.
 //
+// On NVMe states come to the host a sub-group at a time, are updated there and go back (ZeRO-Infinity, arXiv:2104.07857): one sub-group's
+// way after the other's, or, pipelined, the next one's way there beside the update.
+//
 // After it: every optimizer step that works on the host reads and writes the host's buffers alone, and copies bring its gradients and take
 // back what it made. With overlap.offload it works bucket by bucket, so that copies both ways run beside it; else all gradients come first,
 // and parameters leave when all are done.
+#include "sim/plan/passes/bucket_blocks.hpp"
 #include "sim/plan/passes/passes.hpp"
 
 #include <algorithm>
@@ -38,17 +42,33 @@ class HostStep {
     BufferId on_host(BufferId b);
     std::vector<BufferId> host_states(const Operands& group, std::size_t index);
     void copy(const std::string& name, BufferId from, BufferId to, CopyKind kind);
+    std::vector<BufferId> from_disk(const std::vector<BufferId>& states);
     void step_on_host(const Operands& group, std::size_t index, bool several);
     void keep_on_device();
+    void drop_room_for_moments();
+    bool on_disk() const { return l_.scenario.strategy.offload.optimizer == Tier::nvme; }
 
     Lowering& l_;
     Block& block_;
     std::size_t at_; // of the step in the block
     Op device_;      // the step as it was
     Operands here_, host_;
-    std::vector<BufferId> states_; // of all: what the host's states are like
-    std::vector<Op> ops_, back_;   // to the host and there; from it
+    std::vector<BufferId> states_;      // of all: what the host's states are like
+    std::vector<Op> ops_, back_;        // to the host and there; from it
+    std::vector<std::int32_t> written_; // by sub-group: the op (index in ops_) that ends its way back to the disk
 };
+
+Op disk_copy(const Buffer& x, CopyKind kind, BufferId from, BufferId to) {
+    const bool reads = kind == CopyKind::nvme_to_host;
+    Op op;
+    op.name = (reads ? "from_disk." : "to_disk.") + x.name;
+    op.work = Copy{kind, x.bytes};
+    op.queue = reads ? from_disk_queue : to_disk_queue;
+    op.phase = Phase::offload;
+    op.in = {from};
+    op.out = {to};
+    return op;
+}
 
 Operands HostStep::operands(const Op& op) const {
     Operands all;
@@ -76,13 +96,16 @@ void HostStep::divide(const Operands& all) {
     states_ = all.states;
 }
 
-// One, or one for about each bucket's bytes.
+// One, or one for about each bucket's bytes; on disk as many operands as a sub-group may have elements, at least one.
 std::vector<Operands> HostStep::groups() const {
-    if (!l_.scenario.strategy.overlap.offload) return {host_};
+    if (!l_.scenario.strategy.overlap.offload && !on_disk()) return {host_};
     std::vector<Operands> groups;
     Bytes bytes;
     for (std::size_t i = 0; i < host_.gradients.size(); ++i) {
-        if (groups.empty() || bytes >= l_.scenario.strategy.bucket_bytes) {
+        const bool full = groups.empty() || (on_disk() ? groups.back().elements + elements_of(of(host_.gradients[i])) >
+                                                             l_.scenario.strategy.offload.sub_group_size
+                                                       : bytes >= l_.scenario.strategy.bucket_bytes);
+        if (full) {
             groups.emplace_back();
             bytes = {};
         }
@@ -134,6 +157,26 @@ void HostStep::copy(const std::string& name, BufferId from, BufferId to, CopyKin
     (kind == CopyKind::device_to_host ? ops_ : back_).push_back(std::move(op));
 }
 
+// The states' places in the host's memory, with their way there; `states` stay on the disk from now on. Where sub-groups take turns, the
+// way begins when the one before has gone back; pipelined, when the one before that has.
+std::vector<BufferId> HostStep::from_disk(const std::vector<BufferId>& states) {
+    std::vector<BufferId> here;
+    std::vector<Op> reads;
+    for (BufferId s : states) {
+        Buffer x = of(s);
+        l_.buffer(s).space = Space::nvme;
+        l_.buffer(s).name = "disk." + x.name;
+        x.scope = Scope::action;
+        here.push_back(l_.add(x));
+        reads.push_back(disk_copy(x, CopyKind::nvme_to_host, s, here.back()));
+    }
+    const std::size_t apart = l_.scenario.strategy.offload.pipelined ? 2 : 1;
+    if (written_.size() >= apart) reads.front().deps.push_back(static_cast<std::int32_t>(at_) + written_[written_.size() - apart]);
+    for (BufferId b : here) ops_.push_back(memory_op(Alloc{b}, Phase::offload));
+    ops_.insert(ops_.end(), std::make_move_iterator(reads.begin()), std::make_move_iterator(reads.end()));
+    return here;
+}
+
 void HostStep::step_on_host(const Operands& group, std::size_t index, bool several) {
     const std::string suffix = several ? fmt::format(".{}", index) : "";
     Op step = device_;
@@ -150,11 +193,11 @@ void HostStep::step_on_host(const Operands& group, std::size_t index, bool sever
         if (!l_.homes.contains(g)) copy("to_host." + of(g).name, g, step.in.back(), CopyKind::device_to_host);
     }
     for (BufferId w : group.weights) step.out.push_back(on_host(w));
-    const std::vector<BufferId> states = host_states(group, index);
+    const std::vector<BufferId> homes = host_states(group, index), states = on_disk() ? from_disk(homes) : homes;
     step.in.insert(step.in.end(), states.begin(), states.end());
     step.out.insert(step.out.end(), states.begin(), states.end());
     const bool mastered = !states.empty() && of(states.front()).role == Role::master;
-    if (mastered && l_.practice.keeps_master_on_device && l_.homes.empty()) {
+    if (mastered && l_.practice.keeps_master_on_device && l_.homes.empty() && !on_disk()) {
         Buffer kept = of(states.front());
         kept.name = "opt.master.device" + suffix;
         kept.role = Role::master_copy;
@@ -174,6 +217,10 @@ void HostStep::step_on_host(const Operands& group, std::size_t index, bool sever
                 copy("from_host." + of(group.weights[i]).name, step.out[i], group.weights[i], CopyKind::host_to_device);
     }
     ops_.push_back(std::move(step));
+    if (!on_disk()) return;
+    for (std::size_t i = 0; i < states.size(); ++i) ops_.push_back(disk_copy(of(states[i]), CopyKind::host_to_nvme, states[i], homes[i]));
+    written_.push_back(static_cast<std::int32_t>(ops_.size()) - 1);
+    for (BufferId b : states) ops_.push_back(memory_op(Free{b}, Phase::offload));
 }
 
 // The device's step on what is left to it; it has none where all went.
@@ -190,9 +237,24 @@ void HostStep::keep_on_device() {
     std::get<OptimizerStep>(device_.work).elements = here_.elements;
 }
 
+// The device needs no room to widen moments in where it takes no step.
+void HostStep::drop_room_for_moments() {
+    const auto wide = [&](BufferId b) { return of(b).role == Role::wide_moments; };
+    for (std::size_t i = block_.ops.size(); i-- > 0;) {
+        const Op& op = block_.ops[i];
+        const auto* alloc = std::get_if<Alloc>(&op.work);
+        const auto* release = std::get_if<Free>(&op.work);
+        const bool fills = !op.out.empty() && wide(op.out.front());
+        if (!fills && !(alloc && wide(alloc->buffer)) && !(release && wide(release->buffer))) continue;
+        block_.ops.erase(block_.ops.begin() + static_cast<std::ptrdiff_t>(i));
+        if (i < at_) --at_;
+    }
+}
+
 void HostStep::run() {
     divide(operands(device_));
     if (host_.gradients.empty()) return;
+    if (here_.gradients.empty()) drop_room_for_moments();
     const std::vector<Operands> all = groups();
     for (std::size_t i = 0; i < all.size(); ++i) step_on_host(all[i], i, all.size() > 1);
     keep_on_device();
@@ -296,17 +358,19 @@ void zero_on_host(Lowering& l, int stage) {
 } // namespace
 
 void offload_optimizer(Lowering& l) {
-    if (l.scenario.strategy.offload.optimizer != Tier::cpu) return;
+    if (l.scenario.strategy.offload.optimizer == Tier::none) return;
     const bool gradients_away = l.scenario.strategy.offload.gradients == Tier::cpu;
     for (int stage = 0; stage < l.plan.stages && gradients_away; ++stage) zero_on_host(l, stage);
     for (std::size_t b = 0; b < l.plan.blocks.size(); ++b) {
         Block& block = l.plan.blocks[b];
         if (block.kind != BlockKind::optimizer) continue;
+        const bool steps =
+            std::any_of(block.ops.begin(), block.ops.end(), [](const Op& op) { return std::holds_alternative<OptimizerStep>(op.work); });
+        if (!steps) continue;
+        if (gradients_away) clip_on_host(l, block);
         const auto step =
             std::find_if(block.ops.begin(), block.ops.end(), [](const Op& op) { return std::holds_alternative<OptimizerStep>(op.work); });
-        if (step == block.ops.end()) continue;
         HostStep(l, block, static_cast<std::size_t>(step - block.ops.begin())).run();
-        if (gradients_away) clip_on_host(l, block);
         for (Draft& draft : l.drafts)
             for (DraftAction& a : draft.actions)
                 if (a.run.block == static_cast<std::int32_t>(b)) a.run.last = static_cast<std::int32_t>(block.ops.size());

@@ -303,6 +303,8 @@ struct OptimizerBlock {
     const bool fused = l.scenario.runtime.fused_optimizer;
     const OptimizerKind kind = optimizer_kind(t.optimizer);
 
+    std::string suffix = {}; // of a fragment's states
+
     // Post-validation checks the norm after the step and rolls back (zero-bubble paper): nothing waits for it, and nothing is clipped.
     bool post_validation() const { return l.scenario.strategy.post_validation; }
 
@@ -355,11 +357,11 @@ struct OptimizerBlock {
         std::vector<BufferId> made;
         const DType act = activation_dtype(l.scenario);
         if (t.master_weights && sixteen_bit(act))
-            made.push_back(l.add(state("master", Role::master, stage, part.elements,
+            made.push_back(l.add(state(("master" + suffix).c_str(), Role::master, stage, part.elements,
                                        t.master_remainders && act == DType::bf16 ? DType::bf16 : DType::fp32)));
         for (int i = 0; i < moments(kind); ++i)
-            made.push_back(l.add(state(i == 0 ? "moment1" : "moment2", i == 0 ? Role::first_moment : Role::second_moment, stage,
-                                       part.elements, t.moment_dtype)));
+            made.push_back(l.add(state(((i == 0 ? "moment1" : "moment2") + suffix).c_str(),
+                                       i == 0 ? Role::first_moment : Role::second_moment, stage, part.elements, t.moment_dtype)));
         return made;
     }
 
@@ -436,6 +438,25 @@ struct OptimizerBlock {
         out.ops.push_back(step_op("optimizer", work, in, result));
         if (wide >= 0) out.ops.push_back(step_op({}, Free{wide}, {}, {}, host_queue));
     }
+
+    // Fragments of the model that are sent apart have states of their own.
+    void step_on_fragments() {
+        const std::vector<BufferId> scale(in.begin() + static_cast<std::ptrdiff_t>(part.gradients.size()), in.end());
+        for (int f = 0; f < l.scenario.strategy.synchronization.fragments; ++f) {
+            part = {};
+            for (const Parameter& p : l.parameters[stage]) {
+                if (!p.trained() || fragment_of(l, p) != f) continue;
+                part.gradients.push_back(p.gradient);
+                part.weights.push_back(p.weight);
+                part.elements += p.elements;
+            }
+            if (part.weights.empty()) continue;
+            in = part.gradients;
+            in.insert(in.end(), scale.begin(), scale.end());
+            suffix = fmt::format(".f{}", f);
+            step();
+        }
+    }
 };
 
 std::int32_t make_optimizer_block(Lowering& l, const DataParallel& dp, int stage) {
@@ -447,7 +468,7 @@ std::int32_t make_optimizer_block(Lowering& l, const DataParallel& dp, int stage
     reduce_tied_embedding(l, dp, stage, made.out);
     if (!made.part.gradients.empty()) {
         if (made.t.gradient_clipping > 0) made.clip();
-        made.step();
+        if (!l.plan.served) l.scenario.strategy.streaming() ? made.step_on_fragments() : made.step();
     }
     return l.add(std::move(made.out));
 }

@@ -7,6 +7,9 @@
 // DiLoCo (Douillard et al., arXiv:2311.08105): each worker keeps what all had in common when they last met. The mean of what they moved
 // away from it is the gradient of an outer optimizer, whose step all start from again.
 //
+// Streaming DiLoCo (Douillard et al., arXiv:2501.18512): fragments of the layers do so one after another, each once a round, at steps as
+// far apart as can be. A fragment is sent some inner steps before what came back is merged with what the worker has become since.
+//
 // 0/1 Adam (Lu et al., arXiv:2202.06009, with the variance at rest): what a worker moved, times what Adam divides by, is summed as signs;
 // the mean leads all from what they had in common to the same parameters, and is their momentum from there on.
 //
@@ -15,7 +18,9 @@
 #include "sim/plan/passes/passes.hpp"
 #include "sim/plan/passes/sign_exchange.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
+#include <utility>
 
 namespace orrery {
 namespace {
@@ -68,11 +73,14 @@ struct Meeting {
         return l.add(std::move(b));
     }
     BufferId brief(const std::string& name, std::vector<std::int64_t> shape, DType dtype) {
-        const BufferId b = add(name, Role::pseudo_gradient, MemoryKind::communication, Scope::action, std::move(shape), dtype);
-        block.ops.push_back(memory_op(Alloc{b}, Phase::optimizer));
+        const BufferId b =
+            add(name, Role::pseudo_gradient, MemoryKind::communication, stays ? Scope::run : Scope::action, std::move(shape), dtype);
+        if (!stays) block.ops.push_back(memory_op(Alloc{b}, Phase::optimizer));
         return b;
     }
-    void done(BufferId b) { block.ops.push_back(memory_op(Free{b}, Phase::optimizer)); }
+    void done(BufferId b) {
+        if (!stays) block.ops.push_back(memory_op(Free{b}, Phase::optimizer));
+    }
 
     void meet(const std::string& name, const std::vector<BufferId>& buffers) {
         l.scenario.strategy.diloco() ? step_outside(name, buffers) : average(name, buffers);
@@ -110,14 +118,28 @@ struct Meeting {
         for (BufferId b : {sent, received, added, own}) done(b);
     }
 
+    // Buffers on their way while steps go on stay where they are.
+    bool stays = false;
+
     void step_outside(const std::string& name, const std::vector<BufferId>& buffers) {
+        const BufferId outer =
+            add("outer." + name, Role::outer_parameters, MemoryKind::optimizer_states, Scope::run, {elements(buffers)}, DType::fp32);
+        step_from(name, outer, send(name, outer, buffers), buffers);
+    }
+
+    // Returns what the workers' mean comes in.
+    BufferId send(const std::string& name, BufferId outer, const std::vector<BufferId>& buffers) {
         const std::int64_t n = elements(buffers);
-        const BufferId outer = add("outer." + name, Role::outer_parameters, MemoryKind::optimizer_states, Scope::run, {n}, DType::fp32);
         const BufferId moved = brief("outer.moved." + name, {n}, DType::fp32);
         std::vector<BufferId> in{outer};
         in.insert(in.end(), buffers.begin(), buffers.end());
         pointwise("moved." + name, PointwiseKind::difference, n, in, {moved});
         sum(name, moved, n);
+        return moved;
+    }
+
+    void step_from(const std::string& name, BufferId outer, BufferId moved, const std::vector<BufferId>& buffers) {
+        const std::int64_t n = elements(buffers);
         pointwise("average." + name, PointwiseKind::average, n, {moved}, {moved});
         std::vector<BufferId> states{outer};
         if (how.outer_optimizer == OuterOptimizer::nesterov)
@@ -162,11 +184,16 @@ void exchange_drift(Meeting& m, const std::vector<BufferId>& kept) {
     m.done(mean);
 }
 
+Meeting meeting(Lowering& l, int stage, const char* what) {
+    Meeting m{l, l.add_communicator("workers", l.plan.workers), stage};
+    m.block.name = fmt::format("{}:{}", what, stage);
+    m.block.kind = BlockKind::other;
+    m.block.stage = static_cast<std::int16_t>(stage);
+    return m;
+}
+
 std::int32_t averaging_block(Lowering& l, int stage) {
-    Meeting a{l, l.add_communicator("workers", l.plan.workers), stage};
-    a.block.name = fmt::format("average:{}", stage);
-    a.block.kind = BlockKind::other;
-    a.block.stage = static_cast<std::int16_t>(stage);
+    Meeting a = meeting(l, stage, "average");
     std::vector<BufferId> weights, bucket;
     Bytes size;
     const BufferId master = state_of(l.plan, stage, Role::master);
@@ -196,20 +223,108 @@ std::int32_t averaging_block(Lowering& l, int stage) {
     return l.add(std::move(a.block));
 }
 
+// The fp32 copy that the optimizer steps on of these weights; -1: it steps on them.
+BufferId master_of(const Plan& plan, const std::vector<BufferId>& weights) {
+    for (const Block& block : plan.blocks)
+        for (const Op& op : block.ops)
+            if (std::holds_alternative<OptimizerStep>(op.work) && std::find(op.out.begin(), op.out.end(), weights.front()) != op.out.end())
+                for (BufferId b : op.out)
+                    if (plan.buffers[static_cast<std::size_t>(b)].role == Role::master) return b;
+    return -1;
+}
+
+// A stage's fragment: the block that sends it, and the block that merges what came back.
+std::pair<std::int32_t, std::int32_t> fragment_blocks(Lowering& l, int stage, int f) {
+    std::vector<BufferId> weights;
+    std::int64_t elements = 0;
+    for (const Parameter& p : l.parameters[stage])
+        if (p.trained() && fragment_of(l, p) == f) weights.push_back(p.weight), elements += p.elements;
+    Meeting sends = meeting(l, stage, "send"), merges = meeting(l, stage, "merge");
+    sends.stays = merges.stays = true;
+    if (!weights.empty()) {
+        const std::string name = fmt::format("f{}", f);
+        const BufferId master = master_of(l.plan, weights);
+        const std::vector<BufferId> kept = master >= 0 ? std::vector<BufferId>{master} : weights;
+        const BufferId outer =
+            sends.add("outer." + name, Role::outer_parameters, MemoryKind::optimizer_states, Scope::run, {elements}, DType::fp32);
+        merges.step_from(name, outer, sends.send(name, outer, kept), kept);
+        if (master >= 0)
+            merges.block.ops.push_back(averaging_op("cast." + name, Pointwise{PointwiseKind::cast, Direction::forward, elements, true},
+                                                    compute_queue, {master}, weights));
+    }
+    const std::int32_t send = l.add(std::move(sends.block));
+    return {send, l.add(std::move(merges.block))};
+}
+
+Program program_of(const Lowering& l, int stage, std::int32_t block) {
+    Action action;
+    action.block = block;
+    action.last = static_cast<std::int32_t>(l.plan.blocks[block].ops.size());
+    Program program;
+    program.stage = static_cast<std::int16_t>(stage);
+    program.actions.push_back(action);
+    return program;
+}
+
+// Fragment f of n is merged after (f + 1) / n of the round's steps, and sent overlap_steps before.
+void stream(Lowering& l) {
+    const Synchronization& how = l.scenario.strategy.synchronization;
+    std::int64_t done = 0;
+    const auto steps_until = [&](std::int64_t step) {
+        if (step == done) return;
+        if (done == 0)
+            l.plan.repeat = step;
+        else {
+            PlanPhase& phase = l.plan.further.emplace_back();
+            phase.steps = true;
+            phase.repeat = step - done;
+            phase.behind = PlanPhase::nothing;
+        }
+        done = step;
+    };
+    for (int f = 0; f < how.fragments; ++f) {
+        const std::int64_t merged = how.inner_steps * (f + 1) / how.fragments;
+        steps_until(merged - how.overlap_steps);
+        PlanPhase send, merge;
+        for (int stage = 0; stage < l.plan.stages; ++stage) {
+            const auto [sends, merges] = fragment_blocks(l, stage, f);
+            send.programs.push_back(program_of(l, stage, sends));
+            merge.programs.push_back(program_of(l, stage, merges));
+        }
+        send.behind = PlanPhase::nothing;
+        merge.behind = static_cast<std::int32_t>(l.plan.further.size());
+        l.plan.further.push_back(std::move(send));
+        steps_until(merged);
+        l.plan.further.push_back(std::move(merge));
+    }
+}
+
 } // namespace
 
-void synchronization(Lowering& l) {
-    if (l.plan.workers == 0) return;
-    PlanPhase& phase = l.plan.further.emplace_back();
-    for (int stage = 0; stage < l.plan.stages; ++stage) {
-        const std::int32_t block = averaging_block(l, stage);
-        Action action;
-        action.block = block;
-        action.last = static_cast<std::int32_t>(l.plan.blocks[block].ops.size());
-        Program& program = phase.programs.emplace_back();
-        program.stage = static_cast<std::int16_t>(stage);
-        program.actions.push_back(action);
+int fragment_of(const Lowering& l, const Parameter& p) {
+    const Synchronization& how = l.scenario.strategy.synchronization;
+    std::int64_t layers = 0, own = -1;
+    bool behind = false;
+    for (const Graph& g : l.graphs) {
+        if (g.stage != p.stage) continue;
+        for (int unit = 0; unit < g.units; ++unit) {
+            const bool layer = g.unit_kinds[static_cast<std::size_t>(unit)] == UnitKind::layer;
+            if (g.chunk == p.chunk && unit == p.unit) {
+                own = layer ? layers : -1;
+                behind = !layer && layers > 0;
+            }
+            layers += layer;
+        }
     }
+    if (own < 0) return behind ? how.fragments - 1 : 0;
+    return static_cast<int>(how.strided ? own % how.fragments : own * how.fragments / std::max<std::int64_t>(1, layers));
+}
+
+void synchronization(Lowering& l) {
+    if (l.plan.workers == 0 || l.plan.apart) return;
+    if (l.scenario.strategy.streaming()) return stream(l);
+    PlanPhase& phase = l.plan.further.emplace_back();
+    for (int stage = 0; stage < l.plan.stages; ++stage) phase.programs.push_back(program_of(l, stage, averaging_block(l, stage)));
 }
 
 } // namespace orrery

@@ -1,0 +1,323 @@
+// Workers as discrete events: timers, and transfers that share links.
+#include "sim/loose/loose.hpp"
+
+#include "topology/input_error.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
+
+namespace orrery {
+namespace {
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+// Tasks that take time: so many seconds, or bytes, at a rate.
+class LooseClock {
+  public:
+    explicit LooseClock(const std::vector<double>& capacity) : sharing_(capacity), sent_(capacity.size(), 0) {}
+
+    double now() const { return now_; }
+    bool idle() const { return tasks_.empty(); }
+    void after(double seconds, std::function<void()> then) {
+        tasks_.push_back({std::max(0.0, seconds), 1, now_, -1, nullptr, std::move(then)});
+    }
+    void send(const LooseWay& way, std::function<void()> then) {
+        after(way.latency_s, [this, &way, then = std::move(then)]() mutable {
+            const std::int32_t id = sharing_.add(way.uses, way.cap);
+            changed_ = true;
+            tasks_.push_back({way.bytes, 0, now_, id, &way, std::move(then)});
+        });
+    }
+    // To the next instant at which something ends; all that ends then has ended.
+    void step() {
+        share();
+        double next = std::numeric_limits<double>::infinity();
+        for (const Task& t : tasks_)
+            if (t.rate > 0) next = std::min(next, t.last + t.left / t.rate);
+        if (!std::isfinite(next))
+            throw InputError("/strategy/synchronization: a message between replicas never arrives: a link on its way is down");
+        now_ = next;
+        std::vector<std::function<void()>> ended;
+        const double slack = 1e-12 + 1e-12 * now_; // what ends together does so whatever its sums were rounded to
+        for (std::size_t i = 0; i < tasks_.size();) {
+            Task& t = tasks_[i];
+            if (t.rate <= 0 || t.last + t.left / t.rate > now_ + slack) {
+                ++i;
+                continue;
+            }
+            if (t.sharing >= 0) {
+                sharing_.remove(t.sharing);
+                changed_ = true;
+                bytes_ += t.way->bytes;
+                for (const Sharing::Use& u : t.way->uses) sent_[static_cast<std::size_t>(u.link)] += u.weight * t.way->bytes;
+            }
+            ended.push_back(std::move(t.then));
+            tasks_.erase(tasks_.begin() + static_cast<std::ptrdiff_t>(i));
+        }
+        for (const auto& then : ended) then();
+    }
+    void forget() { // bytes so far
+        bytes_ = 0;
+        std::fill(sent_.begin(), sent_.end(), 0.0);
+    }
+    double bytes() const { return bytes_; }
+    const std::vector<double>& sent() const { return sent_; } // by link
+
+  private:
+    struct Task {
+        double left, rate, last;
+        std::int32_t sharing; // of a transfer
+        const LooseWay* way;
+        std::function<void()> then;
+    };
+    void share() {
+        if (!changed_) return;
+        changed_ = false;
+        sharing_.update();
+        for (Task& t : tasks_) {
+            if (t.sharing < 0) continue;
+            t.left = std::max(0.0, t.left - t.rate * (now_ - t.last));
+            t.last = now_;
+            t.rate = sharing_.rate(t.sharing);
+        }
+    }
+
+    Sharing sharing_;
+    std::vector<Task> tasks_;
+    std::vector<double> sent_;
+    double now_ = 0, bytes_ = 0;
+    bool changed_ = false;
+};
+
+class LooseCourse {
+  public:
+    explicit LooseCourse(const LooseWork& work)
+        : w_(work), workers_(static_cast<int>(work.step_s.size())), clock_(work.capacity), of_(work.step_s.size()) {
+        int offset = 1;
+        for (; offset < workers_; offset *= 2) offsets_.push_back(offset);
+        if (w_.how.degree > static_cast<int>(offsets_.size())) { // more peers than powers of two: the next ones
+            offsets_.resize(static_cast<std::size_t>(workers_ - 1));
+            for (int i = 0; i + 1 < workers_; ++i) offsets_[at(i)] = i + 1;
+        }
+        ways_.resize(at(workers_));
+    }
+
+    LooseReport run(StopFlag stop) {
+        for (int w = 0; w < workers_; ++w) // not all at once: in a steady state they are spread over a step
+            clock_.after(in_step() ? 0 : w_.step_s[at(w)] * w / workers_, [this, w] { begin(w); });
+        const int rounds = std::max(32, 4 * static_cast<int>(offsets_.size())), warm = 2 * rounds;
+        until(static_cast<std::int64_t>(warm) * workers_, stop);
+        measure();
+        const double from = clock_.now();
+        const std::int64_t before = steps_;
+        until(static_cast<std::int64_t>(warm + rounds) * workers_, stop);
+        return report(clock_.now() - from, static_cast<double>(steps_ - before));
+    }
+
+  private:
+    struct WorkerState {
+        std::int64_t steps = 0, seen = 0, at_exchange = 0;
+        bool waits = false, exchanging = false;
+        double locked = 0;                       // seconds that mixing adds to the step under way
+        std::map<std::int64_t, int> come, going; // gossip: messages of a step that have come; its own that are on their way
+    };
+
+    bool in_step() const { return w_.how.kind == Synchronization::Kind::gossip; }
+    void until(std::int64_t steps, StopFlag stop) {
+        while (steps_ < steps && !clock_.idle()) {
+            stop_if(stop);
+            clock_.step();
+        }
+    }
+    void measure() {
+        measuring_ = true;
+        for (const WorkerState& s : of_) before_.push_back(s.steps);
+        clock_.forget();
+    }
+    void note(double staleness) {
+        if (!measuring_) return;
+        stale_ += staleness;
+        worst_ = std::max(worst_, staleness);
+        ++noted_;
+    }
+    void busy(double seconds) { busy_ += measuring_ ? seconds : 0; }
+    void took_step(int w) {
+        ++of_[at(w)].steps;
+        ++steps_;
+    }
+
+    void begin(int w) {
+        WorkerState& s = of_[at(w)];
+        const bool beside = w_.how.kind == Synchronization::Kind::async_average || (in_step() && w_.how.overlap_steps > 0);
+        const double seconds = w_.step_s[at(w)] * (beside ? 1 + w_.slowdown : 1);
+        busy(seconds);
+        if (w_.how.kind == Synchronization::Kind::async_average && !s.exchanging) exchange(w);
+        clock_.after(seconds, [this, w] { end(w); });
+    }
+    void end(int w) {
+        if (w_.how.kind == Synchronization::Kind::parameter_server) return clock_.send(w_.push[at(w)], [this, w] { pushed(w); });
+        if (in_step()) return tell(w);
+        if (const double locked = of_[at(w)].locked; locked > 0) { // the averaging held the parameters so long
+            of_[at(w)].locked = 0;
+            busy(locked);
+            return clock_.after(locked, [this, w] { end(w); });
+        }
+        took_step(w);
+        begin(w);
+    }
+
+    // Servers take updates one after another; where no worker may be ahead they add up all gradients of a round first.
+    void pushed(int w) {
+        const bool together = w_.how.staleness_bound == 0;
+        if (together && ++gradients_ < workers_) return;
+        gradients_ = 0;
+        const double begins = std::max(clock_.now(), servers_free_);
+        servers_free_ = begins + w_.update_s;
+        server_busy_ += measuring_ ? w_.update_s : 0;
+        clock_.after(servers_free_ - clock_.now(), [this, w, together] {
+            if (!together) {
+                note(static_cast<double>(version_ - of_[at(w)].seen));
+                ++version_;
+                return updated(w);
+            }
+            for (int i = 0; i < workers_; ++i) note(0);
+            ++version_;
+            for (int i = 0; i < workers_; ++i) took_step(i);
+            for (int i = 0; i < workers_; ++i) pull(i);
+        });
+    }
+    void updated(int w) {
+        took_step(w);
+        of_[at(w)].waits = true;
+        std::int64_t least = of_[0].steps;
+        for (const WorkerState& s : of_) least = std::min(least, s.steps);
+        for (int i = 0; i < workers_; ++i) {
+            WorkerState& s = of_[at(i)];
+            if (!s.waits || (w_.how.staleness_bound >= 0 && s.steps - least > w_.how.staleness_bound)) continue;
+            s.waits = false;
+            pull(i);
+        }
+    }
+    void pull(int w) {
+        of_[at(w)].seen = version_;
+        if (measuring_ && w_.how.staleness_bound != 0) {
+            std::vector<std::int64_t> held{version_};
+            for (const WorkerState& s : of_) held.push_back(s.seen);
+            std::sort(held.begin(), held.end());
+            versions_ = std::max(versions_, static_cast<int>(std::unique(held.begin(), held.end()) - held.begin()));
+        }
+        clock_.send(w_.pull[at(w)], [this, w] { begin(w); });
+    }
+
+    // Gossip: this step's parameters to its peers, and on once those of overlap_steps before have come from its own.
+    void tell(int w) {
+        WorkerState& s = of_[at(w)];
+        const std::int64_t k = s.steps;
+        s.going[k] = w_.how.degree;
+        for (int j = 0; j < w_.how.degree; ++j) {
+            const int to =
+                (w + offsets_[static_cast<std::size_t>((k * w_.how.degree + j) % static_cast<std::int64_t>(offsets_.size()))]) % workers_;
+            clock_.send(way(w, to), [this, w, to, k] {
+                --of_[at(w)].going[k];
+                ++of_[at(to)].come[k];
+                go_on(w);
+                if (to != w) go_on(to);
+            });
+        }
+        s.waits = true;
+        go_on(w);
+    }
+    void go_on(int w) {
+        WorkerState& s = of_[at(w)];
+        const std::int64_t k = s.steps - w_.how.overlap_steps;
+        if (!s.waits || (k >= 0 && (s.going[k] > 0 || s.come[k] < w_.how.degree))) return;
+        s.waits = false;
+        s.going.erase(k);
+        s.come.erase(k);
+        const double mixing = k >= 0 ? w_.mix_s * w_.how.degree : 0;
+        busy(mixing);
+        clock_.after(mixing, [this, w] {
+            note(static_cast<double>(w_.how.overlap_steps));
+            averages_ += measuring_;
+            took_step(w);
+            begin(w);
+        });
+    }
+
+    // Both send what they have, and average when both have it, wherever their steps are by then.
+    void exchange(int w) {
+        int other = static_cast<int>(random() % static_cast<std::uint64_t>(workers_ - 1));
+        other += other >= w;
+        WorkerState& s = of_[at(w)];
+        s.exchanging = true;
+        s.at_exchange = s.steps;
+        const std::int64_t others = of_[at(other)].steps;
+        auto open = std::make_shared<int>(2);
+        const auto came = [this, w, other, others, open] {
+            if (--*open > 0) return;
+            WorkerState& own = of_[at(w)];
+            note(static_cast<double>(own.steps - own.at_exchange));
+            note(static_cast<double>(of_[at(other)].steps - others));
+            own.exchanging = false;
+            own.locked += w_.mix_s;
+            of_[at(other)].locked += w_.mix_s;
+            averages_ += measuring_ ? 2 : 0;
+        };
+        clock_.send(way(w, other), came);
+        clock_.send(way(other, w), came);
+    }
+    const LooseWay& way(int from, int to) {
+        const auto [found, fresh] = ways_[at(from)].try_emplace(to);
+        if (fresh) found->second = w_.send(from, to);
+        return found->second;
+    }
+    std::uint64_t random() {
+        state_ += 0x9e3779b97f4a7c15;
+        std::uint64_t z = state_;
+        z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+        z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+        return z ^ (z >> 31);
+    }
+
+    LooseReport report(double seconds, double steps) const {
+        LooseReport r;
+        if (steps <= 0) return r;
+        r.step_s = seconds * workers_ / steps;
+        r.wait_s = std::max(0.0, r.step_s - busy_ / steps);
+        r.staleness = noted_ > 0 ? stale_ / static_cast<double>(noted_) : 0;
+        r.worst_staleness = worst_;
+        r.versions = versions_;
+        for (std::size_t w = 0; w < of_.size(); ++w)
+            r.fastest = std::max(r.fastest, static_cast<double>(of_[w].steps - before_[w]) * workers_ / steps);
+        r.bytes_per_step = clock_.bytes() / steps * workers_;
+        r.server_share = std::min(1.0, server_busy_ / seconds);
+        r.steps_between_averages = averages_ > 0 ? steps / static_cast<double>(averages_) : 0;
+        for (std::size_t l = 0; l < clock_.sent().size(); ++l) {
+            const double share = w_.capacity[l] > 0 ? clock_.sent()[l] / (w_.capacity[l] * seconds) : 0;
+            if (share > r.busiest.share) r.busiest = {static_cast<LinkId>(l), share};
+        }
+        r.busiest.share = std::min(1.0, r.busiest.share);
+        return r;
+    }
+
+    const LooseWork& w_;
+    int workers_;
+    LooseClock clock_;
+    std::vector<WorkerState> of_;
+    std::vector<std::int64_t> before_; // by worker: steps when measuring began
+    std::vector<int> offsets_;
+    std::vector<std::map<int, LooseWay>> ways_; // by sender and receiver
+    std::int64_t steps_ = 0, version_ = 0, noted_ = 0, averages_ = 0;
+    int gradients_ = 0, versions_ = 1;
+    bool measuring_ = false;
+    double servers_free_ = 0, server_busy_ = 0, busy_ = 0, stale_ = 0, worst_ = 0;
+    std::uint64_t state_ = w_.seed;
+};
+
+} // namespace
+
+LooseReport follow(const LooseWork& work, StopFlag stop) { return LooseCourse(work).run(stop); }
+
+} // namespace orrery

@@ -1,0 +1,57 @@
+#include "sim/report/loose.hpp"
+
+#include "sim/report/terminal.hpp"
+
+#include <fmt/format.h>
+
+namespace orrery {
+
+void follow_workers(Report& r, const Scenario& s, const Plan& plan, const Fabric& fabric, const CostModel& cost,
+                    const SimulateOptions& options) {
+    if (!s.strategy.loose() || r.step_time_s <= 0) return;
+    const double alone = r.step_time_s;
+    r.loose = follow(loose_work(s, plan, fabric, cost, alone, options), options.stop);
+    if (r.loose.busiest.link >= 0) r.busiest_link = fabric.link_name(r.loose.busiest.link);
+    const double longer = r.loose.step_s / alone;
+    r.step_time_s = r.loose.step_s;
+    const double waits = std::min(r.loose.wait_s, std::max(0.0, r.loose.step_s - alone));
+    r.breakdown_s[static_cast<std::size_t>(Category::exposed_dp)] += waits;
+    r.breakdown_s[static_cast<std::size_t>(Category::other)] += r.loose.step_s - alone - waits;
+    for (double* rate :
+         {&r.tokens_per_s, &r.tokens_per_s_per_gpu, &r.samples_per_s, &r.model_tflops_per_gpu, &r.mfu, &r.hfu, &r.bubble_fraction})
+        *rate /= longer;
+    for (double* whole : {&r.energy_j, &r.cost_usd, &r.target.s, &r.target.usd}) *whole *= longer;
+}
+
+std::string loose_strategy_text(const Strategy& g) {
+    if (!g.loose()) return "";
+    const Synchronization& s = g.synchronization;
+    if (g.served()) {
+        std::string text = fmt::format(", gradients in {} to servers on {}", name(s.payload_dtype),
+                                       s.servers > 0 ? fmt::format("{} node{}", s.servers, s.servers == 1 ? "" : "s") : "all nodes");
+        if (s.staleness_bound >= 0) text += fmt::format(", at most {} steps ahead of the slowest", s.staleness_bound);
+        return text;
+    }
+    if (s.kind == Synchronization::Kind::async_average) return ", averaged with random peers beside the steps";
+    return fmt::format(", averaged with {} peer{} a step{}", s.degree, s.degree == 1 ? "" : "s",
+                       s.overlap_steps > 0 ? fmt::format(", {} steps later", s.overlap_steps) : "");
+}
+
+std::string loose_text(const Report& r, const Scenario& s, const TextStyle& style) {
+    if (!s.strategy.loose()) return "";
+    const LooseReport& l = r.loose;
+    std::string text;
+    if (s.strategy.served())
+        text = fmt::format("gradients are {:.2f} updates old in the mean, {:.0f} at most; up to {} versions of the parameters in use; "
+                           "servers update {:.0f} % of the time",
+                           l.staleness, l.worst_staleness, l.versions, 100 * l.server_share);
+    else
+        text = fmt::format("parameters that come are {:.2f} steps old in the mean, {:.0f} at most; a worker averages once in {:.3g} steps",
+                           l.staleness, l.worst_staleness, l.steps_between_averages);
+    if (l.fastest > 1.05) text += fmt::format("; the fastest worker takes {:.2f} x the mean's steps", l.fastest);
+    text += fmt::format("; {} sent a step by all", metric(l.bytes_per_step, 3, "B"));
+    if (l.busiest.link >= 0) text += fmt::format("; the busiest link, {}, is full to {:.0f} %", r.busiest_link, 100 * l.busiest.share);
+    return wrapped(text, style.width, "  ", "    ");
+}
+
+} // namespace orrery

@@ -1,0 +1,230 @@
+// Parameter servers, gossip and asynchronous averaging: what each sends, what limits it, how old what it uses is.
+#include "tests/laws/scenarios.hpp"
+
+#include "sim/plan/verify.hpp"
+#include "sim/report/report.hpp"
+
+namespace orrery::laws {
+namespace {
+
+// Nodes of one device each, on Ethernet at `gbit`.
+Gpt workers(int n, const std::string& synchronization, double gbit = 25, const std::string& extra = "") {
+    Gpt g;
+    g.dp = n;
+    g.flash = true;
+    g.cluster = fmt::format(R"({{"preset": "dgx-a100-80gb", "nodes": {}, "devices_per_node": 1,
+                               "inter_node": {{"kind": "ethernet", "nics_per_node": 1, "gbit_per_s": {}}}}})",
+                            n * g.tp * g.pp, gbit);
+    if (!synchronization.empty()) g.extra_strategy = R"(, "synchronization": )" + synchronization;
+    g.extra = extra;
+    return g;
+}
+
+std::string served(int servers, int bound = -1, const std::string& payload = "fp32") {
+    return fmt::format(R"({{"kind": "parameter_server", "servers": {}, "staleness_bound": {}, "payload_dtype": "{}"}})", servers, bound,
+                       payload);
+}
+std::string gossip(int overlap = 0, int degree = 1) {
+    return fmt::format(R"({{"kind": "gossip", "overlap_steps": {}, "degree": {}}})", overlap, degree);
+}
+const std::string averaging = R"({"kind": "async_average"})";
+
+Report of(const Gpt& g) { return predict(g.make()).report; }
+double step(const Gpt& g) { return of(g).step_time_s; }
+// A worker's step where nobody meets.
+double alone(int n) { return step(workers(n, R"({"kind": "local_sgd", "inner_steps": 10000})")); }
+
+double parameters(const Plan& plan) {
+    double n = 0;
+    for (const Buffer& b : plan.buffers)
+        if (b.role == Role::parameter) n += static_cast<double>(b.bytes.count) / bytes_per_element(b.dtype);
+    return n;
+}
+
+TEST(ParameterServer, LeavesTheOptimizerToItsServers) {
+    const Scenario s = workers(8, served(2)).make();
+    const Plan plan = lower(s);
+    EXPECT_EQ(verify(plan).size(), 0u) << to_text(verify(plan));
+    for (const Block& b : plan.blocks)
+        for (const Op& op : b.ops) {
+            EXPECT_FALSE(std::holds_alternative<OptimizerStep>(op.work)) << op.name;
+            EXPECT_FALSE(std::holds_alternative<Collective>(op.work)) << op.name;
+        }
+    const Report r = of(workers(8, served(2)));
+    const auto at = [](MemoryKind k) { return static_cast<std::size_t>(k); };
+    EXPECT_EQ(r.memory.stages[0].by_kind[at(MemoryKind::optimizer_states)].count, 0);
+    // Of half the model: fp32 and the fp16 that workers fetch; both moments.
+    const double n = parameters(plan);
+    EXPECT_NEAR(static_cast<double>(r.memory.host.used.by_kind[at(MemoryKind::parameters)].count), n / 2 * 6, 8);
+    EXPECT_NEAR(static_cast<double>(r.memory.host.used.by_kind[at(MemoryKind::optimizer_states)].count), n / 2 * 8, 8);
+}
+
+// One of eight is beside the server: seven send 4 bytes a parameter to it. Without a bound that one runs ahead of all others.
+TEST(ParameterServer, OnASlowLinkIsTheServersLink) {
+    const double gbit = 2;
+    const Gpt g = workers(8, served(1, 2), gbit);
+    const double n = parameters(lower(g.make())), link = gbit * 1e9 / 8;
+    const Report r = of(g);
+    EXPECT_GE(r.step_time_s, 7 * 4 * n / link);
+    EXPECT_LE(r.step_time_s, 1.3 * 7 * 4 * n / link);
+    EXPECT_GT(r.loose.busiest.share, 0.75);
+    EXPECT_NEAR(r.loose.bytes_per_step, 8 * 6 * n, 0.05 * 8 * 6 * n);
+    EXPECT_LT(step(workers(8, served(1, 2, "int8"), gbit)), 0.6 * r.step_time_s); // what is fetched stays as it is
+    double before = r.step_time_s;
+    for (int servers : {2, 4, 8}) {
+        const double now = step(workers(8, served(servers, 2), gbit));
+        EXPECT_LT(now, before) << servers;
+        before = now;
+    }
+    EXPECT_NEAR(r.loose.fastest, 1, 0.1);
+    EXPECT_GT(of(workers(8, served(1), gbit)).loose.fastest, 4);
+}
+
+TEST(ParameterServer, IsNeverSlowerOnAFasterNetworkOrHost) {
+    double before = 1e9;
+    for (double gbit : {1.0, 5.0, 25.0, 100.0, 400.0}) {
+        const double now = step(workers(8, served(4), gbit));
+        EXPECT_LE(now, before * (1 + 1e-6)) << gbit;
+        before = now;
+    }
+    EXPECT_GE(before, alone(8) * 0.8); // no optimizer's step on the device
+    before = 1e9;
+    for (const char* rate : {"0.05", "0.2", "1", "5"}) {
+        Gpt g = workers(8, served(1), 400);
+        g.cluster.insert(1, fmt::format(R"("host": {{"adam_gparams_per_s": {}}}, )", rate));
+        const double now = step(g);
+        EXPECT_LE(now, before * (1 + 1e-6)) << rate;
+        before = now;
+    }
+}
+
+// Alike workers take turns: between a worker's fetch and its push each of the others has pushed once.
+TEST(ParameterServer, StalenessIsThatOfTheOthersPushes) {
+    for (int n : {2, 4, 8, 16}) {
+        const Report r = of(workers(n, served(1)));
+        EXPECT_NEAR(r.loose.staleness, n - 1, 0.05 * n) << n;
+        EXPECT_GE(r.loose.worst_staleness, n - 1) << n;
+    }
+    const Report together = of(workers(8, served(1, 0)));
+    EXPECT_EQ(together.loose.staleness, 0);
+    EXPECT_EQ(together.loose.versions, 1);
+}
+
+// Of wide layers, whose kernels take longer than their launches, with a node of three times as long kernels or without.
+Gpt uneven(const std::string& synchronization, bool slow) {
+    Gpt g = workers(8, synchronization, 400, slow ? R"(, "perturb": [{"slow": 3, "node": 1}])" : "");
+    g.hidden = 4096;
+    g.heads = 32;
+    g.layers = 2;
+    g.sequence = 2048;
+    g.vocab = 2048;
+    return g;
+}
+
+TEST(ParameterServer, ABoundMakesTheFastWaitForTheSlowest) {
+    const double even = step(uneven(served(8), false));
+    const Report free = of(uneven(served(8), true));
+    const double mean = 8 / (7 + 1.0 / 3); // seven go on as before
+    EXPECT_NEAR(free.step_time_s, even * mean, 0.05 * even);
+    const double bound = step(uneven(served(8, 2), true)), all = step(uneven(served(8, 0), true));
+    EXPECT_GT(bound, 2 * even);
+    EXPECT_NEAR(bound, all, 0.1 * all); // in the long run all are as slow as the slowest
+    EXPECT_LE(of(uneven(served(8, 2), true)).loose.worst_staleness, 7 * 3 + 7);
+    EXPECT_GT(free.loose.worst_staleness, of(uneven(served(8), false)).loose.worst_staleness);
+}
+
+TEST(Gossip, SendsOneModelWhateverTheNumberOfWorkers) {
+    const double gbit = 10, n = parameters(lower(workers(8, gossip()).make())), link = gbit * 1e9 / 8;
+    EXPECT_EQ(verify(lower(workers(8, gossip()).make())).size(), 0u);
+    const double own = alone(8);
+    const double eight = step(workers(8, gossip(), gbit));
+    EXPECT_GE(eight, own + 2 * n / link);
+    EXPECT_LE(eight, own + 1.5 * 2 * n / link) << (eight - own) / (2 * n / link); // one stream has a share of Ethernet's rate
+    for (int w : {2, 4, 16, 12}) EXPECT_NEAR(step(workers(w, gossip(), gbit)), eight, 0.02 * eight) << w;
+    const Report two = of(workers(8, gossip(0, 2), gbit));
+    EXPECT_NEAR(two.loose.bytes_per_step, 8 * 2 * 2 * n, 0.02 * 8 * 4 * n);
+    EXPECT_EQ(two.loose.staleness, 0);
+    // A ring of all sends twice as much each step, and waits for all.
+    EXPECT_LT(eight, step(workers(8, "", gbit)) + 1e-9);
+}
+
+TEST(Gossip, OverlapHidesWhatAStepIsLongEnoughFor) {
+    double before = step(workers(8, gossip(0), 25));
+    for (int steps : {1, 2, 4}) {
+        const Report r = of(workers(8, gossip(steps), 25));
+        EXPECT_LE(r.step_time_s, before * (1 + 1e-3)) << steps;
+        EXPECT_EQ(r.loose.staleness, steps);
+        before = r.step_time_s;
+    }
+}
+
+// A slow node slows its neighbours, and these theirs, but nobody waits for all at once.
+TEST(Gossip, WithASlowWorkerIsAsSlowAsIt) {
+    const double even = step(uneven(gossip(), false)), slow = step(uneven(gossip(), true));
+    EXPECT_GT(slow, 2 * even);
+    EXPECT_LT(slow, 3.1 * even);
+}
+
+TEST(AsyncAverage, StepsDoNotDependOnTheNetwork) {
+    EXPECT_EQ(verify(lower(workers(8, averaging).make())).size(), 0u);
+    const Report fast = of(workers(8, averaging, 400)), slow = of(workers(8, averaging, 1));
+    EXPECT_NEAR(slow.step_time_s, fast.step_time_s, 0.05 * fast.step_time_s);
+    EXPECT_LE(slow.step_time_s, 1.3 * alone(8));
+    EXPECT_GT(slow.loose.steps_between_averages, 4 * fast.loose.steps_between_averages);
+    EXPECT_GT(slow.loose.staleness, fast.loose.staleness);
+    const double mean = 8 / (7 + 1.0 / 3); // a slow worker holds nobody
+    const double even = step(uneven(averaging, false)), slowed = step(uneven(averaging, true));
+    EXPECT_NEAR(slowed, even * mean, 0.05 * slowed);
+}
+
+TEST(LooseWorkers, FoldAndReplayAlikeAndTheirPartsAddUp) {
+    for (const std::string& way : {served(2), served(2, 1, "int8"), gossip(), gossip(2, 2), averaging}) {
+        Gpt g = workers(4, way);
+        g.tp = 2;
+        g.pp = 2;
+        g.tied = false;
+        g.cluster = R"({"preset": "dgx-a100-80gb", "nodes": 4, "devices_per_node": 4})";
+        const Scenario s = g.make();
+        const Plan plan = lower(s);
+        EXPECT_EQ(verify(plan).size(), 0u) << way << to_text(verify(plan));
+        PredictOptions whole, full;
+        whole.simulate.fold = false;
+        full.simulate.replay = false;
+        const Report r = predict(s).report;
+        EXPECT_NEAR(predict(s, whole).report.step_time_s, r.step_time_s, 1e-9 * r.step_time_s) << way;
+        EXPECT_EQ(predict(s, full).report.step_time_s, r.step_time_s) << way;
+        double sum = 0;
+        for (double part : r.breakdown_s) sum += part;
+        EXPECT_NEAR(sum, r.step_time_s, 1e-9 * r.step_time_s) << way;
+        EXPECT_NEAR(r.tokens_per_s * r.step_time_s, 4 * 2 * 4 * 512, 1e-6 * 4 * 2 * 4 * 512) << way;
+    }
+}
+
+// Messages beside the parameters: none of a server's clients in fp16 gradients, one of a peer, one more each way.
+TEST(LooseWorkers, KeepWhatTheySendAndGet) {
+    const auto messages = [](const std::string& way) {
+        const Report r = of(workers(4, way));
+        for (const ReserveItem& item : r.memory.stages[0].reserve)
+            if (item.name == "messages of workers") return static_cast<double>(item.bytes.count);
+        return -1.0;
+    };
+    const double n = parameters(lower(workers(4, averaging).make()));
+    EXPECT_EQ(messages(served(1, -1, "fp16")), 0);
+    EXPECT_NEAR(messages(served(1)), 4 * n, 8);
+    EXPECT_NEAR(messages(gossip()), 2 * n, 8);
+    EXPECT_NEAR(messages(gossip(1, 2)), 2 * n * 5, 8);
+    EXPECT_NEAR(messages(averaging), 2 * n * 2, 8);
+}
+
+TEST(LooseWorkers, AreRefusedWhereTheyCannotBe) {
+    const auto problems = [](const Gpt& g) { return to_text(parse_scenario(g.text(), {}).problems); };
+    EXPECT_NE(problems(workers(4, served(5))).find("is more than the 4 nodes whose hosts could serve"), std::string::npos);
+    EXPECT_NE(problems(workers(4, gossip(0, 4))).find("is more than the 3 other replicas"), std::string::npos);
+    Gpt lamb = workers(4, served(2));
+    lamb.optimizer = "lamb";
+    EXPECT_NE(problems(lamb).find("needs norms of whole tensors"), std::string::npos);
+    EXPECT_EQ(problems(workers(4, served(4))), "");
+}
+
+} // namespace
+} // namespace orrery::laws
