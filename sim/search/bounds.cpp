@@ -40,36 +40,51 @@ Shared once_a_step(const Scenario& s, const StageTime& st, const InFlight::Held&
     const double busy = static_cast<double>(s.microbatches()) * st.busy;
     const double tail = s.strategy.overlap.grad_reduce ? std::max(0.0, time.reduce - time_of(held.last, chunks)) : time.reduce;
     const double gather = time.gather - time_of(held.first, chunks);
-    return {busy + std::max(tail, st.drains - later) + std::max(st.fills, gather),
-            std::max({time.reduce, time.gather, time.link_reduce + time.link_gather})};
+    return {busy + std::max(tail, st.drains - later) + std::max(st.fills, gather), sharing_moves(s, held, time)};
+}
+
+// How often a stage's gradients are reduced in a step, and its parameters gathered.
+struct Passes {
+    double reduces = 1, gathers = 1;
+};
+
+Passes passes(const Scenario& s, const InFlight::Held& held) {
+    const SharingPractice practice = sharing_practice(s);
+    if (practice.zero <= 1) return {};
+    const auto m = static_cast<double>(s.microbatches());
+    const bool whole = held.late_weights == 0; // backward steps are not cut in two
+    const double runs = s.strategy.virtual_pipeline == 1 ? m : std::ceil(m / s.strategy.pipeline_parallel);
+    const double in_step = held.gathers + held.more_gathers * (m - static_cast<double>(held.microbatches));
+    return {whole ? runs : 1, !practice.gathers_in_step ? 1 : practice.keeps ? m : in_step};
 }
 
 // ZeRO 2 and 3: gradients are reduced with each run of microbatches, and parameters may be gathered.
 Shared each_run(const Scenario& s, const StageTime& st, const InFlight::Held& held, const SharingTime& time) {
     const SharingPractice practice = sharing_practice(s);
     const Overlap& overlap = s.strategy.overlap;
-    const auto m = static_cast<double>(s.microbatches());
-    const bool whole = held.late_weights == 0; // backward steps are not cut in two
-    const double runs = s.strategy.virtual_pipeline == 1 ? m : std::ceil(m / s.strategy.pipeline_parallel);
-    const double reduces = whole ? runs : 1;
-    const double in_step = held.gathers + held.more_gathers * (m - static_cast<double>(held.microbatches));
-    const double gathers = !practice.gathers_in_step ? 1 : practice.keeps ? m : in_step;
-    const double reduce = reduces * time.reduce, gather = gathers * time.gather;
+    const Passes n = passes(s, held);
     Shared shared;
-    shared.moving =
-        practice.one_queue ? reduce + gather : std::max({reduce, gather, reduces * time.link_reduce + gathers * time.link_gather});
+    shared.moving = sharing_moves(s, held, time);
     shared.bound = shared.moving;
     // With one stage and nothing overlapped a unit waits for its parameters, and the next for its gradients: all but the first and the
     // last.
-    if (s.strategy.pipeline_parallel == 1 && whole) {
+    if (s.strategy.pipeline_parallel == 1 && held.late_weights == 0) {
         const double inner = std::max(0.0, st.layers - 2) / std::max(1.0, st.layers);
-        const double waits = (overlap.grad_reduce ? 0 : reduce) + (overlap.param_gather || !practice.gathers_in_step ? 0 : gather);
-        shared.bound = std::max(shared.bound, m * st.busy + inner * waits);
+        const double waits = (overlap.grad_reduce ? 0 : n.reduces * time.reduce) +
+                             (overlap.param_gather || !practice.gathers_in_step ? 0 : n.gathers * time.gather);
+        shared.bound = std::max(shared.bound, static_cast<double>(s.microbatches()) * st.busy + inner * waits);
     }
     return shared;
 }
 
 } // namespace
+
+double sharing_moves(const Scenario& s, const InFlight::Held& held, const SharingTime& time) {
+    const auto [reduces, gathers] = passes(s, held);
+    const double reduce = reduces * time.reduce, gather = gathers * time.gather;
+    if (sharing_practice(s).zero > 1 && sharing_practice(s).one_queue) return reduce + gather;
+    return std::max({reduce, gather, reduces * time.link_reduce + gathers * time.link_gather});
+}
 
 bool uncertain(const Scenario& s) {
     return std::any_of(s.perturb.begin(), s.perturb.end(), [](const Perturbation& p) {

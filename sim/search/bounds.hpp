@@ -68,6 +68,8 @@ double path_bound(const Scenario& scenario, const Profile& profile, InFlight& in
 // and the reserve. With `sharing` the buffers of the communicator that it needs.
 double memory_bound(const Scenario& scenario, const Profile& profile, InFlight& in_flight, SharedWire* sharing = nullptr);
 
+// Seconds of a step in which a stage's data move to be shared, at least; time: of one pass over its parameters.
+double sharing_moves(const Scenario& scenario, const InFlight::Held& held, const SharingTime& time);
 // Some perturbation makes a rank faster, or all of them now and then: nothing is certain then.
 bool uncertain(const Scenario& scenario);
 // Learning from measured steps may have made kernels faster or slower, each group by its own factor: all shrink by the least of them.

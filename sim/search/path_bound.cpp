@@ -166,7 +166,8 @@ double path_bound(const Scenario& s, const Profile& profile, InFlight& in_flight
     const double least =
         info->splits_backward ? way.ends(0) : behind_reductions(way, mine, elements, all, time.reduce, s.strategy.overlap.grad_reduce);
     const auto m = static_cast<double>(s.microbatches());
-    const double moving = std::max(m * sent, m * most_moving), idle = least - m * kernels;
+    const double moving = std::max({m * sent, m * most_moving, sharing_moves(s, in_flight.of(s).front(), time)}),
+                 idle = least - m * kernels;
     return (least + profile.slowdown / (1 + profile.slowdown) * std::max(0.0, moving - idle)) * least_factor(s);
 }
 
