@@ -53,13 +53,21 @@ Branches::Branches(const StrategySpace& space, const std::vector<Objective>& obj
             set.step_s = of_machine[at(form.machine)].of(form.shape);
             set.bound = score(set.step_s, space.machines[at(form.machine)].variations.base(), at(form.machine));
         }
-        heap_.push_back(set);
+        if (late(set, space.machines[at(form.machine)].variations.base(), at(form.machine)))
+            counts_.by_deadline += points_of(set);
+        else
+            heap_.push_back(set);
     }
     std::make_heap(heap_.begin(), heap_.end());
 }
 
 double Branches::score(double step_or_bytes, const Scenario& s, std::size_t machine) const {
     return by_ == SearchBy::memory ? step_or_bytes : objectives_[machine].bound(step_or_bytes, s);
+}
+
+// No point of the set ends its run in time.
+bool Branches::late(const Set& set, const Scenario& s, std::size_t machine) const {
+    return !exhaustive_ && set.step_s > objectives_[machine].longest_step(s);
 }
 
 std::size_t Branches::machine_of(const PointId& id) const { return at(space_.forms[at(id.form)].machine); }
@@ -102,6 +110,7 @@ void Branches::split(double limit) {
         for (const Set& set : s.sets) push(set);
         for (const auto& [where, count] : s.counts.refused) counts_.refused[where] += count;
         counts_.by_memory_bound += s.counts.by_memory_bound;
+        counts_.by_deadline += s.counts.by_deadline;
         if (s.counts.least_over < counts_.least_over)
             counts_.least_over = s.counts.least_over, counts_.least_over_id = s.counts.least_over_id;
     }
@@ -161,7 +170,10 @@ void Branches::split_form(Worker& w, const Set& set, Split& split) {
         const Scenario* s =
             exhaustive_ || by_ == SearchBy::memory ? nullptr : variation.with(joined(form.settings, form.cores[c].settings));
         if (s) core.step_s = bound_of(w, *s, machine, false), core.bound = score(core.step_s, *s, machine);
-        split.sets.push_back(core);
+        if (s && late(core, *s, machine))
+            split.counts.by_deadline += points_of(core);
+        else
+            split.sets.push_back(core);
     }
 }
 
@@ -184,7 +196,10 @@ void Branches::split_core(Worker& w, const Set& set, Split& split) {
             one.bound = score(bound, s, machine);
             if (by_ != SearchBy::memory) one.step_s = bound;
         }
-        split.sets.push_back(one);
+        if (known && late(one, s, machine))
+            split.counts.by_deadline += points_of(one);
+        else
+            split.sets.push_back(one);
     }
 }
 
@@ -216,6 +231,10 @@ void Branches::split_recompute(Worker& w, const Set& set, Split& split) {
                 point.step_s = std::max(set.step_s, time_bound(b, profile, in_flight_, w.sharings[machine].get()));
             point.bound = score(by_ == SearchBy::memory ? bytes : point.step_s, *s, machine);
             if (by_ == SearchBy::memory || !plain(*s)) point.level = Level::walked;
+            if (late(point, *s, machine)) {
+                ++split.counts.by_deadline;
+                continue;
+            }
         }
         split.sets.push_back(point);
     }
@@ -230,6 +249,10 @@ void Branches::walk_point(Worker& w, const Set& set, Split& split) {
         const Profile& profile = profiles_[machine]->of(b, *w.fabrics[machine]);
         point.step_s = std::max(set.step_s, path_bound(b, profile, in_flight_, *w.sharings[machine]));
         point.bound = score(point.step_s, *s, machine);
+        if (late(point, *s, machine)) {
+            ++split.counts.by_deadline;
+            return;
+        }
     }
     split.sets.push_back(point);
 }

@@ -31,7 +31,7 @@ class Branches {
         }
     };
     struct Counts {
-        std::int64_t by_memory_bound = 0, profiles = 0;
+        std::int64_t by_memory_bound = 0, by_deadline = 0, profiles = 0;
         std::map<std::string, std::int64_t> refused; // by rules that look at all fields at once
         double least_over = std::numeric_limits<double>::infinity();
         PointId least_over_id; // of those whose bound says they do not fit, the one that lacks least
@@ -68,6 +68,7 @@ class Branches {
     void split_recompute(Worker& w, const Set& set, Split& split);
     void walk_point(Worker& w, const Set& set, Split& split);
     double bound_of(Worker& w, const Scenario& s, std::size_t machine, bool recomputed);
+    bool late(const Set& set, const Scenario& s, std::size_t machine) const;
     double score(double step_or_bytes, const Scenario& s, std::size_t machine) const;
     std::size_t machine_of(const PointId& id) const;
 

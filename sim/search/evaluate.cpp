@@ -24,10 +24,19 @@ void price(SearchPoint& p, const Cluster& cluster) {
 
 Evaluator::Evaluator(const StrategySpace& space, const std::vector<Objective>& objectives, const SearchOptions& options)
     : space_(space), objectives_(objectives), options_(options) {
+    for (const SpaceMachine& machine : space.machines)
+        if (machine.variations.base().cluster.device.name != space.machines.front().variations.base().cluster.device.name)
+            name_devices_ = true;
     if (options.database.empty()) return;
     store_ = std::make_unique<SweepStore>(options.database);
     if (options.fresh) store_->clear();
     known_ = store_->rows();
+}
+
+void Evaluator::name(SearchPoint& p, const Scenario& s) const {
+    const std::string device = name_devices_ ? ", " + s.cluster.device.name : "";
+    p.kind = kind_of(s) + device;
+    p.row.label = label_of(s) + device;
 }
 
 SweepRow Evaluator::row_of(const Scenario& s, const std::string& json, ReadyPlans* plans) const {
@@ -43,7 +52,6 @@ SearchPoint Evaluator::point(Worker& w, const PointId& id, double bound) const {
     const Scenario* resolved = w.resolved(space_, id);
     if (!resolved) throw std::logic_error("search: a legal point is refused: " + p.json);
     const std::string hash = point_hash({"", {}, p.json, std::nullopt});
-    p.kind = kind_of(*resolved);
     if (const auto it = known_.find(hash); it != known_.end() && (!of_run(options_.by) || complete(it->second, p.json))) {
         p.row = it->second;
     } else {
@@ -51,7 +59,7 @@ SearchPoint Evaluator::point(Worker& w, const PointId& id, double bound) const {
         p.row.hash = hash;
         p.row.index = -1; // new
     }
-    p.row.label = label_of(*resolved);
+    name(p, *resolved);
     price(p, resolved->cluster);
     p.score = objectives_[at(space_.forms[at(id.form)].machine)].score(p.row);
     return p;
@@ -60,7 +68,6 @@ SearchPoint Evaluator::point(Worker& w, const PointId& id, double bound) const {
 SearchPoint Evaluator::refined(const SearchPoint& from, const Refinement& change) const {
     SearchPoint p;
     p.id = from.id;
-    p.kind = from.kind;
     auto json = nlohmann::ordered_json::parse(from.json);
     json["strategy"]["layer_split"] = change.layers;
     if (!change.recomputed.empty()) json["strategy"]["recompute_layers"] = change.recomputed;
@@ -71,7 +78,7 @@ SearchPoint Evaluator::refined(const SearchPoint& from, const Refinement& change
     p.row.status = PointStatus::impossible;
     if (!parsed.scenario || !parsed.problems.empty() || !unsupported(*parsed.scenario).empty()) return p;
     p.row = row_of(*parsed.scenario, p.json, nullptr);
-    p.row.label = label_of(*parsed.scenario);
+    name(p, *parsed.scenario);
     price(p, parsed.scenario->cluster);
     p.score = objectives_[at(space_.forms[at(from.id.form)].machine)].score(p.row);
     return p;

@@ -26,6 +26,7 @@ class Evaluator {
     void keep(const std::vector<SearchPoint>& points); // those that are new, into the database
 
   private:
+    void name(SearchPoint& p, const Scenario& s) const; // its kind and label
     SweepRow row_of(const Scenario& s, const std::string& json, ReadyPlans* plans) const;
 
     const StrategySpace& space_;
@@ -33,6 +34,7 @@ class Evaluator {
     const SearchOptions& options_;
     std::unique_ptr<SweepStore> store_;
     std::map<std::string, SweepRow> known_;
+    bool name_devices_ = false; // the machines have different ones
 };
 
 } // namespace orrery

@@ -16,7 +16,7 @@ double tokens_of_a_step(const Scenario& s) {
 
 bool of_run(SearchBy by) { return by == SearchBy::goodput || by == SearchBy::run_time || by == SearchBy::run_cost; }
 
-Objective Objective::of(SearchBy by, const Scenario& scenario, std::vector<Problem>& problems) {
+Objective Objective::of(SearchBy by, double within_days, const Scenario& scenario, std::vector<Problem>& problems) {
     const Cluster& cluster = scenario.cluster;
     const double usd = usd_per_second(cluster, cluster.devices()), watts = watts_of(cluster, cluster.devices());
     if ((by == SearchBy::cost || by == SearchBy::run_cost) && usd <= 0)
@@ -30,7 +30,30 @@ Objective Objective::of(SearchBy by, const Scenario& scenario, std::vector<Probl
         problems.push_back({"/run", "goodput, run_time and run_cost are figures of a whole run, and the scenario has no \"run\": add one, "
                                     "for example --set 'run={\"tokens\": 1e12}'"});
     const bool money = by == SearchBy::cost || by == SearchBy::run_cost;
-    return {by, by == SearchBy::device_time ? cluster.devices() : money ? usd : by == SearchBy::energy ? watts : 1};
+    Objective o;
+    o.by = by;
+    o.per_second = by == SearchBy::device_time ? cluster.devices() : money ? usd : by == SearchBy::energy ? watts : 1;
+    if (within_days <= 0) return o;
+    if (!scenario.run || (scenario.run->tokens <= 0 && scenario.run->steps <= 0)) {
+        problems.push_back(
+            {"/run", "a deadline needs to know how long the run is: give its tokens, for example --set 'run={\"tokens\": 1e12}'"});
+        return o;
+    }
+    o.within_s = within_days * 86400;
+    o.run_steps = static_cast<double>(scenario.run->steps);
+    o.run_tokens = scenario.run->tokens;
+    return o;
+}
+
+bool Objective::late(const SweepRow& row) const {
+    if (std::isinf(within_s)) return false;
+    if (of_run(by)) return row.run_s > within_s;
+    return (run_steps > 0 ? run_steps * row.step_time_s : run_tokens / row.tokens_per_s) > within_s;
+}
+
+double Objective::longest_step(const Scenario& s) const {
+    if (std::isinf(within_s)) return within_s;
+    return within_s / (run_steps > 0 ? run_steps : run_tokens / tokens_of_a_step(s)) * (1 + 1e-9);
 }
 
 double Objective::score(const SweepRow& row) const {

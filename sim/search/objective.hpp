@@ -3,16 +3,23 @@
 
 #include "sim/search/search.hpp"
 
+#include <limits>
+
 namespace orrery {
 
 bool of_run(SearchBy by); // a figure of the scenario's "run"
 
 struct Objective {
     SearchBy by = SearchBy::time;
-    double per_second = 1; // device_time: devices; cost, run_cost: USD; energy: watts
+    double per_second = 1;                                     // device_time: devices; cost, run_cost: USD; energy: watts
+    double within_s = std::numeric_limits<double>::infinity(); // a run that takes longer is no answer
+    double run_steps = 0, run_tokens = 0;                      // how long the run is, where within_s is finite
 
     // A machine's figures. Problems: what it lacks.
-    static Objective of(SearchBy by, const Scenario& scenario, std::vector<Problem>& problems);
+    static Objective of(SearchBy by, double within_days, const Scenario& scenario, std::vector<Problem>& problems);
+    // Whether the run takes longer than it may: with failures where the search ranks by a figure of the run, else by its steps alone.
+    bool late(const SweepRow& row) const;
+    double longest_step(const Scenario& scenario) const; // seconds of a step of a run that ends just in time
     double score(const SweepRow& row) const;
     // Not above the score of any point of this scenario's batch whose step takes step_s or longer (not of memory). A whole run takes no
     // less time than its steps, and costs no less: goodput is at most 1. That holds where no state of the machine is faster than the

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cmath>
 
 namespace orrery {
 
@@ -41,7 +42,10 @@ Table table_of(const SearchResult& result, const std::vector<std::size_t>& which
         if (!runs) continue;
         const bool ends = r.run_finished >= 1;
         auto& cells = t.rows.back();
-        cells.insert(cells.end() - 1, {ends ? fmt::format("{:.2f} %", r.run_goodput * 100) : "", ends ? days_text(r.run_s) : "no end",
+        cells.insert(cells.end() - 1, {ends ? fmt::format("{:.2f} %", r.run_goodput * 100) : "",
+                                       ends                 ? days_text(r.run_s)
+                                       : r.run_finished < 0 ? ""
+                                                            : "no end",
                                        r.run_cost_usd > 0 ? metric(r.run_cost_usd, 3) : ""});
     }
     return t;
@@ -56,6 +60,8 @@ std::string counted(const SearchResult& r, const TextStyle& style) {
     };
     add(c.by_memory_bound, "cannot fit, by a bound of their memory");
     add(c.by_memory, "do not fit, by their plan");
+    add(c.by_deadline, "cannot end in time, by a bound of their time");
+    add(c.too_late, "do not end in time");
     add(c.by_time_bound, "cannot be better than the best, by a bound of their time");
     add(c.failed, "failed");
     add(c.left, "not looked at");
@@ -77,6 +83,40 @@ std::string ties(const SearchResult& r, const SearchPoint& first, const SearchOp
                        options.ties * 100);
 }
 
+std::vector<std::string> words_of(const std::string& label) {
+    std::vector<std::string> words;
+    for (std::size_t from = 0; from <= label.size();) {
+        const std::size_t comma = std::min(label.find(", ", from), label.size());
+        words.push_back(label.substr(from, comma - from));
+        from = comma + 2;
+    }
+    return words;
+}
+
+// Points as good as the first, by what their strategies have that it has not.
+std::string equals(const SearchResult& r, const SearchPoint& first, const TextStyle& style) {
+    constexpr double alike = 0.001;
+    constexpr std::size_t named = 4;
+    const std::vector<std::string> own = words_of(first.row.label);
+    std::vector<std::string> texts;
+    for (const SearchPoint& p : r.points) {
+        if (p.id == first.id || std::abs(p.score / first.score - 1) > alike) continue;
+        std::string text;
+        const std::vector<std::string> words = words_of(p.row.label);
+        for (const std::string& w : words)
+            if (std::find(own.begin(), own.end(), w) == own.end()) text += (text.empty() ? "" : ", ") + w;
+        for (const std::string& w : own)
+            if (words.size() < own.size() && std::find(words.begin(), words.end(), w) == words.end())
+                text += (text.empty() ? "without " : ", without ") + w;
+        texts.push_back(fmt::format("{} ({:+.2f} %)", text, (p.score / first.score - 1) * 100));
+    }
+    if (texts.empty()) return {};
+    std::string all = "Equal within 0.1 %: ";
+    for (std::size_t i = 0; i < std::min(texts.size(), named); ++i) all += (i == 0 ? "" : "; ") + texts[i];
+    if (texts.size() > named) all += fmt::format("; and {} more", texts.size() - named);
+    return wrapped(all + ".", style.width, "", "  ") + "\n";
+}
+
 } // namespace
 
 std::string no_answer(const SearchResult& r) {
@@ -84,6 +124,14 @@ std::string no_answer(const SearchResult& r) {
     if (r.counts.legal <= 0)
         return "no combination of the free fields is legal" +
                (r.nearest_refusal.what.empty() ? std::string() : "; the first that was refused: " + r.nearest_refusal.what);
+    const bool late = r.counts.by_deadline + r.counts.too_late > 0;
+    if (r.nearest_late)
+        return fmt::format(
+            "no legal point that fits ends its run in time; the nearest, {}, comes to {} tokens/s. More or faster devices, or "
+            "more days, would help",
+            r.nearest_late->row.label, metric(r.nearest_late->row.tokens_per_s, 3));
+    if (late && !r.nearest_miss && r.counts.left == 0)
+        return fmt::format("none of {} legal points can end its run in time, by a bound of their steps", grouped(r.counts.legal));
     if (!r.nearest_miss) return r.counts.left > 0 ? "the search was stopped before any point was simulated" : "no point could be simulated";
     return fmt::format("none of {} legal points fits in memory; the nearest lacks {} GB a device: {}: {}. More devices, a smaller batch or "
                        "sequence, or devices with more memory would help",
@@ -97,6 +145,11 @@ std::string to_text(const SearchResult& r, const SearchOptions& options, const T
     const SearchPoint& first = r.points[lead];
     std::string text = paint("Best strategy", Ink::bold, style) + ": " + first.row.label + "\n";
     std::string proof = "Proven: none of the other legal points is better by the model.";
+    if (r.proven && !options.shard.whole())
+        proof = fmt::format(
+            "Proven of part {} of {} of the space: none of its other legal points is better by the model. `simrun merge` joins the "
+            "databases of the parts, and a search with that file says which is the best of all.",
+            options.shard.index, options.shard.count);
     if (!r.proven && !r.unproven.empty())
         proof = "Not proven: " + r.unproven + ". The points that are fastest by the bound of their step were simulated.";
     else if (!r.proven && r.gap() < 1)
@@ -118,7 +171,7 @@ std::string to_text(const SearchResult& r, const SearchOptions& options, const T
                         style.width, "", "  ") +
                 "\n";
     text += to_text(table_of(r, different(r.points, lead, static_cast<std::size_t>(options.top)), style), style);
-    text += "\n" + ties(r, first, options) + counted(r, style);
+    text += "\n" + equals(r, first, style) + ties(r, first, options) + counted(r, style);
     if (!r.refined.empty()) {
         text += "\n" + paint("Refined", Ink::bold, style) +
                 fmt::format("  layers of chunks and recompute of single stages, by {} more simulations\n", r.counts.refinements);
@@ -178,6 +231,8 @@ std::string to_json(const SearchResult& r, const SearchOptions& options) {
              {"cut_by_memory_bound", c.by_memory_bound},
              {"cut_by_memory", c.by_memory},
              {"cut_by_time_bound", c.by_time_bound},
+             {"cut_by_deadline_bound", c.by_deadline},
+             {"too_late", c.too_late},
              {"failed", c.failed},
              {"left", c.left}}},
            {"refused", r.refused},

@@ -33,10 +33,11 @@ class Search {
         result_.free = space_.free;
         result_.refused = space_.refused;
         result_.nearest_refusal = space_.nearest;
+        keep_shard();
         result_.counts.legal = space_.legal();
         if (!result_.problems.empty() || space_.forms.empty()) return std::move(result_);
         for (const SpaceMachine& machine : space_.machines) {
-            objectives_.push_back(Objective::of(options_.by, machine.variations.base(), result_.problems));
+            objectives_.push_back(Objective::of(options_.by, options_.within_days, machine.variations.base(), result_.problems));
             result_.unproven = objectives_.back().unproven(machine.variations.base());
         }
         if (!result_.problems.empty()) return std::move(result_);
@@ -60,6 +61,16 @@ class Search {
     }
 
   private:
+    void keep_shard() {
+        if (options_.shard.whole()) return;
+        std::vector<Form> mine;
+        for (std::size_t i = 0; i < space_.forms.size(); ++i) {
+            const std::string first = json_of(space_, {static_cast<std::int32_t>(i), 0, 0, 0});
+            if (options_.shard.has(point_hash({"", {}, first, std::nullopt}))) mine.push_back(space_.forms[i]);
+        }
+        space_.forms = std::move(mine);
+    }
+
     bool goes_on() const { return !options_.space.go_on || options_.space.go_on(); }
 
     bool worth(double bound) const {
@@ -91,6 +102,7 @@ class Search {
         const Branches::Counts& counts = branches_->counts();
         for (const auto& [where, count] : counts.refused) result_.counts.legal -= count, result_.refused[where] += count;
         result_.counts.by_memory_bound = counts.by_memory_bound;
+        result_.counts.by_deadline = counts.by_deadline;
         result_.counts.profiles = counts.profiles;
         const std::int64_t left = branches_->points();
         result_.proven = bounded_ && (!(lowest() < best_) || left == 0) && (result_.unproven.empty() || left == 0);
@@ -140,6 +152,11 @@ class Search {
                 result_.nearest_miss = std::move(p);
             return;
         }
+        if (objectives_[at(space_.forms[at(p.id.form)].machine)].late(p.row)) {
+            ++result_.counts.too_late;
+            if (!result_.nearest_late || result_.nearest_late->row.tokens_per_s < p.row.tokens_per_s) result_.nearest_late = std::move(p);
+            return;
+        }
         ++result_.counts.simulated;
         if (options_.by != SearchBy::memory && p.score > 0) {
             const double tightness = p.bound / p.score;
@@ -159,6 +176,7 @@ class Search {
         if (result_.counts.simulated > 0) result_.mean_tightness = tightness_ / static_cast<double>(result_.counts.simulated);
         if (!result_.points.empty()) {
             result_.nearest_miss.reset();
+            result_.nearest_late.reset();
             return;
         }
         if (result_.nearest_miss || std::isinf(branches_->counts().least_over)) return;
@@ -219,7 +237,7 @@ SearchResult search(std::string_view json_text, const SearchOptions& options) {
     Search first(json_text, options);
     const bool host = first.may_use_host();
     SearchResult result = first.run();
-    if (!host || !result.points.empty() || !result.nearest_miss || result.counts.left > 0) return result;
+    if (!host || !result.points.empty() || result.nearest_late || !result.nearest_miss || result.counts.left > 0) return result;
     SearchOptions again = options;
     nlohmann::json space =
         options.space.space.empty() ? nlohmann::json::object() : nlohmann::json::parse(options.space.space, nullptr, false, true);

@@ -4,6 +4,7 @@
 
 #include "sim/report/report.hpp"
 #include "sim/search/space.hpp"
+#include "sim/sweep/shard.hpp"
 #include "sim/sweep/sweep.hpp"
 
 #include <algorithm>
@@ -38,6 +39,8 @@ struct SearchOptions {
     double beat = std::numeric_limits<double>::infinity(); // points whose bound is no better than this score are left out
     std::string database;                                  // SQLite file of simulated points: a search that is stopped goes on; empty: none
     bool fresh = false;
+    double within_days = 0; // of the whole run, which the scenario must have: a point that takes longer is no answer; 0: no limit
+    Shard shard{}; // these forms alone, dealt out by their hash: the databases of all shards together have all that one search needs
     std::function<void(const SearchProgress&)> progress{};
     std::function<bool()> go_on{}; // asked between batches; false: stop with what there is
 };
@@ -46,6 +49,7 @@ struct SearchCounts {
     std::int64_t legal = 0, simulated = 0, reused = 0;
     std::int64_t by_memory_bound = 0, by_memory = 0; // do not fit: by their bound; by their plan
     std::int64_t by_time_bound = 0;                  // cannot be better than the best
+    std::int64_t by_deadline = 0, too_late = 0;      // do not end in time: by their bound; simulated
     std::int64_t failed = 0, left = 0;               // left: a stopped search did not come to them
     std::int64_t profiles = 0;                       // small plans that bounds were made from
     std::int64_t refinements = 0;                    // simulated to refine the leader
@@ -70,6 +74,7 @@ struct SearchResult {
     std::vector<SearchPoint> refined;        // of the leader: better than it; best first
     std::optional<SearchPoint> without_host; // the nearest miss with optimizer states on devices: nothing fitted, so they are on the host
     std::optional<SearchPoint> nearest_miss; // where nothing fits: the point that lacks least
+    std::optional<SearchPoint> nearest_late; // where nothing ends in time: the fastest that was simulated
     Problem nearest_refusal;                 // where nothing is legal
     bool proven = false;                     // of points.front()
     std::string unproven;                    // why no bound holds, whatever was simulated; empty: they do

@@ -39,7 +39,8 @@ struct SbatchCommand {
     int shards = 8, cpus = 8;
 };
 struct SearchCommand {
-    std::string by = "time", space, csv, write, database; // files; a folder for the best
+    std::string by = "time", space, csv, write, database, shard; // files; a folder for the best
+    double within_days = 0;                                      // 0: no deadline
     int top = 5;
     bool fresh = false, no_refine = false;
     double seconds = 0; // 0: until it is proven

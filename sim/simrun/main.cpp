@@ -336,6 +336,15 @@ void add_search(CLI::App& app, Parsed& p) {
         ->type_name("DIR");
     sub->add_option("--database", p.search.database, "Keep simulated points in this file (SQLite): a search that is stopped goes on")
         ->type_name("FILE");
+    sub->add_option("--within", p.search.within_days,
+                    "A run that takes longer is no answer; the scenario says how long it is: \"run\": {\"tokens\": 1e12}")
+        ->check(CLI::PositiveNumber)
+        ->type_name("DAYS");
+    sub->add_option(
+           "--shard", p.search.shard,
+           "One part of the space, as 3/8 (slurm: the part that this task of an array is), with --database; `simrun merge` joins the "
+           "files, and a search with the merged one simulates no point again")
+        ->type_name("I/N");
     sub->add_flag("--fresh", p.search.fresh, "Forget what the database holds");
     sub->add_flag("--no-refine", p.search.no_refine, "Leave the layers of stages, and what single stages recompute, uniform");
     sub->add_option("--seconds", p.search.seconds, "Stop after so long, and say by how much any other point could be better")
@@ -343,7 +352,7 @@ void add_search(CLI::App& app, Parsed& p) {
         ->type_name("S");
     sub->footer("Points are simulated in the order of a bound of their step time, until no other can be better than the best.\n"
                 "Ctrl-C stops the search and prints the best so far.\n"
-                "Exit: 0 found, 1 bad input or no legal point, 2 nothing fits in memory (the nearest miss is named).");
+                "Exit: 0 found, 1 bad input or no legal point, 2 nothing fits in memory or ends in time (the nearest miss is named).");
 }
 
 // A file that is not there and looks like a command is one that was misspelt.

@@ -48,7 +48,7 @@ bool write_best(const SearchResult& r, const SearchOptions& searching, const std
 
 int exit_of(const SearchResult& r) {
     if (!r.points.empty()) return done;
-    return r.nearest_miss ? too_big : bad_input;
+    return r.nearest_miss || r.nearest_late || r.counts.by_deadline > 0 ? too_big : bad_input;
 }
 
 SearchOptions options_of(const Options& options, const SearchCommand& command, const std::string& file) {
@@ -64,7 +64,8 @@ SearchOptions options_of(const Options& options, const SearchCommand& command, c
     searching.top = command.top;
     searching.database = command.database;
     searching.fresh = command.fresh;
-    searching.refine = !command.no_refine;
+    searching.refine = !command.no_refine && command.shard.empty(); // of the best of all, once the parts are joined
+    searching.within_days = command.within_days;
     return searching;
 }
 
@@ -74,6 +75,18 @@ int run_search(const std::string& file, const Options& options, const SearchComm
     const auto text = read_input(file);
     if (!text) return bad_input;
     SearchOptions searching = options_of(options, command, file);
+    if (!command.shard.empty()) {
+        try {
+            searching.shard = parse_shard(command.shard, [](const char* name) { return std::getenv(name); });
+        } catch (const std::runtime_error& e) {
+            complain(e.what());
+            return bad_input;
+        }
+        if (command.database.empty()) {
+            complain("--shard needs --database FILE, which keeps what this part simulates");
+            return bad_input;
+        }
+    }
     if (!command.space.empty()) {
         const auto space = read_input(command.space);
         if (!space) return bad_input;

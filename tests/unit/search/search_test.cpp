@@ -3,10 +3,14 @@
 #include "sim/search/choose.hpp"
 #include "sim/search/print.hpp"
 #include "sim/search/search.hpp"
+#include "sim/sweep/merge.hpp"
 
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -212,6 +216,95 @@ TEST(Search, RefinesNoFieldThatTheScenarioStates) {
         "context_parallel": 1, "schedule": "1f1b", "virtual_pipeline": 1, "zero_stage": 1, "rank_order": "tp-cp-ep-dp-pp",
         "layer_split": [2, 2, 2, 2], "recompute": "full"}})";
     EXPECT_TRUE(search(json, {}).refined.empty());
+}
+
+// Parts of a space, each searched with a database of its own, and the merged file: the answer of one machine, with nothing simulated again.
+TEST(Search, PartsMergedAnswerAsOneMachine) {
+    SearchOptions options = with_space(few);
+    options.refine = false;
+    const SearchResult whole = search(dense, options);
+    ASSERT_FALSE(whole.points.empty());
+    const auto folder = std::filesystem::temp_directory_path() / ("orrery-search-parts-" + std::to_string(::getpid()));
+    std::filesystem::create_directories(folder);
+    std::vector<std::string> files;
+    std::int64_t legal = 0;
+    for (int part = 1; part <= 3; ++part) {
+        SearchOptions mine = options;
+        mine.shard = {part, 3};
+        mine.database = (folder / (std::to_string(part) + ".sqlite")).string();
+        files.push_back(mine.database);
+        const SearchResult r = search(dense, mine);
+        EXPECT_LT(r.counts.legal, whole.counts.legal);
+        EXPECT_TRUE(r.proven);
+        legal += r.counts.legal;
+    }
+    EXPECT_EQ(legal, whole.counts.legal);
+    SearchOptions merged = options;
+    merged.ties = 0; // ties of the whole were none of the parts
+    merged.database = (folder / "all.sqlite").string();
+    merge_stores(files, merged.database);
+    const SearchResult r = search(dense, merged);
+    SearchOptions alone = options;
+    alone.ties = 0;
+    const SearchResult one = search(dense, alone);
+    EXPECT_TRUE(r.proven);
+    EXPECT_GE(r.counts.reused, one.counts.simulated) << "nothing is simulated again";
+    EXPECT_EQ(to_csv(r), to_csv(one));
+    std::filesystem::remove_all(folder);
+}
+
+constexpr const char* machines = R"({"/cluster/preset": ["dgx-h100", "dgx-a100-80gb"], "/cluster/nodes": [1, 2, 4],
+    "/strategy/schedule": ["none", "1f1b"], "/strategy/recompute": ["none"], "/training/micro_batch_size": [1, 2],
+    "/strategy/tensor_parallel": [1, 2, 8], "/strategy/zero_stage": [1]})";
+
+// The cheapest machine that ends a run in time: as exhaustive search says, and dearer where there is less time.
+TEST(Search, FindsTheCheapestMachineThatEndsInTime) {
+    nlohmann::json j = nlohmann::json::parse(dense);
+    j["run"] = {{"tokens", 1e12}};
+    j["training"]["global_batch_size"] = 64;
+    SearchOptions options = with_space(machines);
+    options.by = SearchBy::cost;
+    options.ties = 0;
+    options.refine = false;
+    options.top = 0;
+    double cost = 0;
+    bool dearer = false;
+    for (const double days : {1000.0, 9.0, 6.0}) {
+        options.within_days = days;
+        options.exhaustive = false;
+        const SearchResult found = search(j.dump(), options);
+        options.exhaustive = true;
+        const SearchResult all = search(j.dump(), options);
+        ASSERT_FALSE(found.points.empty()) << days;
+        ASSERT_FALSE(all.points.empty()) << days;
+        EXPECT_DOUBLE_EQ(found.points.front().score, all.points.front().score) << days;
+        EXPECT_LE(1e12 / found.points.front().row.tokens_per_s, days * 86400) << days;
+        EXPECT_NE(found.points.front().row.label.find("100-sxm"), std::string::npos) << "the answer names the device";
+        EXPECT_GE(found.points.front().score, cost) << "less time costs no less";
+        dearer = dearer || (cost > 0 && found.points.front().score > cost);
+        cost = found.points.front().score;
+        const SearchCounts& c = found.counts;
+        EXPECT_EQ(c.simulated + c.by_memory_bound + c.by_memory + c.by_time_bound + c.by_deadline + c.too_late + c.failed, c.legal);
+    }
+    EXPECT_TRUE(dearer);
+    options.exhaustive = false;
+    options.within_days = 0.01;
+    const SearchResult none = search(j.dump(), options);
+    EXPECT_TRUE(none.points.empty());
+    EXPECT_NE(no_answer(none).find("in time"), std::string::npos) << no_answer(none);
+    j.erase("run");
+    EXPECT_NE(to_text(search(j.dump(), options).problems).find("how long the run is"), std::string::npos);
+}
+
+TEST(Search, NamesPointsThatAreEqual) {
+    SearchOptions options;
+    SearchResult r;
+    r.points = {point(1, 80, "a"), point(1.0004, 85, "b"), point(1.01, 50, "c")};
+    r.proven = true;
+    r.points[0].row.label = "tensor 8, 1f1b, ZeRO 1", r.points[1].row.label = "tensor 8, 1f1b, ZeRO 2", r.points[2].row.label = "tensor 4";
+    r.points[1].id.form = 1, r.points[2].id.form = 2;
+    const std::string text = to_text(r, options, {});
+    EXPECT_NE(text.find("Equal within 0.1 %: ZeRO 2 (+0.04 %)."), std::string::npos) << text;
 }
 
 } // namespace
