@@ -107,7 +107,7 @@ class LooseCourse {
     LooseReport run(StopFlag stop) {
         for (int w = 0; w < workers_; ++w) // not all at once: in a steady state they are spread over a step
             clock_.after(in_step() ? 0 : w_.step_s[at(w)] * w / workers_, [this, w] { begin(w); });
-        const int rounds = std::max(32, 4 * static_cast<int>(offsets_.size())), warm = 2 * rounds;
+        const int rounds = std::max({32, 4 * static_cast<int>(offsets_.size()), std::min(1024, 32768 / workers_)}), warm = rounds;
         until(static_cast<std::int64_t>(warm) * workers_, stop);
         measure();
         const double from = clock_.now();
@@ -151,10 +151,17 @@ class LooseCourse {
     void begin(int w) {
         WorkerState& s = of_[at(w)];
         const bool beside = w_.how.kind == Synchronization::Kind::async_average || (in_step() && w_.how.overlap_steps > 0);
-        const double seconds = w_.step_s[at(w)] * (beside ? 1 + w_.slowdown : 1);
+        const double seconds = w_.step_s[at(w)] * (beside ? 1 + w_.slowdown : 1) * unlike(w);
         busy(seconds);
         if (w_.how.kind == Synchronization::Kind::async_average && !s.exchanging) exchange(w);
         clock_.after(seconds, [this, w] { end(w); });
+    }
+    // Steps of real workers are never all alike. Without that alike workers of a server would for ever meet in the same places, and how
+    // they happen to would decide their pace: by a tenth either way, the same draws for a worker's k-th step whatever else is asked.
+    double unlike(int w) const {
+        if (w_.how.kind != Synchronization::Kind::parameter_server || w_.how.staleness_bound == 0) return 1;
+        const std::uint64_t draw = mixed(w_.seed + 0x9e3779b97f4a7c15 * static_cast<std::uint64_t>(of_[at(w)].steps * workers_ + w + 1));
+        return 0.9 + 0.2 * (static_cast<double>(draw >> 11) * 0x1p-53);
     }
     void end(int w) {
         if (w_.how.kind == Synchronization::Kind::parameter_server) return clock_.send(w_.push[at(w)], [this, w] { pushed(w); });
@@ -273,9 +280,8 @@ class LooseCourse {
         if (fresh) found->second = w_.send(from, to);
         return found->second;
     }
-    std::uint64_t random() {
-        state_ += 0x9e3779b97f4a7c15;
-        std::uint64_t z = state_;
+    std::uint64_t random() { return mixed(state_ += 0x9e3779b97f4a7c15); }
+    static std::uint64_t mixed(std::uint64_t z) { // splitmix64
         z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
         z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
         return z ^ (z >> 31);
