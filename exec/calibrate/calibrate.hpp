@@ -67,14 +67,24 @@ MachineFacts measure_machine();
 
 // Checkpoints in a folder of this machine: bytes at these rates, and what each save takes besides (files, flushes).
 struct SaveFacts {
-    double write_gb_per_s = 0, read_gb_per_s = 0, save_fixed_s = 0;
+    double write_gb_per_s = 0, save_fixed_s = 0;
 };
 SaveFacts measure_saves(const std::filesystem::path& folder); // which is made, and gone afterwards; throws Unwritten
 
+// What supervised runs take here, by runs of two models that differ in their bytes.
+struct RunFacts {
+    bool waits = false;        // steps stand still until a save is written; else only until it is copied
+    double detect_s = 0;       // from a rank's death until the supervisor starts the run again
+    double start_s = 0;        // from there to its first step, without the bytes it loads
+    double block_s = 0;        // steps stand still for a save, without its bytes
+    double copy_gb_per_s = 0;  // a rank's bytes meanwhile; 0: no time that can be told
+    double read_gb_per_s = 0;  // of all ranks together, when a run goes on from a checkpoint
+    double write_gb_per_s = 0; // the same, of saves
+    std::string of;            // "serial, 1 rank"
+};
+
 // A cluster of one node with a rank a core, its device with the laws, a source for every figure.
 std::string cluster_json(const MachineFacts& machine, const std::map<std::string, FittedLaw>& laws, std::span<const KernelSample> samples,
-                         const SaveFacts& saves = {});
-// A part of "run": what a restart takes on this machine. start_s: from the launch of a process to its first step.
-std::string run_json(const SaveFacts& saves, double start_s);
+                         const RunFacts& run = {});
 
 } // namespace orrery

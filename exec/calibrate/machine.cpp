@@ -65,10 +65,13 @@ double handover() {
 // To four digits, as the double that prints so; what is far below what a clock tells is nothing.
 double rounded(double v) { return v < 1e-6 ? 0 : std::stod(fmt::format("{:.4g}", v)); }
 
+// GB/s or GFLOP/s; what is faster than any memory has no part in a time (0), as the fit of noisy samples may say.
+double rate(double v) { return v < 1e9 ? rounded(v) : 0; }
+
 void add_laws(nlohmann::ordered_json& device, const std::map<std::string, FittedLaw>& laws) {
     for (const auto& [key, fitted] : laws) {
-        nlohmann::ordered_json law{{"start_us", rounded(fitted.law.start_us)}, {"gb_per_s", rounded(fitted.law.gb_per_s)}};
-        if (fitted.law.gflops_per_s > 0) law["gflops_per_s"] = rounded(fitted.law.gflops_per_s);
+        nlohmann::ordered_json law{{"start_us", rounded(fitted.law.start_us)}, {"gb_per_s", rate(fitted.law.gb_per_s)}};
+        if (fitted.law.gflops_per_s > 0) law["gflops_per_s"] = rate(fitted.law.gflops_per_s);
         law["points"] = fitted.points;
         law["error"] = std::round(fitted.error * 1e4) / 1e4;
         device["kernels"][key] = std::move(law);
@@ -100,6 +103,21 @@ nlohmann::ordered_json device_json(const MachineFacts& machine, const std::map<s
     return device;
 }
 
+// What runs take: storage, and defaults of "run". Processes that die start again on this machine, which is not repaired.
+void add_run(nlohmann::ordered_json& json, const RunFacts& run) {
+    json["storage"] = {{"write_gb_per_s", rounded(run.write_gb_per_s)},
+                       {"read_gb_per_s", rounded(run.read_gb_per_s)},
+                       {"per_node_gb_per_s", rounded(std::max(run.write_gb_per_s, run.read_gb_per_s))}};
+    json["sources"]["storage"] = fmt::format("measured: checkpoints of two sizes in the working folder ({})", run.of);
+    nlohmann::ordered_json save{{"kind", run.waits ? "sync" : "async"}, {"barrier_s", rounded(run.block_s)}};
+    if (!run.waits) save["copy_gb_per_s"] = rounded(run.copy_gb_per_s > 0 ? std::min(run.copy_gb_per_s, 1e6) : 1e6);
+    json["run"] = {{"failures", {{"transient", 1}}},
+                   {"detect_s", {{"crash", rounded(run.detect_s)}}},
+                   {"restart", {{"schedule_s", 0}, {"init_s", rounded(run.start_s)}, {"init_s_per_1024_ranks", 0}, {"compile_s", 0}}},
+                   {"checkpoint", std::move(save)}};
+    json["sources"]["run"] = fmt::format("measured: supervised runs ({}), medians", run.of);
+}
+
 } // namespace
 
 std::string gpu_cluster_json(const std::string& preset, const std::string& measured_on, double issue_us,
@@ -110,15 +128,6 @@ std::string gpu_cluster_json(const std::string& preset, const std::string& measu
     json["device"]["sources"] = {
         {"kernels", fmt::format("measured: times of ops between CUDA events, training steps on {}; median of steps, {} sizes", measured_on,
                                 samples.size())}};
-    return json.dump(2) + "\n";
-}
-
-std::string run_json(const SaveFacts& saves, double start_s) {
-    const nlohmann::ordered_json json{
-        {"detect_s", {{"crash", 0.05}}}, // the supervisor looks as often
-        {"restart", {{"schedule_s", rounded(start_s)}, {"init_s", 0}, {"init_s_per_1024_ranks", 0}, {"compile_s", 0}}},
-        {"checkpoint",
-         {{"kind", "sync"}, {"barrier_s", rounded(saves.save_fixed_s)}}}}; // as processes save; one process writes beside steps
     return json.dump(2) + "\n";
 }
 
@@ -136,7 +145,7 @@ MachineFacts measure_machine() {
 }
 
 std::string cluster_json(const MachineFacts& machine, const std::map<std::string, FittedLaw>& laws, std::span<const KernelSample> samples,
-                         const SaveFacts& saves) {
+                         const RunFacts& run) {
     nlohmann::ordered_json json{{"name", "calibrated"}, {"title", machine.processor + ", a rank a core"}};
     json["device"] = device_json(machine, laws, samples);
     json["nodes"] = 1;
@@ -144,10 +153,7 @@ std::string cluster_json(const MachineFacts& machine, const std::map<std::string
     json["intra_node"] = {
         {"kind", "shared-memory"}, {"gb_per_s", rounded(machine.copy_gb_per_s)}, {"latency_us", rounded(machine.handover_us)}};
     json["sources"] = {{"intra_node", "measured: copies of 64 MiB, and the hand-over between two threads that spin"}};
-    if (saves.write_gb_per_s > 0) {
-        json["storage"] = {{"write_gb_per_s", rounded(saves.write_gb_per_s)}, {"read_gb_per_s", rounded(saves.read_gb_per_s)}};
-        json["sources"]["storage"] = "measured: checkpoints of 1 and 64 MiB in the working folder, written with a flush, and read";
-    }
+    if (run.write_gb_per_s > 0) add_run(json, run);
     return json.dump(2) + "\n";
 }
 

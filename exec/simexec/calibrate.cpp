@@ -1,14 +1,12 @@
-// `simexec calibrate`: measures this machine's kernels, copies and hand-overs; writes a cluster that scenarios take by name of the file.
+// `simexec calibrate`: measures this machine's kernels, copies and hand-overs, starts and saves; writes a cluster that scenarios take by
+// name of the file.
 #include "exec/calibrate/calibrate.hpp"
 #include "exec/simexec/gpu.hpp"
-#include "exec/simexec/supervised.hpp"
-#include "exec/supervise/supervise.hpp"
+#include "exec/simexec/measure_runs.hpp"
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
+#include <string>
 #include <unistd.h>
 
 namespace orrery::simexec {
@@ -42,29 +40,6 @@ int calibrate_gpu(const Options& options, const CalibrateOptions& how) {
     return deliver(gpu_cluster_json(preset, on, issue_us, fit_laws(samples), samples), options) ? done : bad_input;
 }
 
-// From the launch of a process to its first step, the median of several, of a model so small that nothing else counts.
-double measure_start(const std::filesystem::path& folder) {
-    std::filesystem::create_directories(folder);
-    const auto file = folder / "small.json";
-    std::ofstream(file) << R"({"name": "start", "model": {"layers": 1, "hidden_size": 16, "attention_heads": 1, "vocab_size": 32},
-        "cluster": {"preset": "local-cpu", "nodes": 1, "devices_per_node": 1},
-        "training": {"global_batch_size": 1, "micro_batch_size": 1, "sequence_length": 8, "precision": "fp32"}, "strategy": {}})";
-    WatchedSignals signals;
-    std::vector<double> took;
-    for (int i = 0; i < 5; ++i) {
-        std::filesystem::remove(folder / record_name);
-        RunRecord(folder / record_name, i).add("launch", 0);
-        const Ending e = attempt({std::filesystem::read_symlink("/proc/self/exe").string(), "run", file.string(), "--steps", "1", "-q",
-                                  "--watch", folder.string(), "--attempt", std::to_string(i)},
-                                 folder / watch_name, {}, signals);
-        const auto events = read_record(folder / record_name);
-        if (e.how != Ended::finished || events.size() < 2) throw std::runtime_error("the start of a process cannot be measured: " + e.what);
-        took.push_back(events[1].time_s - events[0].time_s);
-    }
-    std::ranges::sort(took);
-    return took[took.size() / 2];
-}
-
 } // namespace
 
 int run_calibrate(const Options& options, const CalibrateOptions& how) {
@@ -79,14 +54,8 @@ int run_calibrate(const Options& options, const CalibrateOptions& how) {
     const std::vector<KernelSample> samples = sample_kernels(sampling);
     const auto laws = fit_laws(samples);
     const MachineFacts machine = measure_machine();
-    const std::filesystem::path folder = ".simexec-calibrate-" + std::to_string(getpid()); // where checkpoints would be written
-    const SaveFacts saves = measure_saves(folder);
-    if (!deliver(cluster_json(machine, laws, samples, saves), options)) return bad_input;
-    if (!how.run.empty()) {
-        const std::string run = run_json(saves, measure_start(folder));
-        std::filesystem::remove_all(folder);
-        if (!console::deliver("simexec", run, how.run)) return bad_input;
-    }
+    const RunFacts run = measure_runs(".simexec-calibrate-" + std::to_string(getpid()), how); // where checkpoints would be written
+    if (!deliver(cluster_json(machine, laws, samples, run), options)) return bad_input;
     if (options.quiet || options.output.empty()) return done;
     Table table{{"kind of op", "points", "median error of its law"}, {false, true, true}, {}};
     for (const auto& [kind, law] : laws)

@@ -114,6 +114,8 @@ std::optional<Trace> on_gpu(const std::string& file, const Scenario& scenario, c
     return trace_of(*world, m.times, source);
 }
 
+} // namespace
+
 // A calibrated cluster has a rank a core: as many as the scenario has ranks, each as it was measured alone.
 std::optional<std::string> cluster_of(const std::string& file, int ranks) {
     const auto text = read_text(file);
@@ -124,6 +126,8 @@ std::optional<std::string> cluster_of(const std::string& file, int ranks) {
     json["devices_per_node"] = ranks;
     return "cluster=" + json.dump();
 }
+
+namespace {
 
 struct Checked {
     Comparison comparison;

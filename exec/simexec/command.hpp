@@ -64,6 +64,8 @@ struct RestartOptions {
     int restarts = -1; // at most; below 0: nobody supervises
     bool elastic = false;
     double silence_s = 10;
+    double drill_s = 0;                 // a random rank is killed every so many seconds in the mean; 0: none
+    std::string calibration;            // of a drill: what its goodput is predicted from
     std::string launch;                 // before simexec in each attempt's command; {ranks}: their number
     std::vector<std::string> arguments; // of this program, from its command on
 };
@@ -71,8 +73,8 @@ struct RestartOptions {
 inline constexpr int worst_shown = 10; // ops of a comparison, where --worst is not given: of a JSON file then all
 
 struct CalibrateOptions {
-    std::string device = "cpu", run;
-    int steps = 5;
+    std::string device = "cpu", executor = "serial";
+    int steps = 5, ranks = 1; // ranks: of the runs whose start and saves are measured
     double scale = 1;
 };
 struct CheckOptions {
@@ -110,6 +112,8 @@ void let_the_first_speak();
 // A scenario that can be executed here, or nothing after every problem has been printed.
 std::optional<Scenario> load(const std::string& file, const Options& options, bool forced_routing = false);
 std::optional<std::string> read_text(const std::string& file);
+// The cluster that simexec calibrate wrote as an override, with so many ranks on one node; nothing: it is none, and that has been said.
+std::optional<std::string> cluster_of(const std::string& file, int ranks);
 
 // A line on standard error that is written over, where that is a terminal; else a line every ten seconds. Nothing with -q.
 class Progress {

@@ -31,7 +31,7 @@ constexpr const char* examples =
   simexec run job.json --device cuda --executor queues                 one GPU per rank; or torchrun --no-python --nproc-per-node 8 simexec run ..
   simexec agree job.json                                               does this strategy train like one rank?
   simexec calibrate -o local.json                                      measure this machine, for the next line and for simrun
-  simexec calibrate -o local.json --run restart.json                   and what starts and saves take: a part of "run" of whole runs
+  simexec run job.json --checkpoint runs/a --every 20 --restart 99 --drill 2 --calibration local.json    how much do kills cost? predicted, and measured
   simexec check job.json --calibration local.json                      predicted and measured, side by side
   simexec check scenarios/tiny-*.json --calibration local.json         a table of several scenarios
   mpirun -n 4 simexec check job.json --executor mpi                    the same, a process a rank: one trace of all on one clock
@@ -96,6 +96,19 @@ void add_restarts(CLI::App& run, Parsed& p) {
         ->check(CLI::Range(1.0, 1e6))
         ->needs(restart)
         ->type_name("S");
+    CLI::Option* drill =
+        run.add_option(
+               "--drill", p.restart.drill_s,
+               "--restart: kill a random rank every S seconds in the mean, at moments that training.seed draws, to see what survives")
+            ->check(CLI::Range(0.01, 1e9))
+            ->needs(restart)
+            ->type_name("S");
+    run.add_option(
+           "--calibration", p.restart.calibration,
+           "--drill: predict the goodput too, from what simexec calibrate measured before; the command that simrun takes is printed")
+        ->check(CLI::ExistingFile)
+        ->needs(drill)
+        ->type_name("FILE");
     run.add_option("--launch", p.restart.launch, "--restart: what starts the ranks; default with --executor mpi: \"mpirun -n {ranks}\"")
         ->needs(restart)
         ->type_name("WORDS");
@@ -218,10 +231,12 @@ void add_calibrate(CLI::App& app, Parsed& p) {
         ->check(CLI::Range(1, 1000))
         ->type_name("N");
     calibrate
-        ->add_option(
-            "--run", p.calibrate.run,
-            "Write what starts and saves take here as a part of a scenario's \"run\", for predictions of whole runs on this machine")
-        ->type_name("FILE");
+        ->add_option("--executor", p.calibrate.executor,
+                     "How the runs go whose starts, saves and losses are measured, for predictions of whole runs on this machine")
+        ->check(CLI::IsMember({"serial", "threads", "mpi"}));
+    calibrate->add_option("--ranks", p.calibrate.ranks, "--executor threads, mpi: ranks of those runs")
+        ->check(CLI::Range(1, 1024))
+        ->type_name("N");
     calibrate
         ->add_option("--scale", p.calibrate.scale, "Factor on the sizes of the models that are trained; below 1 for a quick measurement")
         ->check(CLI::Range(0.1, 4.0))

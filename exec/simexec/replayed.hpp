@@ -1,11 +1,14 @@
-// A supervised run as the simulator of whole runs predicts it: its own step, save and start-up times as they were before the first loss,
+// A supervised run as the simulator of whole runs predicts it: the means of its own step, save and start-up times,
 // and its losses at the moments they were noticed.
 #pragma once
 
+#include "exec/simexec/command.hpp"
 #include "exec/supervise/record.hpp"
 #include "sim/job/job.hpp"
 
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace orrery::simexec {
 
@@ -13,5 +16,11 @@ namespace orrery::simexec {
 std::optional<TrainingJob> replayed_job(const std::vector<RunEvent>& events, std::int64_t every);
 // Goodput as RunSummary has it; nothing likewise.
 std::optional<double> simulated_goodput(const std::vector<RunEvent>& events, std::int64_t every);
+
+// The goodput of a drill as simrun predicts it: steps by the kernels, saves, loads and starts that the calibration measured, losses at the
+// moments (s after the first step's begin) that were drawn beforehand. Nothing of the run itself goes in. Nothing where it cannot be
+// predicted; `why` says so then.
+std::optional<double> predicted_goodput(const std::string& file, const Options& options, const RunOptions& how,
+                                        const std::string& calibration, const std::vector<double>& moments, std::string& why);
 
 } // namespace orrery::simexec

@@ -7,6 +7,7 @@
 #include "exec/runtime/world.hpp"
 #include "exec/simexec/replayed.hpp"
 #include "exec/simexec/supervised.hpp"
+#include "exec/supervise/drill.hpp"
 #include "exec/supervise/supervise.hpp"
 
 #include <fmt/format.h>
@@ -14,6 +15,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <optional>
 #include <sstream>
 
 namespace orrery::simexec {
@@ -48,7 +50,7 @@ std::optional<Size> smaller(const std::string& file, const Options& options, con
 
 // Our own arguments without those that are the supervisor's, and without --resume, which each attempt gets anew.
 std::vector<std::string> arguments_of_ranks(const std::vector<std::string>& all) {
-    static constexpr std::array valued{"--restart", "--silence", "--launch", "--resume"};
+    static constexpr std::array valued{"--restart", "--silence", "--launch", "--resume", "--drill", "--calibration"};
     std::vector<std::string> kept;
     for (std::size_t i = 0; i < all.size(); ++i) {
         const std::string& a = all[i];
@@ -91,6 +93,7 @@ class Supervisor {
     }
     bool goes_on(const Ending& e, int number); // false: it gives up, and has said why
     int finish(int number) const;
+    void prepare_drill();
 
     const std::string& file_;
     const Options& options_;
@@ -98,6 +101,8 @@ class Supervisor {
     const RestartOptions& restart_;
     Size size_;
     int fruitless_ = 0;
+    std::vector<double> moments_{}; // of a drill
+    std::string predicted_{};       // said at the end; known before the first step
 };
 
 std::vector<std::string> Supervisor::command(int number) const {
@@ -143,18 +148,36 @@ int Supervisor::finish(int number) const {
     const auto simulated =
         restart_.elastic ? std::nullopt : simulated_goodput(read_record(fs::path(how_.checkpoint) / record_name), how_.every);
     if (simulated)
-        say(fmt::format("goodput as simulated from the times of steps, saves and the first start, with these losses: {:.1f} %",
-                        100 * *simulated));
+        say(fmt::format("goodput as simulated from its own steps, saves and starts, with these losses: {:.1f} %", 100 * *simulated));
     say(fmt::format("{} restart{}; goodput {:.1f} %: {} steps of {} in {}; {} of steps done again, {} a restart", number,
                     number == 1 ? "" : "s", 100 * s.goodput, s.steps, seconds_text(s.step_s), seconds_text(s.wall_s),
                     seconds_text(s.wasted_s), seconds_text(s.restart_s)));
+    if (!predicted_.empty()) say(predicted_);
     return done;
+}
+
+// Before the run, so that nothing of it can help.
+void Supervisor::prepare_drill() {
+    constexpr int most_kills = 100'000;
+    const std::optional<Scenario> scenario = load(file_, options_);
+    moments_ = drill_moments(restart_.drill_s, most_kills, scenario ? scenario->training.seed : 0);
+    if (restart_.calibration.empty()) return;
+    std::string why;
+    const auto goodput = predicted_goodput(file_, options_, how_, restart_.calibration, moments_, why);
+    predicted_ = goodput ? fmt::format("goodput as predicted from {}: {:.1f} %", restart_.calibration, 100 * *goodput)
+                         : "the goodput is not predicted: " + why;
+    say(predicted_);
 }
 
 int Supervisor::run() {
     WatchedSignals signals;
     const fs::path folder = how_.checkpoint;
     if (how_.resume.empty()) fs::remove(folder / record_name);
+    std::optional<Drill> drill;
+    if (restart_.drill_s > 0) {
+        prepare_drill();
+        drill.emplace(folder / record_name, folder / watch_name, moments_, 1);
+    }
     const Patiences patience{restart_.silence_s, how_.patience, std::max(600.0, 10 * how_.patience)};
     for (int number = 0;; ++number) {
         fs::remove_all(folder / watch_name);

@@ -38,6 +38,7 @@ struct MachineState {
 // Steps in that state: how long one takes, and what share of an undisturbed step's tokens it trains.
 struct Pace {
     double step_s = 0, share = 1;
+    bool bound = false; // of a formula that leaves costs out: the step is at least as long
 };
 
 // The costs of a save. All but the shares in seconds.

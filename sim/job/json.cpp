@@ -61,13 +61,16 @@ std::string to_json(const WholeRunReport& r) {
     j["formula"] = {{"mean_time_between_failures_s", r.failure_every_s}, {"goodput_exact", r.exact}, {"ettr_meta", r.meta}};
     j["elastic"] = Json::array();
     for (const ElasticOption& e : r.elastic)
-        j["elastic"].push_back({{"kind", name(e.kind)},
+        j["elastic"].push_back({{"name", e.name},
+                                {"kind", name(e.kind)},
+                                {"spare_nodes", e.spares},
                                 {"goodput", e.goodput},
                                 {"wall_s", e.wall_s},
                                 {"steps", e.steps},
                                 {"chosen", e.chosen},
                                 {"step_s_a_node_less", e.pace.step_s},
-                                {"tokens_share_a_node_less", e.pace.share}});
+                                {"tokens_share_a_node_less", e.pace.share},
+                                {"step_is_a_lower_bound", e.pace.bound}});
     if (r.replanned)
         j["replanned"] = {{"step_s", r.replanned->step_s},       {"nodes", r.replanned->nodes}, {"strategy", r.replanned->strategy},
                           {"simulated", r.replanned->simulated}, {"legal", r.replanned->legal}, {"proven", r.replanned->proven}};

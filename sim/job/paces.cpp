@@ -66,7 +66,7 @@ class Paces {
         const std::int64_t batch = scenario_.training.global_batch_size;
         const Elasticity elastic = scenario_.run->elastic;
         if (elastic == Elasticity::reroute) // bubbles take the lost node's work; where they are filled all are busy longer
-            return {std::max(step_s_, step_s_ * (1 - bubble_) * data / left), 1};
+            return {std::max(step_s_, step_s_ * (1 - bubble_) * data / left), 1, true};
         if (elastic == Elasticity::replan) return replanned(lost);
         const bool smaller = elastic == Elasticity::shrink_batch || elastic == Elasticity::stepwise;
         const std::int64_t kept = smaller ? batch / data * left : batch;
@@ -74,7 +74,8 @@ class Paces {
         Scenario less = s;
         if (lay_out(less, left, s.strategy.pipeline_parallel, kept))
             if (const double step = step_of(less); step > 0) return s = less, Pace{step, share};
-        return {step_s_ * (smaller ? 1.0 : static_cast<double>(data) / left), share}; // degrees that do not go together, or do not fit
+        return {step_s_ * (smaller ? 1.0 : static_cast<double>(data) / left), share,
+                true}; // degrees that do not go together, or do not fit
     }
 
     // The best of what a search finds for the nodes left, where there is one, and of the layouts near the plan's own that they can hold.
@@ -95,7 +96,7 @@ class Paces {
             const double step = step_of(other);
             if (step > 0 && (best <= 0 || step < best)) best = step;
         }
-        return {best > 0 ? best : step_s_ * g.data_parallel / std::max(1, g.data_parallel - lost), 1};
+        return {best > 0 ? best : step_s_ * g.data_parallel / std::max(1, g.data_parallel - lost), 1, best <= 0};
     }
 
     Pace simulate(const MachineState& state) const {

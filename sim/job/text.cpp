@@ -99,14 +99,16 @@ std::string saves_text(const WholeRunReport& r, const Scenario& s, const TextSty
 
 std::string elastic_text(const WholeRunReport& r, const TextStyle& style) {
     if (r.elastic.empty()) return "";
-    Table table{{"without a spare", "step, a node less", "of the tokens", "goodput", r.ideal_s > 0 ? "time" : "steps"},
-                {false, true, true, true, true},
+    Table table{{"when a node is lost", "spares", "step, a node less", "of the tokens", "goodput", r.ideal_s > 0 ? "time" : "steps"},
+                {false, true, true, true, true, true},
                 {}};
     for (const ElasticOption& e : r.elastic)
-        table.rows.push_back({(e.kind == Elasticity::replan ? "re-planned" : std::string(name(e.kind))) + (e.chosen ? " (this run)" : ""),
-                              e.pace.step_s > 0 ? seconds_text(e.pace.step_s) : "waits", e.pace.step_s > 0 ? percent(e.pace.share) : "",
-                              percent(e.goodput), r.ideal_s > 0 ? length_text(e.wall_s) : metric(e.steps, 5)});
-    std::string text = heading_of("Elastic options", fmt::format("mean, with {} spare nodes", r.spares), style) + to_text(table, style);
+        table.rows.push_back({e.name + (e.chosen ? " (this run)" : ""), grouped(e.spares),
+                              e.pace.step_s > 0 ? (e.pace.bound ? "at least " : "") + seconds_text(e.pace.step_s) : "waits",
+                              e.pace.step_s > 0 ? percent(e.pace.share) : "", percent(e.goodput),
+                              r.ideal_s > 0 ? length_text(e.wall_s) : metric(e.steps, 5)});
+    std::string text =
+        heading_of("Elastic options", "means over seeds; at least: a formula that leaves costs out", style) + to_text(table, style);
     if (r.replanned)
         text += wrapped(fmt::format("re-planned on {} nodes by search: {}; {} of {} strategies simulated, {}", grouped(r.replanned->nodes),
                                     r.replanned->strategy, grouped(r.replanned->simulated), grouped(r.replanned->legal),

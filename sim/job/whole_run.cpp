@@ -2,6 +2,7 @@
 #include "sim/job/whole_run.hpp"
 
 #include "sim/job/formulas.hpp"
+#include "sim/scenario/run_practice.hpp"
 #include "topology/input_error.hpp"
 
 #include <fmt/format.h>
@@ -136,23 +137,58 @@ std::vector<ProgressPoint> progress_of(const TrainingJob& job, double wall_s, in
 
 constexpr int searched_anyway = 2048; // devices: a re-plan's search takes a second; beyond, only where a run may need it
 
-// The same run with each answer to a node that has no spare, as many spares as the run has.
+// An answer to a lost node as a change of the scenario's run.
+struct Answer {
+    std::string name;
+    Scenario scenario;
+    bool chosen = false;
+};
+
+// The run's own number of spares unless the answer is about spares.
+std::vector<Answer> answers(const Scenario& scenario, const TrainingJob& job) {
+    std::vector<Answer> all;
+    const auto add = [&](std::string name, auto change) {
+        Answer a{std::move(name), scenario, false};
+        a.scenario.run->spares.nodes = job.spares;
+        change(*a.scenario.run);
+        all.push_back(std::move(a));
+    };
+    for (int k = 0; k <= static_cast<int>(Elasticity::stepwise); ++k) {
+        const auto kind = static_cast<Elasticity>(k);
+        if (job.replicas == 1 && kind != Elasticity::none && kind != Elasticity::replan) continue;
+        add(kind == Elasticity::replan ? "re-planned" : name(kind), [kind](WholeRun& r) { r.elastic = kind; });
+        all.back().chosen = kind == job.run.elastic;
+    }
+    const int usual = usual_spares(job.run, job.nodes);
+    for (const bool warm : {true, false})
+        for (const int nodes : {1, usual}) {
+            if (nodes == 0 || (nodes == 1 && usual == 1 && !warm)) continue;
+            add(fmt::format("none, {} {} spare{}", nodes, warm ? "hot" : "cold", nodes == 1 ? "" : "s"), [&](WholeRun& r) {
+                r.elastic = Elasticity::none;
+                r.spares.nodes = nodes;
+                r.spares.warm = warm;
+            });
+            if (usual == 1) break;
+        }
+    for (const RunPractice practice : {RunPractice::torchelastic, RunPractice::ray_train}) {
+        add(name(practice), [](WholeRun&) {});
+        all.back().scenario = with_practice(std::move(all.back().scenario), practice);
+    }
+    return all;
+}
+
+// The same run with each answer to a node that is lost.
 void compare_elastic(WholeRunReport& out, const Scenario& scenario, const Prediction& prediction, const TrainingJob& job,
                      const WholeRunOptions& options) {
     if (job.nodes < 2 || job.run.failures.per_node_day <= 0) return;
     const int seeds = std::min(job.run.seeds, 16);
     const int one_node = std::min(static_cast<int>(std::ceil(job.replicas_per_node - 1e-9)), std::max(1, job.replicas - 1));
     bool needed = job.run.elastic == Elasticity::replan || scenario.world_size() <= searched_anyway;
-    for (int k = 0; k <= static_cast<int>(Elasticity::stepwise); ++k) {
-        const auto kind = static_cast<Elasticity>(k);
-        if (job.replicas == 1 && kind != Elasticity::none && kind != Elasticity::replan) continue;
-        Scenario other = scenario;
-        other.run->elastic = kind;
-        TrainingJob trial = job;
-        trial.run.elastic = kind;
-        trial.pace = paces(other, prediction, needed ? options.replan : Replan{});
-        ElasticOption option{kind, 0, 0, 0, kind == job.run.elastic, {0, 0}};
-        if (kind != Elasticity::none) option.pace = trial.pace({one_node});
+    for (const Answer& answer : answers(scenario, job)) {
+        TrainingJob trial = job_of(answer.scenario, prediction, needed ? options.replan : Replan{});
+        trial.save_every = job.save_every;
+        ElasticOption option{answer.name, answer.scenario.run->elastic, 0, 0, 0, answer.chosen, trial.spares, {0, 0}};
+        if (option.kind != Elasticity::none && job.replicas > 1) option.pace = trial.pace({one_node});
         for (const JobOutcome& o : simulate_seeds(trial, seeds, options.jobs)) {
             option.wall_s += o.wall_s / seeds;
             option.goodput += (o.finished ? o.goodput() : 0) / seeds;
@@ -162,6 +198,11 @@ void compare_elastic(WholeRunReport& out, const Scenario& scenario, const Predic
         out.elastic.push_back(option);
     }
     if (needed && options.replan) out.replanned = options.replan(scenario, job.nodes - 1);
+    if (out.replanned && out.replanned->step_s < out.step_s)
+        out.notes.push_back(
+            fmt::format("a strategy for {} nodes is faster than this run's own for {}: re-planned, its goodput may be above 100 "
+                        "% of that; simrun search finds one for all",
+                        out.replanned->nodes, job.nodes));
 }
 
 // A run of so many seconds, whose nodes and spares are paid for from its begin to its end.

@@ -29,10 +29,12 @@ struct ProgressPoint {
 };
 
 struct ElasticOption {
+    std::string name; // what is done: an elasticity, warm or cold spares, a practice
     Elasticity kind = Elasticity::none;
     double wall_s = 0, goodput = 0; // means over seeds; days runs: wall_s is their length
     double steps = 0;
     bool chosen = false;
+    int spares = 0;
     Pace pace; // with one node less; none: there are no steps then, and step_s is 0
 };
 
@@ -77,7 +79,7 @@ struct WholeRunReport {
     std::vector<IntervalPoint> curve;
     std::vector<ProgressPoint> progress;      // eighths of the run, the last its end
     double storage_bytes = 0, near_bytes = 0; // written in one run, mean
-    // elastic options side by side; empty where there is one node
+    // Answers to a node that is lost, side by side; empty where there is one node.
     std::vector<ElasticOption> elastic;
     std::optional<Replanned> replanned; // on one node less
     // money and energy; 0: not known

@@ -11,7 +11,7 @@ namespace {
 // Fields that a source is silent about are assumed: the report says so.
 void note_assumed(Reading& reading) {
     const auto assumed = [&](const char* pointer, const std::string& value, const char* source) {
-        if (!reading.has(pointer)) note_default(reading, pointer, value, source);
+        if (!reading.scenario.defaults.contains(pointer)) note_default(reading, pointer, value, source);
     };
     const WholeRun& r = *reading.scenario.run;
     const char* llama = "Llama 3 405B, 54 days of 2,048 nodes (arXiv:2407.21783, table 5)";

@@ -178,6 +178,8 @@ void check_inline_device(Reading& reading, const std::string& where) {
 
 void read_cluster_object(Reading& reading, const Json& value, const std::string& where);
 
+bool is_path(const std::string& name) { return name.ends_with(".json") || name.find('/') != std::string::npos; }
+
 // The text of another file holds the cluster as it would stand here.
 void read_cluster_file(Reading& reading, const std::string& path, const std::string& where) {
     const std::filesystem::path file = std::filesystem::path(reading.options.base_dir) / path;
@@ -188,6 +190,9 @@ void read_cluster_file(Reading& reading, const std::string& path, const std::str
     for (const Problem& p : problems) reading.problem(where, file.string() + ": " + p.what);
     if (!problems.empty()) return;
     if (!value.is_object()) return reading.problem(where, file.string() + " must hold an object: a cluster's fields");
+    if (value.contains("preset") && value["preset"].is_string() && is_path(value["preset"].get<std::string>()))
+        return reading.problem(where,
+                               file.string() + ": its preset is a file too: name a cluster (simrun list clusters), or give its fields");
     read_cluster_object(reading, value, where);
 }
 
@@ -229,7 +234,14 @@ void read_cluster_object(Reading& reading, const Json& value, const std::string&
     if (const auto preset = value.find("preset"); preset != value.end()) {
         const std::string at = where + "/preset";
         if (!preset->is_string()) return reading.problem(at, dotted(at) + " = " + short_text(*preset) + " must be a cluster's name");
-        if (!open_preset(reading, preset->get<std::string>(), at)) return;
+        const std::string name = preset->get<std::string>();
+        if (is_path(name) && value.size() > 1) { // a file, and fields in the place of its own
+            const std::size_t before = reading.problems.size();
+            read_cluster_file(reading, name, where);
+            if (reading.problems.size() != before) return;
+        } else if (!open_preset(reading, name, at)) {
+            return;
+        }
     } else if (!value.contains("device")) {
         reading.problem(where + "/device",
                         dotted(where) + ".device is missing: a device's name, {\"preset\": name, field: override} or its fields");
@@ -295,7 +307,7 @@ void read_device(Reading& reading, const Json& value, const std::string& where) 
 void read_cluster(Reading& reading, const Json& value, const std::string& where) {
     if (value.is_string()) {
         const std::string name = value.get<std::string>();
-        if (name.ends_with(".json") || name.find('/') != std::string::npos) return read_cluster_file(reading, name, where);
+        if (is_path(name)) return read_cluster_file(reading, name, where);
         if (open_preset(reading, name, where)) fill_links(reading, where);
         return;
     }

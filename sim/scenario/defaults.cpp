@@ -15,12 +15,6 @@
 namespace orrery {
 namespace {
 
-std::string pointer_of(std::string_view path) {
-    std::string pointer = "/" + std::string(path);
-    std::replace(pointer.begin(), pointer.end(), '.', '/');
-    return pointer;
-}
-
 bool sixteen_bits_or_less(DType t) { return t != DType::fp32 && t != DType::tf32; }
 
 void resolve_training(Reading& reading) {
@@ -272,6 +266,12 @@ void resolve_kernels(Reading& reading) {
 }
 
 } // namespace
+
+std::string pointer_of(std::string_view path) {
+    std::string pointer = "/" + std::string(path);
+    std::replace(pointer.begin(), pointer.end(), '.', '/');
+    return pointer;
+}
 
 void note_default(Reading& reading, const std::string& pointer, const std::string& value, const std::string& source) {
     if (!reading.has(pointer)) reading.scenario.defaults[pointer] = value + ": " + source;

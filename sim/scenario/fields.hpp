@@ -23,6 +23,7 @@ struct Reading {
     std::set<std::string> given;
     ParseOptions options;
     std::vector<int> layer_split;              // as written; resolved in layers.cpp
+    std::string run_of_cluster;                // cluster.run as JSON; "": the cluster says nothing
     std::string rank_order = "tp-cp-ep-dp-pp"; // as written; resolved in check.cpp
 
     bool has(const std::string& pointer) const { return given.contains(pointer); }

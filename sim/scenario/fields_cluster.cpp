@@ -280,6 +280,9 @@ const Fields& cluster_fields() {
                 R"({"type":"array","maxItems":64,"items":{"type":"object","properties":{"nodes":{"type":"integer","minimum":1},"device":{},"gb_per_s":{"type":"number","minimum":1e-3,"maximum":1e6},"gbit_per_s":{"type":"number","minimum":1e-3,"maximum":1e7}},"required":["nodes","device"],"additionalProperties":false}})"),
         Field{"host", SectionSlot{host_fields, [](Scenario&) {}}, "the node's processor, memory and disks"},
         Field{"storage", SectionSlot{storage_fields, [](Scenario&) {}}, "what all nodes save to and read from"},
+        Field{"run", CustomSlot{read_usual_run},
+              "what runs here take, measured (simexec calibrate): fields of run but its length; those that a scenario's run leaves out"}
+            .like(R"({"type":"object"})"),
         Field{"graph", CustomSlot{read_graph}, "an explicit graph in place of intra_node and inter_node: vertices and links"},
         Field{"power_w_per_node", NumberSlot{[](Scenario& s) { return &s.cluster.power_w_per_node; }}, "host, fans and NICs of a node"}
             .least(0)

@@ -311,7 +311,11 @@ const Fields& scenario_fields() {
         Field{"training", SectionSlot{training_fields, [](Scenario&) {}}, "batch, sequence, precision, optimizer"}.needed(),
         Field{"strategy", SectionSlot{strategy_fields, [](Scenario&) {}}, "how the work is distributed"},
         Field{"runtime", SectionSlot{runtime_fields, [](Scenario&) {}}, "what software does the work"},
-        Field{"run", SectionSlot{whole_run_fields, [](Scenario& s) { s.run.emplace(); }},
+        Field{"run",
+              SectionSlot{whole_run_fields,
+                          [](Scenario& s) { // its defaults may have opened it
+                              if (!s.run) s.run.emplace();
+                          }},
               "months of steps: its length, failures, restarts and saves; without it one step is predicted"},
         Field{"federated", SectionSlot{federated_fields, [](Scenario& s) { s.federated.emplace(); }},
               "federated learning: clients that train copies of the model on data of their own; cluster, strategy and batch are one "

@@ -250,6 +250,9 @@ const Fields& whole_run_fields() {
         Field{"steps", LongSlot{[](Scenario& s) { return &s.run->steps; }}, "optimizer steps of the run"}.least(1).most(1e12),
         Field{"tokens", NumberSlot{[](Scenario& s) { return &s.run->tokens; }}, "tokens to train on"}.over(0).most(1e18),
         Field{"days", NumberSlot{[](Scenario& s) { return &s.run->days; }}, "days on the calendar"}.over(0).most(36500).in("days"),
+        Field{"practice", ChoiceSlot{[](Scenario& s, int i) { s.run->practice = static_cast<RunPractice>(i); }},
+              "software that starts the run again; sets the fields below that are left out (simrun list practices)"}
+            .one_of(words<RunPractice>()),
         Field{"failures", SectionSlot{failure_fields, [](Scenario&) {}}, "what breaks, and how often"},
         Field{"slow_node", SectionSlot{degraded<&WholeRun::slow_node, true>, [](Scenario&) {}}, "nodes that go slow for some time"},
         Field{"slow_link", SectionSlot{degraded<&WholeRun::slow_link, true>, [](Scenario&) {}}, "a node's NICs that go slow"},

@@ -22,6 +22,7 @@ void read_sections(Reading& reading, const Json& document) {
     section("model");
     section("cluster");
     apply_framework_defaults(reading, document);
+    apply_run_defaults(reading, document);
     for (const char* key : {"training", "strategy", "runtime", "run", "federated", "perturb", "name"}) section(key);
     // Keys that are none of these, and sections that are missing.
     static constexpr const char* done[] = {"model", "cluster", "training", "strategy", "runtime", "run", "federated", "perturb", "name"};

@@ -15,6 +15,9 @@ void read_sections(Reading& reading, const Json& document);
 // place.
 void apply_framework_defaults(Reading& reading, const Json& document);
 
+// Before run is read: what its practice and the cluster say of it (run_practice.cpp).
+void apply_run_defaults(Reading& reading, const Json& document);
+
 // After reading: what follows from other fields. Bucket sizes, gradient dtype, schedule, data_parallel, kernels, layers of chunks.
 void resolve_derived(Reading& reading);
 
@@ -40,6 +43,8 @@ void note_without_effect(Reading& reading);
 
 // True where none of these pointers (or what is below them) has a problem yet.
 bool sound(const Reading& reading, std::initializer_list<const char*> pointers);
+
+std::string pointer_of(std::string_view dotted); // "run.detect_s.hang" -> "/run/detect_s/hang"
 
 // Remembers where a value that the user did not give is from.
 void note_default(Reading& reading, const std::string& pointer, const std::string& value, const std::string& source);

@@ -37,9 +37,15 @@ template <> struct Spelling<Elasticity> {
     static constexpr const char* all[] = {"none", "drop-replica", "shrink-batch", "replan", "reroute", "stepwise"};
 };
 
+// Software that starts runs again: what it does about failures where no field of "run" says otherwise (run_practice.cpp: the rows and their
+// sources).
+enum class RunPractice : std::uint8_t { usual, torchelastic, ray_train };
+template <> struct Spelling<RunPractice> { static constexpr const char* all[] = {"usual", "torchelastic", "ray-train"}; };
+
 struct WholeRun {
     std::int64_t steps = 0; // one of the three is above 0
     double tokens = 0, days = 0;
+    RunPractice practice = RunPractice::usual;
 
     struct Outage { // of a trace
         int node = 0;

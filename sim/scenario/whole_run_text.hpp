@@ -13,6 +13,7 @@ const Fields& convergence_fields();
 void read_save_interval(Reading&, const Json&, const std::string& where);  // "auto", {"steps": n}, {"seconds": s}
 void read_repair_deciles(Reading&, const Json&, const std::string& where); // nine numbers, none below the one before
 void read_fault_trace(Reading&, const Json&, const std::string& where);    // a CSV file
+void read_usual_run(Reading&, const Json&, const std::string& where);      // cluster.run
 
 // Rules between these fields, and their defaults; part of check_combinations.
 void check_whole_run(Reading& reading);

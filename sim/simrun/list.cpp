@@ -3,6 +3,7 @@
 #include "sim/plan/lower.hpp"
 #include "sim/scenario/frameworks.hpp"
 #include "sim/scenario/parameters.hpp"
+#include "sim/scenario/run_practice.hpp"
 #include "sim/scenario/suggest.hpp"
 #include "sim/schedules/schedule.hpp"
 #include "sim/simrun/command.hpp"
@@ -170,6 +171,14 @@ Table constants() {
     return t;
 }
 
+// What run.practice sets, each with its source.
+Table practices() {
+    Table t{{"practice", "field", "value", "source"}, {false, false, false, false}, {}};
+    for (const RunDefault& d : run_defaults()) t.rows.push_back({name(d.practice), d.field, d.value, d.source});
+    t.last_beneath = true;
+    return t;
+}
+
 struct Topic {
     const char* name;
     Table (*table)();
@@ -181,6 +190,7 @@ constexpr std::array topics{Topic{"models", models},
                             Topic{"schedules", schedule_table},
                             Topic{"strategies", strategies},
                             Topic{"frameworks", framework_table},
+                            Topic{"practices", practices},
                             Topic{"passes", passes},
                             Topic{"constants", constants}};
 

@@ -48,7 +48,7 @@ constexpr const char* examples =
   simrun fit gemm_h100-sxm-80gb.csv.gz --check        how far the constants in use are off on it
   simrun learn mine.json -o learned.json              from your measured steps, for --calibration learned.json
   simrun ingest topo.xml fabric.txt -o cluster.json   a cluster from files that describe real machines (NCCL, ibnetdiscover, ..)
-  simrun list models                                  or clusters, devices, fabrics, schedules, strategies, frameworks, passes, constants
+  simrun list models                                  or clusters, devices, fabrics, schedules, strategies, frameworks, practices, passes, constants
   simrun schema --markdown -o fields.md               every field with its type, unit and defaults, to read
   simrun schema -o scenario.schema.json               for an editor's completion: "$schema": "scenario.schema.json"
 )";
@@ -225,10 +225,10 @@ void add_commands(CLI::App& app, Parsed& p) {
     plan->add_option("--after", p.after, "Print the state after this pass (simrun list passes)")->type_name("PASS");
     add_set(*plan, p.options);
     CLI::App* list = add_command(app, p, "list", "List the names that a scenario can use");
-    list->add_option(
-            "topic", p.topic,
-            "models, clusters, devices, fabrics, schedules, strategies, frameworks, passes or constants (of calibration files, with "
-            "their limits)")
+    list->add_option("topic", p.topic,
+                     "models, clusters, devices, fabrics, schedules, strategies, frameworks, practices, passes or constants (of "
+                     "calibration files, with "
+                     "their limits)")
         ->type_name("TOPIC");
     CLI::App* schema = add_command(app, p, "schema", "The JSON Schema of scenarios, for editors; --markdown: the field reference");
     schema->add_flag("--markdown", p.markdown, "Every field, its type, unit, defaults by framework and meaning, as Markdown");
