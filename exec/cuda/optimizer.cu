@@ -60,7 +60,34 @@ void run(const GradientNorm&, const Launch& l) {
     check(cudaGetLastError(), "launch");
 }
 
+namespace {
+
+// Nothing is learned: weights are their masters again; norms are zero.
+void hold(const OptimizerStep& w, const Launch& l) {
+    if (w.part == OptimizerStep::Part::norms) {
+        const View norms = l.output(0); // fp32
+        check(cudaMemsetAsync(norms.data, 0, static_cast<std::size_t>(norms.count) * sizeof(float), l.stream()), "clear");
+    }
+    const std::size_t parts = static_cast<std::size_t>(
+        std::count_if(l.out.begin(), l.out.end(), [](const Operand& o) { return o.buffer->kind == MemoryKind::parameters; }));
+    if (parts == l.out.size() || l.out[parts].buffer->role != Role::master) return;
+    const View master = l.output(parts);
+    std::int64_t offset = 0;
+    PieceList<2> list;
+    for (std::size_t i = 0; i < parts; ++i) {
+        const View weights = l.output(i);
+        list.add({weights, at(master, offset)});
+        offset += weights.count;
+    }
+    each_piece(l.stream(), list, [=] __device__(auto width, const PieceView<2>& piece, std::int64_t i) {
+        piece.part[0].store(width, i, piece.part[1].load(width, i));
+    });
+}
+
+} // namespace
+
 void run(const OptimizerStep& w, const Launch& l) {
+    if (l.context.facts.optimizer.holds) return hold(w, l);
     if (w.kind == OptimizerKind::lamb || w.kind == OptimizerKind::lars) return layerwise(w, l);
     const std::size_t parts = static_cast<std::size_t>(
         std::count_if(l.out.begin(), l.out.end(), [](const Operand& o) { return o.buffer->kind == MemoryKind::parameters; }));

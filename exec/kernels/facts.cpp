@@ -58,6 +58,8 @@ KernelFacts facts_of(const Scenario& s) {
     }
     f.adapter_scale = m.trainable.alpha / m.trainable.rank;
     f.rope_scale = m.rope_scale;
+    f.rope_base = m.rope_base;
+    f.norm_epsilon = m.norm_epsilon;
     f.activation_clamp = m.activation_clamp;
     f.dropout = m.dropout;
     f.mtp_layers = m.mtp_layers;

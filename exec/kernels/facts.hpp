@@ -14,7 +14,8 @@ struct OptimizerFacts {
     double momentum = 0.9;
     double trust = 1e-3; // LARS (You et al., arXiv:1708.03888)
     std::int64_t warmup_steps = 0;
-    double clip = 0; // of the gradient norm; 0: none
+    double clip = 0;    // of the gradient norm; 0: none
+    bool holds = false; // a step that changes nothing: weights, masters and moments stay as they are (evaluation)
 };
 
 struct KernelFacts {

@@ -199,6 +199,18 @@ template <class T> void run_apply(const OptimizerStep& w, const Call& c) {
     }
 }
 
+// Nothing is learned: weights are their masters again, which they may have left to make room; norms are zero.
+template <class T> void hold(const OptimizerStep& w, const Call& c) {
+    if (w.part == OptimizerStep::Part::norms) std::fill_n(c.output<T>(0), elements(c.written(0)), T(0));
+    const auto parts = static_cast<std::size_t>(count_kind(c.out, MemoryKind::parameters));
+    std::int64_t at = 0;
+    for (std::size_t i = 0; i < parts && parts < c.out.size() && c.written(parts).role == Role::master; ++i) {
+        const std::int64_t n = elements(c.written(i));
+        std::copy_n(c.output<T>(parts) + at, n, c.output<T>(i));
+        at += n;
+    }
+}
+
 } // namespace
 
 template <class T> void run(const GradientNorm&, const Call& c) {
@@ -213,6 +225,7 @@ template <class T> void run(const GradientNorm&, const Call& c) {
 
 // in: gradients, the clipping factor where there is one (already applied), states; out: weights, states.
 template <class T> void run(const OptimizerStep& w, const Call& c) {
+    if (c.context.facts.optimizer.holds) return hold<T>(w, c);
     if (w.part == OptimizerStep::Part::norms) return run_norms<T>(w, c);
     if (w.part == OptimizerStep::Part::apply) return run_apply<T>(w, c);
     const std::size_t parts = static_cast<std::size_t>(

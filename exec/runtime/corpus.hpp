@@ -11,7 +11,9 @@ struct Corpus {
     std::string_view text; // drawn from at places that follow from the seed; empty: synthetic
     std::int64_t vocabulary = 256;
     std::uint64_t seed = 0;
-    int width = 1; // bytes of a token of the text, little-endian: 1, 2 or 4
+    int width = 1;         // bytes of a token of the text, little-endian: 1, 2 or 4
+    std::int64_t held = 0; // tokens at the text's end that training never sees
+    bool holding = false;  // sequences are those of the held part, one behind the other; synthetic: other ones than training's
 };
 
 // The index-th sequence of the whole training run; its labels are the same, one further. Synthetic: each token follows from the one

@@ -241,13 +241,16 @@ void set_place(const World& world, const Issue& issue, KernelContext& context) {
     context.step = world.first_step + (issue.microbatch >= 0 ? issue.microbatch * world.plan.steps / world.plan.microbatches : issue.step);
 }
 
-void load_batch(World& world, const Corpus& corpus, std::int64_t step) {
-    const std::int64_t one = world.scenario.training.global_batch_size, batch = one * world.plan.steps, length = world.facts.sequence;
+namespace {
+
+// Sequences from `first` on of the corpus, as the batches of a round that begins with `step`.
+void load_sequences(World& world, const Corpus& corpus, std::int64_t first, std::int64_t step) {
+    const std::int64_t batch = world.scenario.training.global_batch_size * world.plan.steps, length = world.facts.sequence;
     world.first_step = step;
     const std::int64_t stride = length + 1 + world.facts.mtp_layers;
     std::vector<std::int64_t> sequences(static_cast<std::size_t>(batch * stride));
     for (std::int64_t i = 0; i < batch; ++i)
-        read_sequence(corpus, step * one + i,
+        read_sequence(corpus, first + i,
                       std::span(sequences).subspan(static_cast<std::size_t>(i * stride), static_cast<std::size_t>(stride)));
     for (auto& rank : world.ranks) {
         if (!rank) continue;
@@ -266,6 +269,30 @@ void load_batch(World& world, const Corpus& corpus, std::int64_t step) {
                 }
         }
     }
+}
+
+} // namespace
+
+void load_batch(World& world, const Corpus& corpus, std::int64_t step) {
+    load_sequences(world, corpus, step * world.scenario.training.global_batch_size, step);
+}
+
+void load_held_batch(World& world, Corpus corpus, std::int64_t index) {
+    corpus.holding = true;
+    load_sequences(world, corpus, index * world.scenario.training.global_batch_size, world.first_step);
+}
+
+void hold(World& world, bool holding) {
+    world.facts.optimizer.holds = holding;
+    world.facts.dropout = holding ? 0 : world.scenario.model.dropout;
+}
+
+const char* keeps_more(const World& world) {
+    if (world.plan.workers != 0) return "workers have weights of their own between their meetings";
+    if (world.plan.steps > 1) return "several steps are in flight at a time";
+    if (world.scenario.strategy.compresses() != GradientCompression::none)
+        return "what compressed gradients leave out is kept for later steps";
+    return "";
 }
 
 // Each token's loss where it stands in the batch: whatever rank makes it, the mean is summed in the same order. Tensor-parallel ranks

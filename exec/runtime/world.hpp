@@ -77,6 +77,13 @@ void initialise_common(World& world);
 
 // Token ids and labels of a round of training steps, whose first is `step`, into every rank's buffers.
 void load_batch(World& world, const Corpus& corpus, std::int64_t step);
+// The index-th batch of the corpus's held part, in place of a step's: its mean loss follows from the next step, which must be `holding`.
+void load_held_batch(World& world, Corpus corpus, std::int64_t index);
+// From now on steps change nothing that stays, and drop nothing out: what they bring is the loss. Not of plans whose steps keep more than
+// the optimizer does (keeps_more).
+void hold(World& world, bool holding);
+// Plans that hold() cannot stop: workers between their meetings, errors of compressed gradients, several steps in flight. Empty: it can.
+const char* keeps_more(const World& world);
 std::int64_t first_sequence(const World& world, const Coordinates& at,
                             std::int32_t microbatch); // in the round's global batches, one behind the other
 // Makes a context that of an issue's op: where its microbatch stands in the batch, and which step it is of.

@@ -57,6 +57,12 @@ struct RunOptions {
     std::string copies;           // the folder of such copies; "{rank}" is replaced; empty: of /dev/shm
     std::string watch;            // of a supervised run: the folder of its checkpoints, where rank 0 keeps the record
     int attempt = 0;
+    std::string weights, export_weights; // files that the run begins with; the folder that it leaves its weights in
+    bool export_bf16 = false;
+    bool export_fp32 = false;
+    int eval_every = 0, eval_batches = 4; // steps between evaluations, 0: none; batches of the held part at each, at most
+    double eval_fraction = 0.05;          // of the text, at its end, is held
+    std::int64_t weights_are = 0;         // of their headers: what ranks compare
 };
 
 // Options of `run --restart N`: the supervisor's own.

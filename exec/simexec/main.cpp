@@ -26,6 +26,7 @@ constexpr const char* examples =
   simexec run job.json --checkpoint runs/a --every 50                  stop it (Ctrl-C, SIGTERM); continue with --resume runs/a
   simexec run job.json --checkpoint runs/a --every 50 --restart 10      a killed, lost or stopped rank: start again from the newest checkpoint
   simexec run job.json --executor mpi --checkpoint runs/a --every 50 --restart 10 --elastic    mpirun is started; each loss takes a replica away
+  simexec run job.json --weights Llama-2-7b/ --export-weights tuned/    go on from a model of Hugging Face, and write one
   simexec run job.json --trace step.trace                              then: simrun compare job.json step.trace
   mpirun -n 4 simexec run job.json --executor mpi                      one process per rank, on one machine or several
   simexec run job.json --device cuda --executor queues                 one GPU per rank; or torchrun --no-python --nproc-per-node 8 simexec run ..
@@ -123,6 +124,40 @@ void add_restarts(CLI::App& run, Parsed& p) {
     run.add_option("--attempt", p.run.attempt)->group("");
 }
 
+void add_weights(CLI::App& run, Parsed& p) {
+    run.add_option(
+           "--weights", p.run.weights,
+           "Begin with these weights in place of random ones: a safetensors file with Hugging Face's names, an index of several, or a "
+           "folder, whose config.json must be of the scenario's model (GPT-2, Llama, Mistral, Mixtral, Qwen)")
+        ->type_name("DIR_or_FILE");
+    CLI::Option* written =
+        run.add_option("--export-weights", p.run.export_weights,
+                       "At the end write the weights into this folder, as such files and a config.json; with --resume and "
+                       "no step left, nothing else is done")
+            ->type_name("DIR");
+    run.add_option_function<std::string>(
+           "--export-dtype", [&p](const std::string& t) { (t == "bf16" ? p.run.export_bf16 : p.run.export_fp32) = true; },
+           "What they are written in (default: bf16 where training.precision is, else fp32)")
+        ->needs(written)
+        ->check(CLI::IsMember({"bf16", "fp32"}));
+}
+
+void add_evaluation(CLI::App& run, Parsed& p) {
+    CLI::Option* every = run.add_option("--eval-every", p.run.eval_every,
+                                        "Every N steps, and at the end, the loss on text that training never sees: shown, and in --log and "
+                                        "--json. A batch of it takes as long as a step")
+                             ->check(CLI::Range(1, 1000000000))
+                             ->type_name("N");
+    run.add_option("--eval-fraction", p.run.eval_fraction, "The share of the text, at its end, that is held for --eval-every; default 0.05")
+        ->needs(every)
+        ->check(CLI::Range(0.000001, 0.9))
+        ->type_name("F");
+    run.add_option("--eval-batches", p.run.eval_batches, "Batches of it at a time, the first ones; default 4, or as many as it has")
+        ->needs(every)
+        ->check(CLI::Range(1, 1000000))
+        ->type_name("N");
+}
+
 void add_run(CLI::App& app, Parsed& p) {
     CLI::App* run = add_scenario_command(app, p, "run", "Train: the plan of a scenario, on this machine");
     run->add_option("--executor", p.run.executor,
@@ -162,6 +197,8 @@ void add_run(CLI::App& app, Parsed& p) {
     run->add_option("--every", p.run.every, "Write a checkpoint every N steps")->type_name("N");
     run->add_option("--resume", p.run.resume, "Resume from the newest checkpoint of this folder; the strategy may differ")
         ->type_name("DIR");
+    add_evaluation(*run, p);
+    add_weights(*run, p);
     add_restarts(*run, p);
     run->add_option("--memory", p.run.memory_gb, "Memory limit of a rank in GB (default: all memory of the machine)")
         ->check(CLI::PositiveNumber)

@@ -13,6 +13,7 @@
 #include "exec/simexec/merged.hpp"
 #include "exec/simexec/others.hpp"
 #include "exec/simexec/training.hpp"
+#include "exec/simexec/weights.hpp"
 #include "sim/memory/memory.hpp"
 
 #include <fmt/format.h>
@@ -104,13 +105,14 @@ std::optional<std::int64_t> begin_or_resume(World& world, const Scenario& scenar
     const fs::path from = newest_state(how, link);
     if (from.empty()) {
         initialise(world);
+        if (!how.weights.empty()) load_weights(world, SafeTensors(how.weights));
         return 0;
     }
     const CheckpointState state = resume(world, from.string(), others);
     const auto it = state.facts.find("corpus");
     if (speaks && (state.seed != scenario.training.seed || (it != state.facts.end() && it->second != how.text)))
         complain("the checkpoint was trained on another text or seed: going on with this one");
-    if (state.step < how.steps) return state.step;
+    if (state.step < how.steps || !how.export_weights.empty()) return state.step;
     if (speaks) complain(fmt::format("{} stands at step {} already: ask for more with --steps", from.string(), state.step));
     return std::nullopt;
 }
@@ -210,10 +212,14 @@ void Job::agree(std::int64_t first) const {
                     {"element type", 2 * static_cast<std::int64_t>(world->real) + rounds},
                     {"scenario file or --set", how.job},
                     {"text", how.text_is},
+                    {"--weights", how.weights_are},
+                    {"choice of --export-weights", !how.export_weights.empty()},
                     {"number of --steps", how.steps},
                     {"step to resume from", first},
                     {"choice of --decay", term(fmt::format("{} {} {}", static_cast<int>(how.decay), how.decay_steps, how.least_rate))},
                     {"choice of --checkpoint and --every", how.checkpoint.empty() ? -1 : how.every},
+                    {"choice of --eval-every and what it evaluates",
+                     term(fmt::format("{} {} {}", how.eval_every, how.eval_batches, how.eval_every > 0 ? how.eval_fraction : 0))},
                     {"choice of --trace", !how.trace.empty()},
                     {"choice of --routing", !how.routing.empty()}});
 }
@@ -239,6 +245,12 @@ int Job::train() {
     const std::optional<std::int64_t> first = begin_or_resume(*world, scenario, how, others ? &*others : nullptr, link);
     if (!first) return bad_input;
     if (others) agree(*first);
+    if (*first >= how.steps) { // nothing is left but to write its weights
+        write_weights(*world, how, others ? &*others : nullptr);
+        heartbeats.reset();
+        if (transport) transport->finish();
+        return done;
+    }
     Result r;
     r.on = fleet                  ? fleet->devices[0]->name() + ", " + fleet->software
            : how.device == "cuda" ? world->machine.name
@@ -277,6 +289,10 @@ int Job::train() {
         r.allocated[static_cast<std::size_t>(rank->rank)] = running->allocated(*rank);
         r.communicators[static_cast<std::size_t>(rank->rank)] = running->communicators(*rank);
     }
+    if (!how.export_weights.empty()) {
+        running->fetch();
+        write_weights(*world, how, others ? &*others : nullptr);
+    }
     return deliver_all(r);
 }
 
@@ -296,6 +312,8 @@ int train(const Scenario& scenario, Corpus corpus, const Options& options, const
                                   : how.fp64 ? DType::fp64
                                              : DType::fp32,
                                   here, gpus ? cpu_machine() : machine_of(how.device));
+    if (const char* why = keeps_more(*world); how.eval_every > 0 && *why)
+        return refuse(fmt::format("--eval-every has no meaning here: {}", why));
     if (rounded(scenario, how)) round_storage(*world);
     const Strategy& strategy = scenario.strategy;
     std::unique_ptr<World> warm;
@@ -331,6 +349,7 @@ int run_run(const std::string& file, const Options& options, const RunOptions& a
         return refuse(fmt::format("{} started {} processes, and each would train all ranks of the scenario: add --executor mpi, or start "
                                   "one process",
                                   launched->by, launched->size));
+    if (const std::string why = check_weights(*scenario, how); !why.empty()) return refuse(why);
     std::optional<TextFile> text;
     Corpus corpus{"", scenario->model.vocab_size, scenario->training.seed};
     if (!how.text.empty()) {
@@ -341,6 +360,7 @@ int run_run(const std::string& file, const Options& options, const RunOptions& a
         const std::int64_t needed = scenario->training.sequence_length + 2 + scenario->model.mtp_layers;
         if (text->count() < needed)
             return refuse(fmt::format("{}: a text of {} tokens is shorter than a sequence of {}", how.text, text->count(), needed));
+        if (const std::string why = hold_text(corpus, text->count(), *scenario, how); !why.empty()) return refuse(why);
         if (corpus.width == 1 && corpus.vocabulary < 256)
             return refuse(fmt::format("/model/vocab_size: {} is less than the 256 that bytes of a text need", corpus.vocabulary));
     }

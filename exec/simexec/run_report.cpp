@@ -109,6 +109,7 @@ std::string as_json(const World& world, const Result& r, const RunOptions& how, 
                              {"tokens_per_s", f.tokens_per_s},
                              {"model_tflops", f.flops_per_s / 1e12}};
     if (f.mfu) j["mfu"] = *f.mfu;
+    if (r.eval_loss) j["eval_loss"] = *r.eval_loss;
     for (const auto& rank : world.ranks)
         if (rank) j["memory"].push_back(memory_of(*rank, r, predicted.stages[static_cast<std::size_t>(rank->stage)]));
     if (!r.checkpoint.empty()) j["checkpoint"] = r.checkpoint;
@@ -123,6 +124,7 @@ std::string as_text(const World& world, const Result& r, const RunOptions& how, 
     if (world.scenario.training.precision != DType::fp32)
         text += fmt::format("  {} training: {}\n", name(world.scenario.training.precision), stored_as(world.scenario, how));
     text += fmt::format("  loss       {:.4f} -> {:.4f}\n", r.first_loss, r.last_loss);
+    if (r.eval_loss) text += fmt::format("  of held text  {:.4f}\n", *r.eval_loss);
     text += fmt::format("  step time  {} (median)      tokens/s  {}\n", seconds_text(r.step_s), metric(f.tokens_per_s, 4));
     text += fmt::format("  model FLOP/s  {}", metric(f.flops_per_s, 4)) +
             (f.mfu ? fmt::format("              MFU  {:.1f} % of one {}\n", 100 * *f.mfu, f.peak_of) : "\n");

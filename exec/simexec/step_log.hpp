@@ -14,19 +14,20 @@ struct StepFacts {
     std::optional<double> gradient_norm; // before clipping; nothing: it was not computed, or stays on a device
     double learning_rate = 0, seconds = 0, tokens_per_s = 0;
     std::optional<double> mfu;
-    std::int64_t memory_bytes = 0; // at the peak of the fullest rank of this process, as the plan counts
+    std::optional<double> eval_loss; // behind the step, where it was evaluated
+    std::int64_t memory_bytes = 0;   // at the peak of the fullest rank of this process, as the plan counts
 };
 
 // A row of CSV a step, or, where the file's name does not end in .csv, a line of JSON. Every line is written out at once.
 class StepLog {
   public:
-    // append: a run that goes on. Throws std::runtime_error where the file cannot be written.
-    StepLog(const std::string& file, bool append);
+    // append: a run that goes on. evaluates: its rows have a column for that. Throws std::runtime_error where the file cannot be written.
+    StepLog(const std::string& file, bool append, bool evaluates = false);
     void add(const StepFacts& facts);
 
   private:
     std::string file_;
-    bool csv_;
+    bool csv_, evaluates_;
     std::ofstream out_;
 };
 

@@ -54,7 +54,7 @@ void Training::checkpoint(std::optional<CheckpointWriter>& writer, std::int64_t 
 
 StepFacts Training::facts(std::int64_t step, double loss, double seconds) const {
     const Figures f = figures(world.scenario, seconds, how);
-    StepFacts s{step, loss, std::nullopt, rates.at(step), seconds, f.tokens_per_s, f.mfu, 0};
+    StepFacts s{step, loss, std::nullopt, rates.at(step), seconds, f.tokens_per_s, f.mfu, std::nullopt, 0};
     for (const auto& rank : world.ranks) {
         if (!rank) continue;
         if (rank->gradient_norm >= 0) s.gradient_norm = rank->gradient_norm;
@@ -71,6 +71,34 @@ void Training::take_loss(bool first, std::int64_t step, Result& r) const {
     throw NotFinite(fmt::format("training has failed at step {}: the loss is no number", step));
 }
 
+std::string hold_text(Corpus& corpus, std::int64_t count, const Scenario& s, RunOptions& how) {
+    if (how.eval_every == 0) return "";
+    const std::int64_t length = s.training.sequence_length + 1 + s.model.mtp_layers, batch = length * s.training.global_batch_size;
+    corpus.held = std::llround(static_cast<double>(count) * how.eval_fraction);
+    if (corpus.held < batch || count - corpus.held < length + 1)
+        return fmt::format(
+            "--eval-fraction {}: {} of the text's {} tokens are held, and a batch takes {}: choose another share, a longer text, "
+            "or a smaller training.global_batch_size",
+            how.eval_fraction, corpus.held, count, batch);
+    how.eval_batches = static_cast<int>(std::min<std::int64_t>(how.eval_batches, corpus.held / batch));
+    return "";
+}
+
+double Training::evaluate() const {
+    const bool notes = world.notes_routing;
+    world.notes_routing = false;
+    hold(world, true);
+    double sum = 0;
+    for (int i = 0; i < how.eval_batches; ++i) {
+        load_held_batch(world, corpus, i);
+        executor.step(nullptr);
+        sum += mean_loss(world);
+    }
+    hold(world, false);
+    world.notes_routing = notes;
+    return sum / how.eval_batches;
+}
+
 void Training::run(std::int64_t first, Result& r) {
     r.first_step = first;
     const bool speaks = !others || others->rank == 0;
@@ -84,7 +112,7 @@ void Training::run(std::int64_t first, Result& r) {
     if (how.copy_every > 0) copies.emplace(folder_of_copies(how, link.rank), link, first);
     life.begin(first);
     std::optional<StepLog> log;
-    if (!how.log.empty() && speaks) log.emplace(how.log, first > 0);
+    if (!how.log.empty() && speaks) log.emplace(how.log, first > 0, how.eval_every > 0);
     const std::int64_t round = world.plan.steps; // what the executor does at a time
     for (; step < how.steps && !r.signal; step += round) {
         load_batch(world, corpus, step);
@@ -110,12 +138,20 @@ void Training::run(std::int64_t first, Result& r) {
             saved = step + 1;
             life.saved(saved);
         }
-        if (log) log->add(facts(step, r.last_loss, times.back()));
+        std::optional<StepFacts> brought;
+        if (log) brought = facts(step, r.last_loss, times.back());
+        r.eval_loss.reset();
+        if (how.eval_every > 0 && ((step + 1) % how.eval_every == 0 || step + 1 >= how.steps)) r.eval_loss = evaluate();
+        if (brought) brought->eval_loss = r.eval_loss;
+        if (log) log->add(*brought);
         const double tokens = static_cast<double>(world.facts.loss_tokens * world.facts.workers) / times.back();
         progress.show(static_cast<int>(std::min<std::int64_t>(step + round, how.steps) - first), static_cast<int>(how.steps - first),
                       fmt::format("loss {:.4f}  {} tokens/s", r.last_loss, metric(tokens, 3)));
         if (options.verbose && speaks)
-            std::fputs(fmt::format("step {}: loss {:.6f} in {}\n", step, r.last_loss, seconds_text(times.back())).c_str(), stderr);
+            std::fputs(fmt::format("step {}: loss {:.6f}{} in {}\n", step, r.last_loss,
+                                   r.eval_loss ? fmt::format(", of held text {:.6f}", *r.eval_loss) : "", seconds_text(times.back()))
+                           .c_str(),
+                       stderr);
     }
     if (copies) copies->finish();
     r.steps = step - first;

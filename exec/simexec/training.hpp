@@ -44,6 +44,7 @@ struct Result {
     std::vector<OpTime> record;
     std::vector<std::int64_t> allocated;                        // bytes of device memory, by rank; 0: of another process
     std::vector<std::vector<CommunicatorMemory>> communicators; // by rank; empty: of another process, or nobody can tell
+    std::optional<double> eval_loss;                            // of the held part, behind the last step
     std::string checkpoint, on;                                 // on: "NVIDIA H200, CUDA runtime ..", or the kernels and the processor
 };
 
@@ -65,11 +66,14 @@ struct Training {
     CheckpointState state(std::int64_t step) const {
         return {step, world.scenario.training.seed, {{"scenario", world.scenario.name}, {"corpus", corpus_name}}};
     }
+    double evaluate() const; // the mean loss of batches of the held part; changes nothing that stays
     StepFacts facts(std::int64_t step, double loss, double seconds) const;
     void take_loss(bool first, std::int64_t step, Result& result) const; // throws NotFinite where no executor looks
     void run(std::int64_t first, Result& result);
 };
 
+// Keeps the end of a text of `count` tokens for evaluation. Why it cannot; empty: it can.
+std::string hold_text(Corpus& corpus, std::int64_t count, const Scenario& scenario, RunOptions& how);
 std::filesystem::path folder_of_copies(const RunOptions& how, int rank); // --copies, or a folder in memory
 struct Figures {
     double tokens_per_s, flops_per_s;

@@ -20,6 +20,8 @@ constexpr FieldExample examples[] = {
     {"model.tied_embeddings", "false", "true"},
     {"model.position", "rope", "learned"},
     {"model.rope_scale", "1.35", "1"},
+    {"model.rope_base", "500000", "10000"},
+    {"model.norm_epsilon", "0.000001", "0.00001"},
     {"model.max_positions", "8192", "sequence_length"},
     {"model.bias", "false", "true"},
     {"model.final_norm", "false", "true"},

@@ -174,6 +174,16 @@ const Fields& model_fields() {
               "what cosines and sines of the rotations are multiplied by (YaRN: 0.1 ln(factor) + 1)"}
             .least(0.01)
             .most(100),
+        Field{"rope_base", NumberSlot{[](Scenario& s) { return &s.model.rope_base; }},
+              "the base of the rotations' frequencies (HF's rope_theta): Llama 2 10000, Llama 3 500000; training here uses it, times and "
+              "memory do not depend on it"}
+            .least(1)
+            .most(1e12),
+        Field{"norm_epsilon", NumberSlot{[](Scenario& s) { return &s.model.norm_epsilon; }},
+              "added to a norm's variance (HF's rms_norm_eps, layer_norm_epsilon); training here uses it, times and memory do not depend on "
+              "it"}
+            .least(0)
+            .most(1),
         Field{"max_positions", LongSlot{[](Scenario& s) { return &s.model.max_positions; }},
               "rows of the learned position table; default: sequence_length"}
             .least(0)

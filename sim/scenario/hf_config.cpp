@@ -40,6 +40,13 @@ struct Config {
         const auto value = json.find(key);
         return value != json.end() && value->is_string() ? value->get<std::string>() : fallback;
     }
+    // Newer configurations keep it beside the kind of the rotations.
+    double rope_base(double fallback) const {
+        const auto inner = json.find("rope_parameters");
+        if (inner != json.end() && inner->is_object() && inner->contains("rope_theta") && (*inner)["rope_theta"].is_number())
+            return (*inner)["rope_theta"].get<double>();
+        return rate("rope_theta", fallback);
+    }
 };
 
 std::string activation(const Config& c, const char* key, const char* fallback, bool gated) {
@@ -63,6 +70,7 @@ Json gpt2(const Config& c) {
             {"max_positions", c.number("n_positions", 1024)},
             {"activation", activation(c, "activation_function", "gelu_new", false)},
             {"norm", "layernorm"},
+            {"norm_epsilon", c.rate("layer_norm_epsilon", 1e-5)},
             {"tied_embeddings", c.flag("tie_word_embeddings", true)},
             {"dropout", c.rate("resid_pdrop", 0.1)}};
 }
@@ -77,8 +85,10 @@ Json gpt_neox(const Config& c) {
             {"ffn_size", c.number("intermediate_size", 24576)},
             {"vocab_size", c.number("vocab_size", 50432)},
             {"position", "rope"},
+            {"rope_base", c.rate("rotary_emb_base", 10000)},
             {"activation", activation(c, "hidden_act", "gelu", false)},
             {"norm", "layernorm"},
+            {"norm_epsilon", c.rate("layer_norm_eps", 1e-5)},
             {"bias", c.flag("attention_bias", true)},
             {"tied_embeddings", c.flag("tie_word_embeddings", false)},
             {"dropout", c.rate("hidden_dropout", 0.0)}};
@@ -114,6 +124,7 @@ Json bloom(const Config& c) {
             {"position", "alibi"},
             {"activation", "gelu"},
             {"norm", "layernorm"},
+            {"norm_epsilon", c.rate("layer_norm_epsilon", 1e-5)},
             {"embedding_norm", true},
             {"tied_embeddings", c.flag("tie_word_embeddings", true)},
             {"dropout", c.rate("hidden_dropout", 0.0)}};
@@ -152,8 +163,10 @@ Json llama(const Config& c) {
                   {"ffn_size", c.number("intermediate_size")},
                   {"vocab_size", c.number("vocab_size")},
                   {"position", "rope"},
+                  {"rope_base", c.rope_base(10000)},
                   {"activation", activation(c, "hidden_act", "silu", true)},
                   {"norm", "rmsnorm"},
+                  {"norm_epsilon", c.rate("rms_norm_eps", 1e-6)},
                   {"bias", false},
                   {"tied_embeddings", c.flag("tie_word_embeddings", false)},
                   {"dropout", 0.0}};
@@ -192,6 +205,8 @@ Json qwen3(const Config& c) {
 
 Json mixtral(const Config& c) {
     Json model = mistral(c);
+    model["rope_base"] = c.rope_base(1e6); // MixtralConfig's defaults
+    model["norm_epsilon"] = c.rate("rms_norm_eps", 1e-5);
     model["moe"] = {{"experts", c.number("num_local_experts", 8)},
                     {"top_k", c.number("num_experts_per_tok", 2)},
                     {"expert_ffn_size", model["ffn_size"]}};
@@ -231,6 +246,8 @@ Json gpt_oss(const Config& c) {
     model["bias"] = c.flag("attention_bias", true);
     if (!model.contains("head_dim")) model["head_dim"] = 64; // GptOssConfig's defaults
     model["kv_heads"] = c.number("num_key_value_heads", 8);
+    model["rope_base"] = c.rope_base(150000);
+    model["norm_epsilon"] = c.rate("rms_norm_eps", 1e-5);
     model["activation_clamp"] = c.rate("swiglu_limit", 7);
     model["attention"] = {{"sliding_window", c.number("sliding_window", 128)}, {"full_every", 2}};
     model["moe"] = {{"experts", c.number("num_local_experts", 128)},

@@ -209,6 +209,7 @@ void note_without_effect(Reading& reading) {
     note("/runtime/permute_fusion", !sc.model.moe, "the model has no experts");
     note("/model/activation_clamp", !sc.model.moe || !sc.model.gated(), "it is of experts with a gated activation");
     note("/model/rope_scale", sc.model.position != PositionKind::rope, "the model has no rotary positions");
+    note("/model/rope_base", sc.model.position != PositionKind::rope, "the model has no rotary positions");
     note("/runtime/loss", sc.runtime.loss == LossKind::whole && s.tensor_parallel == 1, "tensor_parallel is 1: each rank has all logits");
     note("/runtime/loss_chunks", sc.runtime.loss != LossKind::chunked, "runtime.loss is not chunked");
     note("/runtime/loss_upcast", !sc.runtime.loss_upcast && (sc.runtime.fused_loss || !practice_of(sc).narrow_loss),

@@ -103,6 +103,8 @@ struct Model {
     bool tied_embeddings = true;
     PositionKind position = PositionKind::learned;
     double rope_scale = 1;          // of the rotations' cosines and sines (YaRN)
+    double rope_base = 10000;       // of the rotations' frequencies
+    double norm_epsilon = 1e-5;     // added to a variance before its root is taken
     std::int64_t max_positions = 0; // rows of the learned position table; 0: the sequence length
     bool bias = true;
     bool final_norm = true;

@@ -1,4 +1,6 @@
 // The program as a user meets it: exit codes, reports, stopping and going on.
+#include "started.hpp"
+
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -19,35 +21,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::string program = ORRERY_BINARY_DIR "/bin/simexec";
-const std::string small =
-    " " ORRERY_SOURCE_DIR "/scenarios/tiny-gpt.json --set model.layers=1 --set model.hidden_size=16 --set training.sequence_length=16 "
-    "--set training.global_batch_size=4 --set training.micro_batch_size=1";
+using namespace orrery::test;
+const std::string& program = simexec_program;
+const std::string& small = small_job;
 
-fs::path scratch(const std::string& name) {
-    return fs::path(testing::TempDir()) / ("orrery_simexec_" + std::to_string(getpid()) + "_" + name);
-}
-
-struct Outcome {
-    int code;
-    std::string out, err;
-};
-
-Outcome run(const std::string& arguments) {
-    const fs::path out = scratch("out"), err = scratch("err");
-    const int status = std::system((program + " " + arguments + " > " + out.string() + " 2> " + err.string()).c_str());
-    const auto text = [](const fs::path& file) {
-        std::ifstream in(file);
-        return std::string{std::istreambuf_iterator<char>(in), {}};
-    };
-    return {WEXITSTATUS(status), text(out), text(err)};
-}
-
-nlohmann::json report(const std::string& arguments) {
-    const Outcome o = run(arguments + " --json");
-    EXPECT_EQ(o.code, 0) << o.err;
-    return nlohmann::json::parse(o.out, nullptr, false);
-}
+ProgramOutcome run(const std::string& arguments) { return run_simexec(arguments); }
+nlohmann::json report(const std::string& arguments) { return report_of(arguments); }
 
 TEST(Simexec, TrainsOnText) {
     const nlohmann::json r = report("run" + small + " --steps 12 --set training.learning_rate=0.01 --text " ORRERY_SOURCE_DIR "/LICENSE");
@@ -58,7 +37,7 @@ TEST(Simexec, TrainsOnText) {
 
 TEST(Simexec, AgreesUnderAnotherStrategy) {
     for (const std::string executor : {"serial", "queues"}) {
-        const Outcome o =
+        const ProgramOutcome o =
             run("agree" + small + " --set strategy.tensor_parallel=2 --set cluster.devices_per_node=2 --steps 2 --executor " + executor);
         EXPECT_EQ(o.code, 0) << o.out << o.err;
         EXPECT_NE(o.out.find("as predicted, to the byte"), std::string::npos) << o.out;
@@ -66,24 +45,24 @@ TEST(Simexec, AgreesUnderAnotherStrategy) {
 }
 
 TEST(Simexec, SaysWhatIsWrong) {
-    const Outcome none = run("run no-such-file.json");
+    const ProgramOutcome none = run("run no-such-file.json");
     EXPECT_EQ(none.code, 1);
     EXPECT_NE(none.err.find("no-such-file.json"), std::string::npos);
-    const Outcome precise = run("run" + small + " --set strategy.optimizer_sync=post-validation --set strategy.schedule=zb-h1");
+    const ProgramOutcome precise = run("run" + small + " --set strategy.optimizer_sync=post-validation --set strategy.schedule=zb-h1");
     EXPECT_EQ(precise.code, 1) << precise.out;
     const fs::path brief = scratch("brief.txt");
     std::ofstream(brief) << "too short";
-    const Outcome text = run("run" + small + " --text " + brief.string());
+    const ProgramOutcome text = run("run" + small + " --text " + brief.string());
     EXPECT_EQ(text.code, 1);
     EXPECT_NE(text.err.find("shorter than a sequence"), std::string::npos) << text.err;
 }
 
 TEST(Simexec, SaysWhichCommandMissesWhat) {
-    const Outcome misspelt = run("run" + small + " --step 3");
+    const ProgramOutcome misspelt = run("run" + small + " --step 3");
     EXPECT_EQ(misspelt.code, 1);
     EXPECT_NE(misspelt.err.find("simexec run: error:"), std::string::npos) << misspelt.err;
     EXPECT_NE(misspelt.err.find("did you mean --steps?"), std::string::npos) << misspelt.err;
-    const Outcome help = run("replay --help");
+    const ProgramOutcome help = run("replay --help");
     EXPECT_EQ(help.code, 0);
     EXPECT_NE(help.out.find("simexec replay large.json"), std::string::npos) << help.out;
     EXPECT_EQ(help.out.find("simexec calibrate"), std::string::npos) << "examples of another command";
@@ -93,11 +72,11 @@ TEST(Simexec, SaysWhichCommandMissesWhat) {
 TEST(Simexec, FailsWithACode) {
     const std::string two = small + " --set cluster.devices_per_node=2 --set strategy.data_parallel=2 --steps 100000";
     for (const std::string executor : {" --executor serial", " --executor threads", " --executor queues"}) {
-        const Outcome nan = run("run" + two + executor + " --set training.learning_rate=1e30");
+        const ProgramOutcome nan = run("run" + two + executor + " --set training.learning_rate=1e30");
         EXPECT_EQ(nan.code, 4) << nan.err;
         EXPECT_NE(nan.err.find("is no number"), std::string::npos) << nan.err;
         EXPECT_NE(nan.err.find(": rank "), std::string::npos) << nan.err; // by its op
-        const Outcome memory = run("run" + two + executor + " --memory 0.0002");
+        const ProgramOutcome memory = run("run" + two + executor + " --memory 0.0002");
         EXPECT_EQ(memory.code, 2) << memory.err;
         EXPECT_NE(memory.err.find("are in use; alive are"), std::string::npos) << memory.err;
         const fs::path folder = scratch("full");
@@ -118,7 +97,7 @@ TEST(Simexec, FailureLeavesATrace) {
 }
 
 TEST(Simexec, CheckSetsMemoryEqual) {
-    const Outcome o = run("check" + small + " --steps 1 --json");
+    const ProgramOutcome o = run("check" + small + " --steps 1 --json");
     EXPECT_EQ(o.code, 0) << o.err;
     const nlohmann::json c = nlohmann::json::parse(o.out, nullptr, false);
     ASSERT_FALSE(c.is_discarded());
@@ -127,7 +106,7 @@ TEST(Simexec, CheckSetsMemoryEqual) {
 
 TEST(Simexec, ChecksSeveralInATable) {
     const std::string two = " " ORRERY_SOURCE_DIR "/scenarios/tiny-gpt.json";
-    const Outcome o = run("check" + small + two + " --steps 1 --json");
+    const ProgramOutcome o = run("check" + small + two + " --steps 1 --json");
     ASSERT_EQ(o.code, 0) << o.err;
     const nlohmann::json c = nlohmann::json::parse(o.out, nullptr, false);
     ASSERT_EQ(c["scenarios"].size(), 2u);
@@ -141,10 +120,10 @@ TEST(Simexec, ChecksSeveralInATable) {
 TEST(Simexec, ReplaysARank) {
     const std::string many = small + " --set cluster.devices_per_node=8 --set strategy.pipeline_parallel=2 --set model.layers=2 --set "
                                      "strategy.schedule=1f1b --set training.global_batch_size=16 --steps 1";
-    const Outcome o = run("replay" + many + " --rank 5 --json");
+    const ProgramOutcome o = run("replay" + many + " --rank 5 --json");
     EXPECT_EQ(o.code, 0) << o.err;
     EXPECT_NE(o.out.find("rank 5 of 8 replayed"), std::string::npos) << o.out;
-    const Outcome none = run("replay" + many + " --rank 8");
+    const ProgramOutcome none = run("replay" + many + " --rank 8");
     EXPECT_EQ(none.code, 1);
     EXPECT_NE(none.err.find("ranks 0 to 7"), std::string::npos) << none.err;
 }
@@ -162,7 +141,7 @@ TEST(Simexec, RecordsRouting) {
     std::vector<std::string> said;
     for (const std::string executor : {"serial", "threads", "queues"}) {
         const fs::path file = scratch("routing_" + executor + ".json");
-        const Outcome o = run("run" + two + " --executor " + executor + " --routing " + file.string());
+        const ProgramOutcome o = run("run" + two + " --executor " + executor + " --routing " + file.string());
         ASSERT_EQ(o.code, 0) << o.err;
         std::ifstream in(file);
         said.emplace_back(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
@@ -246,10 +225,10 @@ TEST(Simexec, TrainsOnTokenFiles) {
     const std::int32_t magic = 20240520;
     std::memcpy(header.data(), &magic, 4);
     EXPECT_EQ(loss(put("llmc.bin", header + words)), expected);
-    const Outcome odd = run("run" + small + " --text " + put("odd.bin", words + "x"));
+    const ProgramOutcome odd = run("run" + small + " --text " + put("odd.bin", words + "x"));
     EXPECT_EQ(odd.code, 1);
     EXPECT_NE(odd.err.find("no whole number of tokens"), std::string::npos) << odd.err;
-    const Outcome high = run("run" + small + " --steps 1 --text " + put("high.bin", std::string(4000, '\xff')));
+    const ProgramOutcome high = run("run" + small + " --steps 1 --text " + put("high.bin", std::string(4000, '\xff')));
     EXPECT_EQ(high.code, 1);
     EXPECT_NE(high.err.find("is 65535, and model.vocab_size is"), std::string::npos) << high.err;
 }
@@ -262,16 +241,16 @@ TEST(Simexec, LongFilesAreMappedAndEndlessOnesRefused) {
     fs::resize_file(file, std::uintmax_t{30} << 30, failed);
     if (failed) GTEST_SKIP() << "no such long files here";
     const auto began = std::chrono::steady_clock::now();
-    const Outcome o = run("run" + small + " -q --steps 1 --text " + file.string());
+    const ProgramOutcome o = run("run" + small + " -q --steps 1 --text " + file.string());
     EXPECT_EQ(o.code, 0) << o.err;
     EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count(), 5); // reading takes longer
     fs::remove(file);
-    const Outcome zero = run("run" + small + " --text /dev/zero");
+    const ProgramOutcome zero = run("run" + small + " --text /dev/zero");
     EXPECT_EQ(zero.code, 1);
     EXPECT_NE(zero.err.find("no regular file"), std::string::npos) << zero.err;
     const fs::path pipe = scratch("pipe");
     ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
-    const Outcome fifo = run("run" + small + " --text " + pipe.string());
+    const ProgramOutcome fifo = run("run" + small + " --text " + pipe.string());
     EXPECT_EQ(fifo.code, 1);
     EXPECT_NE(fifo.err.find("no regular file"), std::string::npos) << fifo.err;
 }
@@ -286,7 +265,7 @@ TEST(Simexec, ResumesFromTheCheckpointBefore) {
     damage << "damaged";
     damage.close();
     fs::create_directories(folder / ".step-00000003.draft");
-    const Outcome o = run("run" + small + " --json --steps 6 --checkpoint " + folder.string() + " --resume " + folder.string());
+    const ProgramOutcome o = run("run" + small + " --json --steps 6 --checkpoint " + folder.string() + " --resume " + folder.string());
     EXPECT_EQ(o.code, 0) << o.err;
     EXPECT_NE(o.err.find("the checkpoint before it is taken"), std::string::npos) << o.err;
     const nlohmann::json r = nlohmann::json::parse(o.out, nullptr, false), whole = report("run" + small + " --steps 6");
@@ -297,7 +276,7 @@ TEST(Simexec, ResumesFromTheCheckpointBefore) {
         std::ofstream(folder / step / "part-0") << "short";
     }
     fs::remove_all(folder / "step-00000004");
-    const Outcome none = run("run" + small + " --steps 8 --resume " + folder.string());
+    const ProgramOutcome none = run("run" + small + " --steps 8 --resume " + folder.string());
     EXPECT_EQ(none.code, 1);
     EXPECT_NE(none.err.find("no checkpoint there can be read"), std::string::npos) << none.err;
 }

@@ -1,0 +1,29 @@
+// Weights of a World from safetensors files with Hugging Face's names, and into such files. Every process reads and writes the parts that
+// its ranks hold.
+#pragma once
+
+#include "exec/runtime/world.hpp"
+#include "exec/weights/names.hpp"
+#include "exec/weights/safetensors.hpp"
+
+#include <filesystem>
+#include <functional>
+#include <string>
+
+namespace orrery {
+
+// Whether files can hold this scenario's model, and its parameters can be read or written here. A sentence; empty: they can.
+std::string why_no_weights(const Scenario& scenario, bool written);
+
+// Parameters and master copies of the world's ranks, in place of their first values; adapters, moments and whatever else keep theirs.
+// Throws std::runtime_error: a tensor is missing, has another shape or type, or is none of this model's.
+void load_weights(World& world, const SafeTensors& files);
+
+// Says whether any process failed; the same answer on all of them, when all have asked.
+using AnyFailed = std::function<bool(bool here)>;
+
+// Writes folder/model.safetensors (or several and an index) and config.json: master copies where there are some, else parameters. first: of
+// the processes, one makes the files; all must see the folder. Files appear under their names when they are whole. Throws Unwritten.
+void export_weights(const World& world, const std::filesystem::path& folder, WeightType type, bool first, const AnyFailed& any);
+
+} // namespace orrery
