@@ -184,7 +184,10 @@ bool backward(const Attention& w, const Launch& l) {
 
 } // namespace
 
-bool fused(const Attention& w, const Launch& l) { return w.direction == Direction::forward ? forward(w, l) : backward(w, l); }
+bool fused(const Attention& w, const Launch& l) {
+    if (w.direction == Direction::forward) return forward(w, l);
+    return !l.context.facts.deterministic && backward(w, l); // it adds gradients of queries in whatever order
+}
 
 std::string cudnn_version() {
     try {

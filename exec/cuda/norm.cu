@@ -206,6 +206,7 @@ void head_norms(const Norm& w, const Launch& l, std::int64_t both) {
         const bool trained = l.out.size() > 1;
         const View wq = l.input(3), wk = l.input(4), statistics = l.input(2), gq = trained ? l.output(1) : View{},
                    gk = trained ? l.output(2) : View{};
+        const bool at_once = trained && !l.context.facts.deterministic;
         each_row(l.stream(), rows * both, [=] __device__(std::int64_t i) {
             const std::int64_t row = i / both, h = i % both, at = h < heads ? a.q_at(row, h) : a.k_at(row, h - heads);
             const View &weight = h < heads ? wq : wk, &gw = h < heads ? gq : gk;
@@ -214,12 +215,25 @@ void head_norms(const Norm& w, const Launch& l, std::int64_t both) {
             for (std::int64_t c = threadIdx.x; c < n; c += blockDim.x) {
                 const float xh = x.q.get(at + c) * r, up = a.q.get(at + c);
                 product += up * weight.get(c) * xh;
-                if (trained) gw.add(c, up * xh);
+                if (at_once) gw.add(c, up * xh);
             }
             product = block_sum(product);
             for (std::int64_t c = threadIdx.x; c < n; c += blockDim.x)
                 out.q.put(at + c, r * (a.q.get(at + c) * weight.get(c) - x.q.get(at + c) * r * product / static_cast<float>(n)));
         });
+        if (trained && !at_once) // a column a thread, its rows and heads one after the other
+            each(l.stream(), 2 * n, [=] __device__(std::int64_t i) {
+                const bool key = i >= n;
+                const std::int64_t c = i % n, from = key ? heads : 0, to = key ? both : heads;
+                float sum = 0;
+                for (std::int64_t row = 0; row < rows; ++row)
+                    for (std::int64_t h = from; h < to; ++h) {
+                        const std::int64_t at = (key ? a.k_at(row, h - heads) : a.q_at(row, h)) + c;
+                        sum += a.q.get(at) * x.q.get(at) * statistics.get(row * both + h);
+                    }
+                const View& gw = key ? gk : gq;
+                gw.put(c, gw.get(c) + sum);
+            });
     }
     each(l.stream(), rows * groups * vd, [=] __device__(std::int64_t i) {
         const std::int64_t at = a.v_at(i / (groups * vd), i / vd % groups) + i % vd;

@@ -217,8 +217,16 @@ void positions(bool forward, const Launch& l) {
     const View a = l.input(0), b = l.input(1), y = l.output(0);
     const Token* tokens = l.tokens(l.read(0), a.rows());
     if (!forward) {
-        const std::int64_t cols = a.cols;
-        each(l.stream(), a.count, [=] __device__(std::int64_t i) { y.add(tokens[i / cols].position * cols + i % cols, a.get(i)); });
+        const std::int64_t cols = a.cols, rows = a.rows();
+        if (l.context.facts.deterministic)
+            each(l.stream(), cols, [=] __device__(std::int64_t c) {
+                for (std::int64_t t = 0; t < rows; ++t) {
+                    const std::int64_t at = tokens[t].position * cols + c;
+                    y.put(at, y.get(at) + a.get(t * cols + c));
+                }
+            });
+        else
+            each(l.stream(), a.count, [=] __device__(std::int64_t i) { y.add(tokens[i / cols].position * cols + i % cols, a.get(i)); });
         return;
     }
     each_pack(l.stream(), y.count, packing(a, b, y), [=] __device__(auto width, std::int64_t i) {

@@ -17,6 +17,16 @@ void run(const Embedding& w, const Launch& l) {
         });
         return;
     }
+    if (l.context.facts.deterministic) { // a column a thread, its tokens one after the other
+        const std::int64_t count = w.tokens;
+        each(l.stream(), cols, [=] __device__(std::int64_t c) {
+            for (std::int64_t t = 0; t < count; ++t) {
+                const std::int64_t row = tokens.integer(t) - first;
+                if (row >= 0 && row < rows) out.put(row * cols + c, out.get(row * cols + c) + second.get(t * cols + c));
+            }
+        });
+        return;
+    }
     each(l.stream(), w.tokens * cols, [=] __device__(std::int64_t i) {
         const std::int64_t row = tokens.integer(i / cols) - first;
         if (row >= 0 && row < rows) out.add(row * cols + i % cols, second.get(i));

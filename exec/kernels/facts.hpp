@@ -43,6 +43,7 @@ struct KernelFacts {
     bool forced_routing = false;    // by position, evenly: token p goes to experts p k + i, i < k (for tests of parity)
     double auxiliary_weight = 1e-2; // of the load-balancing loss (Switch, arXiv:2101.03961)
     OptimizerFacts optimizer;
+    bool deterministic = false; // a GPU's kernels add in one order, which processors always do
     std::uint64_t seed = 0;
 
     int window_of(int layer) const { return full_every > 0 && (layer + 1) % full_every == 0 ? 0 : window; }

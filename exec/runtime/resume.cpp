@@ -2,6 +2,8 @@
 
 #include "exec/kernels/shards.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -12,9 +14,34 @@
 namespace orrery {
 namespace {
 
-constexpr Quantity kept[] = {Quantity::parameters, Quantity::states};
+constexpr Quantity kept[] = {Quantity::parameters, Quantity::states, Quantity::outer};
 
-std::string prefix(Quantity q) { return q == Quantity::parameters ? "parameters/" : "states/"; }
+std::string prefix(Quantity q) { return q == Quantity::parameters ? "parameters/" : q == Quantity::states ? "states/" : "outer/"; }
+
+// Workers step by optimizers of their own: states have the worker's number.
+std::string name_of(const World& world, const Rank& rank, Quantity q, const std::string& part) {
+    if (q != Quantity::states || world.plan.workers == 0) return prefix(q) + part;
+    const auto worker = rank.context.at[static_cast<std::size_t>(Axis::dp)] +
+                        rank.context.at[static_cast<std::size_t>(Axis::dpr)] * world.plan.mesh.extent(Axis::dp);
+    return fmt::format("{}worker-{}/{}", prefix(q), worker, part);
+}
+
+// As the checkpoint has it: workers may go on from a synchronous run, whose states all share. Empty: it has none.
+std::string stored_name(const World& world, const CheckpointFiles& files, const Rank& rank, Quantity q, const std::string& part) {
+    for (std::string name : {name_of(world, rank, q, part), prefix(q) + part})
+        if (files.shape(name)) return name;
+    return "";
+}
+
+// Of a checkpoint that lacks a tensor.
+std::string lacks(const World& world, const CheckpointFiles& files, const std::string& name) {
+    if (world.plan.workers != 0 && name.starts_with("states/worker-"))
+        return fmt::format("the checkpoint has no {}: it is of fewer workers, or of another optimizer", name);
+    if (files.shape(fmt::format("states/worker-0/{}", name.substr(name.find('/') + 1))))
+        return fmt::format(
+            "the checkpoint has no {}: it is of workers, each with states of its own, and only as many workers go on from it", name);
+    return "the checkpoint has no " + name + ": it is of another model or optimizer";
+}
 
 // Into a rank's part; rows that pad a vocabulary are zero.
 void read_part(const CheckpointFiles& files, const std::string& name, const ShardView& view, const TensorPart& part) {
@@ -42,9 +69,9 @@ std::vector<CheckpointPiece> pieces_of(const World& world) {
             for (const TensorPart& part : parts_of(world, *rank, q)) {
                 const ShardView view = shard_view(world.plan, world.plan.buffers[static_cast<std::size_t>(part.tensor)], rank->context.at,
                                                   rank->context.expert_at);
-                if (!taken.insert({prefix(q) + part.name, view.offset, part.begin}).second) continue;
-                pieces.push_back(
-                    {prefix(q) + part.name, view.whole, view.offset, view.local, part.begin, part.count, part.stored, part.data});
+                const std::string name = name_of(world, *rank, q, part.name);
+                if (!taken.insert({name, view.offset, part.begin}).second) continue;
+                pieces.push_back({name, view.whole, view.offset, view.local, part.begin, part.count, part.stored, part.data});
             }
     }
     return pieces;
@@ -53,7 +80,7 @@ std::vector<CheckpointPiece> pieces_of(const World& world) {
 void carry_over(const World& from, World& to) {
     for (const auto& rank : to.ranks) {
         if (!rank) continue;
-        for (Quantity q : kept) {
+        for (Quantity q : {Quantity::parameters, Quantity::states}) {
             std::map<std::string, TensorPart> known;
             for (TensorPart& part : parts_of(from, from.rank(rank->rank), q)) known.emplace(part.name, std::move(part));
             for (const TensorPart& part : parts_of(to, *rank, q)) {
@@ -69,15 +96,17 @@ void carry_over(const World& from, World& to) {
 }
 
 void restore(World& world, const CheckpointFiles& files) {
-    for (Quantity q : kept)
+    for (Quantity q : kept) {
+        if (q == Quantity::outer) initialise_common(world); // where a synchronous run goes on as workers, this is their start
         for (const auto& rank : world.ranks) {
             if (!rank) continue;
             for (const TensorPart& part : parts_of(world, *rank, q)) {
                 const Buffer& buffer = world.plan.buffers[static_cast<std::size_t>(part.tensor)];
                 const ShardView view = shard_view(world.plan, buffer, rank->context.at, rank->context.expert_at);
-                const std::string name = prefix(q) + part.name;
+                const std::string name = stored_name(world, files, *rank, q, part.name);
+                if (name.empty() && q == Quantity::outer) continue;
+                if (name.empty()) throw WrongModel(lacks(world, files, name_of(world, *rank, q, part.name)));
                 const std::vector<std::int64_t>* const shape = files.shape(name);
-                if (!shape) throw WrongModel("the checkpoint has no " + name + ": it is of another model or optimizer");
                 // Rows that pad a vocabulary differ between strategies; nothing else may.
                 const bool alike =
                     shape->size() == view.whole.size() && std::equal(shape->begin() + 1, shape->end(), view.whole.begin() + 1);
@@ -87,6 +116,7 @@ void restore(World& world, const CheckpointFiles& files) {
                 read_part(files, name, view, part);
             }
         }
+    }
 }
 
 } // namespace orrery

@@ -91,6 +91,22 @@ void add_parts(const World& world, const Rank& rank, BufferId b, const std::stri
     }
 }
 
+// States of the outer optimizer: the tensors that it steps on, concatenated.
+void add_outer(const World& world, const Rank& rank, const Op& op, std::vector<TensorPart>& parts) {
+    for (BufferId state : op.in) {
+        const Buffer& x = world.plan.buffers[static_cast<std::size_t>(state)];
+        if (x.role != Role::outer_parameters && x.role != Role::outer_momentum) continue;
+        const DType stored = stored_type(x.dtype, world.real);
+        std::byte* data = rank.memory.at(state, -1);
+        for (BufferId b : op.out) {
+            const Buffer& tensor = world.plan.buffers[static_cast<std::size_t>(b)];
+            if (tensor.kind != MemoryKind::parameters) continue;
+            add_parts(world, rank, b, x.role == Role::outer_parameters ? "common/" : "momentum/", data, stored, parts);
+            data += elements(tensor) * static_cast<std::int64_t>(bytes_per_element(stored));
+        }
+    }
+}
+
 // Rows of a padded vocabulary: how many the model has.
 std::int64_t true_rows(const World& world, const TensorPart& part, const ShardView& view) {
     return has_vocabulary_rows(tensor_of(world, part.tensor)) ? std::min(view.whole[0], world.facts.vocabulary) : view.whole[0];
@@ -117,6 +133,12 @@ std::vector<TensorPart> parts_of(const World& world, const Rank& rank, Quantity 
                 rank.memory.block(id, -1)) // of several versions that with which the next run begins
                 add_parts(world, rank, id, "", rank.memory.at(id, -1), stored(id), parts);
         }
+        return parts;
+    }
+    if (what == Quantity::outer) {
+        for (const Issue& i : rank.order->issues)
+            if (const auto* p = std::get_if<Pointwise>(&i.op->work); p && p->kind == PointwiseKind::outer_step)
+                add_outer(world, rank, *i.op, parts);
         return parts;
     }
     for (const Worked& work : worked_on(world, rank)) {

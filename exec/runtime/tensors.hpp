@@ -20,8 +20,9 @@ struct Tensor {
 // By the logical tensor's name: "l0.qkv.weight". Rows that only pad a vocabulary are left out.
 using Tensors = std::map<std::string, Tensor>;
 
-// The optimizer's tensors: gradients (after a step: those it used), parameters, and its states ("master", "moment1", "moment2").
-enum class Quantity : std::uint8_t { gradients, parameters, states };
+// The optimizer's tensors: gradients (after a step: those it used), parameters, and its states ("master", "moment1", "moment2"). outer: of
+// workers with an outer optimizer, "common", which they had when they last met, and "momentum".
+enum class Quantity : std::uint8_t { gradients, parameters, states, outer };
 
 // disagreement: where several ranks hold the same elements, the largest difference between them. It must be zero.
 struct Gathered {

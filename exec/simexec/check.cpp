@@ -14,6 +14,7 @@
 #include <cmath>
 #include <filesystem>
 #include <functional>
+#include <unistd.h>
 
 namespace orrery::simexec {
 namespace {
@@ -76,7 +77,9 @@ std::optional<Trace> measure_across(const Scenario& scenario, int steps, const O
         throw std::runtime_error(fmt::format("the scenario has {} ranks, and {} processes were started: mpirun -n {} simexec check ..",
                                              scenario.world_size(), transport.size, scenario.world_size()));
     const Others others = over(transport, patience);
+    std::unique_ptr<Heartbeats> heartbeats = heartbeats_of(transport, patience);
     const auto world = make_world(scenario, DType::fp32, {transport.rank});
+    if (options.verbose) std::fputs(fmt::format("rank {} is process {}\n", transport.rank, getpid()).c_str(), stderr);
     agree_on_terms(
         others,
         {{"program version", term(ORRERY_VERSION)}, {"plan", static_cast<std::int64_t>(hash(world->plan))}, {"number of --steps", steps}});
@@ -90,6 +93,7 @@ std::optional<Trace> measure_across(const Scenario& scenario, int steps, const O
                               fmt::format("measured: {}, a process a rank ({}), the median of {} steps, on {}", gemm_library(),
                                           transport.library, steps, processor_name()),
                               others);
+    heartbeats.reset();
     transport.finish();
     return trace;
 }

@@ -43,7 +43,7 @@ struct Options {
 struct RunOptions {
     std::string executor = "serial", device = "cpu", text, trace, checkpoint, resume, routing;
     int steps = 10, every = 0;
-    bool fp64 = false, fp32 = false, find_nan = false;
+    bool fp64 = false, fp32 = false, find_nan = false, deterministic = false;
     double patience = 60; // threads, mpi: seconds without progress
     TokenType token_type = TokenType::by_file;
     std::string log; // .csv: a row a step; else a line of JSON a step

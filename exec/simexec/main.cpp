@@ -208,6 +208,10 @@ void add_run(CLI::App& app, Parsed& p) {
            "Write how many tokens chose each expert, a list a layer: a scenario takes it as model.moe.imbalance = {\"file\": FILE}")
         ->type_name("FILE");
     run->add_flag("--find-nan", p.run.find_nan, "Check the results of every op and name the first that is NaN or infinite; slower");
+    run->add_flag(
+        "--deterministic", p.run.deterministic,
+        "Two runs give the same bits, on GPUs too, with kernels and NCCL rings that add in one order; slower there. Processors always "
+        "do");
     run->add_flag("--fp32", p.run.fp32, "Keep the plan's bf16 buffers in fp32 (default: they are rounded to bf16)");
     run->add_flag("--fp64", p.run.fp64, "Every floating buffer in double precision");
 }

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <sstream>
 #include <thread>
 
@@ -54,6 +56,17 @@ Numbers Others::sum(const Numbers& mine) const {
     for (const Numbers& of_rank : gather(mine))
         for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += of_rank[i];
     return sums;
+}
+
+std::unique_ptr<Heartbeats> heartbeats_of(const OrreryTransport& transport, double patience) {
+    constexpr double silence_s = 6;
+    const auto silent = [](int rank, double seconds) {
+        complain(fmt::format("rank {} gives no sign of life for {:.0f} s: its process is stopped, or its machine or network is gone", rank,
+                             seconds));
+        std::fflush(nullptr);
+        std::_Exit(lost);
+    };
+    return std::make_unique<Heartbeats>(transport, patience, silence_s, silent);
 }
 
 Others over(const OrreryTransport& t, double patience) {

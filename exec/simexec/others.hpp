@@ -1,6 +1,7 @@
 // The processes that have the other ranks of a job, whatever connects them: MPI, or the store that rank 0's process keeps.
 #pragma once
 
+#include "exec/mpi/heartbeats.hpp"
 #include "exec/mpi/processes.hpp"
 #include "exec/queues/executor.hpp"
 #include "exec/queues/launch.hpp"
@@ -30,6 +31,10 @@ struct Others {
 // patience: seconds they wait for each other. What they call throws LostPeer, or StoreTimeout and StoreLost of the fleet's store.
 Others over(const OrreryTransport& transport, double patience);
 Others over(const Fleet& fleet, const LaunchedRank& at, double patience);
+
+// Names a process under MPI that is stopped, and ends this one. mpirun ends the others where a process ends so; MPI's own abort would have
+// to wait for whoever is inside MPI.
+std::unique_ptr<Heartbeats> heartbeats_of(const OrreryTransport& transport, double patience);
 
 // The job of a rank, by the names a user knows, each as a number that stands for its contents.
 using Terms = std::vector<std::pair<const char*, std::int64_t>>;

@@ -203,8 +203,10 @@ int run_restarts(const std::string& file, const Options& options, const RunOptio
     if (!scenario) return bad_input;
     if (how.checkpoint.empty())
         return complain("--restart goes on from checkpoints: add --checkpoint DIR, and --every N for how often"), bad_input;
-    if (scenario->strategy.workers())
-        return complain("strategy.synchronization.kind = local_sgd and diloco keep no checkpoints: --restart has nothing to go on from"),
+    if (scenario->strategy.workers() && restart.elastic)
+        return complain(
+                   "--elastic goes on with fewer replicas, and a worker of local_sgd and diloco has optimizer states of its own: leave "
+                   "it out"),
                bad_input;
     if (const auto launched = launched_rank(); launched && launched->size > 1)
         return complain(fmt::format("--restart starts the ranks itself, and {} has started {} processes: start it alone", launched->by,

@@ -134,10 +134,6 @@ PeerLink link_of(const OrreryTransport* t, const std::optional<Others>& others, 
 
 // Why this plan cannot be run like this; empty: it can.
 std::string refusal(const Plan& plan, const RunOptions& how, const std::optional<LaunchedRank>& launched) {
-    if (plan.workers != 0 && (!how.checkpoint.empty() || !how.resume.empty()))
-        return "strategy.synchronization.kind = local_sgd and diloco keep no checkpoints: each worker's optimizer has states of its own; "
-               "leave out "
-               "--checkpoint and --resume";
     if (launched && how.copy_every > 0) return "--copy-every sends copies over MPI: leave it out where GPUs have processes of their own";
     if (plan.workers != 0 && how.decay != RateDecay::none)
         return "strategy.synchronization.kind = local_sgd runs several steps at a time with one learning rate: leave out --decay";
@@ -168,18 +164,6 @@ struct Job {
     void agree(std::int64_t first) const;
     int deliver_all(const Result& r);
 };
-
-// mpirun ends the others where a process ends so; MPI's own abort would have to wait for whoever is inside MPI.
-std::unique_ptr<Heartbeats> heartbeats_of(const OrreryTransport& transport, double patience) {
-    constexpr double silence_s = 6;
-    const auto silent = [](int rank, double seconds) {
-        complain(fmt::format("rank {} gives no sign of life for {:.0f} s: its process is stopped, or its machine or network is gone", rank,
-                             seconds));
-        std::fflush(nullptr);
-        std::_Exit(lost);
-    };
-    return std::make_unique<Heartbeats>(transport, patience, silence_s, silent);
-}
 
 std::unique_ptr<Executor> Job::executor(World& of) {
     const auto give_up = [](const std::string& who) { // a thread that does not come back cannot be ended: the process is
@@ -212,6 +196,7 @@ void Job::agree(std::int64_t first) const {
                     {"element type", 2 * static_cast<std::int64_t>(world->real) + rounds},
                     {"scenario file or --set", how.job},
                     {"text", how.text_is},
+                    {"choice of --deterministic", how.deterministic},
                     {"--weights", how.weights_are},
                     {"choice of --export-weights", !how.export_weights.empty()},
                     {"number of --steps", how.steps},
@@ -314,6 +299,10 @@ int train(const Scenario& scenario, Corpus corpus, const Options& options, const
                                   here, gpus ? cpu_machine() : machine_of(how.device));
     if (const char* why = keeps_more(*world); how.eval_every > 0 && *why)
         return refuse(fmt::format("--eval-every has no meaning here: {}", why));
+    world->facts.deterministic = how.deterministic;
+    if (how.deterministic && gpus) // a user's own setting stands
+        for (const auto& [variable, value] : {std::pair("NCCL_ALGO", "Ring"), std::pair("NCCL_PROTO", "Simple")})
+            setenv(variable, value, 0);
     if (rounded(scenario, how)) round_storage(*world);
     const Strategy& strategy = scenario.strategy;
     std::unique_ptr<World> warm;

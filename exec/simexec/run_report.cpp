@@ -113,6 +113,7 @@ std::string as_json(const World& world, const Result& r, const RunOptions& how, 
     for (const auto& rank : world.ranks)
         if (rank) j["memory"].push_back(memory_of(*rank, r, predicted.stages[static_cast<std::size_t>(rank->stage)]));
     if (!r.checkpoint.empty()) j["checkpoint"] = r.checkpoint;
+    if (!how.export_weights.empty()) j["weights"] = how.export_weights;
     return j.dump(2) + "\n";
 }
 
@@ -130,6 +131,7 @@ std::string as_text(const World& world, const Result& r, const RunOptions& how, 
             (f.mfu ? fmt::format("              MFU  {:.1f} % of one {}\n", 100 * *f.mfu, f.peak_of) : "\n");
     text += memory_text(world, r, predicted) + communicators_text(world, r, predicted);
     if (!r.checkpoint.empty()) text += "  checkpoint " + r.checkpoint + "\n";
+    if (!how.export_weights.empty()) text += "  weights " + how.export_weights + "\n";
     if (!how.trace.empty() && !r.record.empty()) text += "  trace of the last step " + how.trace + "\n";
     return text;
 }

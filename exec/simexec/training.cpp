@@ -20,6 +20,9 @@ double median(std::vector<double> v) {
     return v[v.size() / 2];
 }
 
+// Whether one of the steps from `begin` to `end` is an n-th: rounds end where they end.
+bool falls_due(std::int64_t n, std::int64_t begin, std::int64_t end) { return n > 0 && end / n > begin / n; }
+
 } // namespace
 
 std::filesystem::path folder_of_copies(const RunOptions& how, int rank) {
@@ -99,6 +102,22 @@ double Training::evaluate() const {
     return sum / how.eval_batches;
 }
 
+void Training::note(std::int64_t step, std::int64_t end, double seconds, std::optional<StepLog>& log, Result& r) const {
+    std::optional<StepFacts> brought;
+    if (log) brought = facts(step, r.last_loss, seconds);
+    r.eval_loss.reset();
+    if (how.eval_every > 0 && (falls_due(how.eval_every, step, end) || end >= how.steps)) r.eval_loss = evaluate();
+    if (brought) {
+        brought->eval_loss = r.eval_loss;
+        log->add(*brought);
+    }
+    if (options.verbose && (!others || others->rank == 0))
+        std::fputs(fmt::format("step {}: loss {:.6f}{} in {}\n", step, r.last_loss,
+                               r.eval_loss ? fmt::format(", of held text {:.6f}", *r.eval_loss) : "", seconds_text(seconds))
+                       .c_str(),
+                   stderr);
+}
+
 void Training::run(std::int64_t first, Result& r) {
     r.first_step = first;
     const bool speaks = !others || others->rank == 0;
@@ -127,31 +146,22 @@ void Training::run(std::int64_t first, Result& r) {
         if (writer) writer->look();
         if (was_writing && !writer->writing()) life.written(saved);
         if (copies) copies->look();
-        if (copies && step + round < how.steps && (step + 1) % how.copy_every == 0) { // the last is saved
+        const std::int64_t end = step + round;                                   // steps done
+        if (copies && end < how.steps && falls_due(how.copy_every, step, end)) { // the last is saved
             executor.fetch();
-            copies->begin(state(step + 1), pieces_of(world));
+            copies->begin(state(end), pieces_of(world));
         }
         const int got = signals.pending();
         if (anyone(got != 0)) r.signal = got ? got : SIGTERM;
-        if (!how.checkpoint.empty() && how.every > 0 && (step + 1) % how.every == 0) {
-            checkpoint(writer, step + 1);
-            saved = step + 1;
+        if (!how.checkpoint.empty() && falls_due(how.every, step, end)) {
+            checkpoint(writer, end);
+            saved = end;
             life.saved(saved);
         }
-        std::optional<StepFacts> brought;
-        if (log) brought = facts(step, r.last_loss, times.back());
-        r.eval_loss.reset();
-        if (how.eval_every > 0 && ((step + 1) % how.eval_every == 0 || step + 1 >= how.steps)) r.eval_loss = evaluate();
-        if (brought) brought->eval_loss = r.eval_loss;
-        if (log) log->add(*brought);
+        note(step, end, times.back(), log, r);
         const double tokens = static_cast<double>(world.facts.loss_tokens * world.facts.workers) / times.back();
         progress.show(static_cast<int>(std::min<std::int64_t>(step + round, how.steps) - first), static_cast<int>(how.steps - first),
                       fmt::format("loss {:.4f}  {} tokens/s", r.last_loss, metric(tokens, 3)));
-        if (options.verbose && speaks)
-            std::fputs(fmt::format("step {}: loss {:.6f}{} in {}\n", step, r.last_loss,
-                                   r.eval_loss ? fmt::format(", of held text {:.6f}", *r.eval_loss) : "", seconds_text(times.back()))
-                           .c_str(),
-                       stderr);
     }
     if (copies) copies->finish();
     r.steps = step - first;

@@ -67,6 +67,8 @@ struct Training {
         return {step, world.scenario.training.seed, {{"scenario", world.scenario.name}, {"corpus", corpus_name}}};
     }
     double evaluate() const; // the mean loss of batches of the held part; changes nothing that stays
+    void note(std::int64_t step, std::int64_t end, double seconds, std::optional<StepLog>& log,
+              Result& result) const; // evaluates, logs, shows
     StepFacts facts(std::int64_t step, double loss, double seconds) const;
     void take_loss(bool first, std::int64_t step, Result& result) const; // throws NotFinite where no executor looks
     void run(std::int64_t first, Result& result);

@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fmt/format.h>
+#include <map>
 
 namespace orrery::agree {
 namespace {
@@ -41,6 +43,81 @@ TEST(Resume, GoesOnToTheBitAndOnOtherStrategies) {
           {"strategy.tensor_parallel=2", "strategy.pipeline_parallel=2", "strategy.schedule=1f1b"}}) {
         const Difference d = difference(whole.parameters, go_on(tiny(other), folder, 5));
         EXPECT_LE(d.relative, 1e-10) << d.worst;
+    }
+}
+
+// Everything that a checkpoint keeps, and goes on by rounds of workers.
+std::map<std::string, std::string> all_pieces(const World& world) {
+    std::map<std::string, std::string> bytes;
+    for (const CheckpointPiece& p : pieces_of(world))
+        bytes[fmt::format("{} {} {}", p.tensor, fmt::join(p.offset, ","), p.begin)] =
+            std::string(reinterpret_cast<const char*>(p.data), static_cast<std::size_t>(p.count) * bytes_per_element(p.dtype));
+    return bytes;
+}
+
+void train_rounds(World& world, std::int64_t from, std::int64_t until) {
+    const auto executor = serial_executor(world);
+    for (std::int64_t step = from; step < until; step += world.plan.steps) {
+        load_batch(world, {"", world.scenario.model.vocab_size, world.scenario.training.seed}, step);
+        executor->step(nullptr);
+    }
+}
+
+TEST(Resume, WorkersGoOnToTheBit) {
+    const std::vector<std::string> local{"strategy.data_parallel=2", "strategy.synchronization.kind=local_sgd",
+                                         "strategy.synchronization.inner_steps=3"};
+    const auto with = [&](const std::vector<std::string>& more) {
+        std::vector<std::string> all = local;
+        all.insert(all.end(), more.begin(), more.end());
+        return all;
+    };
+    const std::string diloco = "strategy.synchronization.kind=diloco";
+    for (const auto& fields :
+         {local, with({diloco}), with({diloco, "strategy.tensor_parallel=2", "strategy.bucket_bytes=2000"}),
+          with({diloco, "strategy.pipeline_parallel=2", "training.optimizer=momentum", "training.precision=bf16",
+                "training.master_weights=false"}),
+          with({diloco, "strategy.synchronization.outer_optimizer=sgd", "strategy.synchronization.payload_dtype=int8"})}) {
+        SCOPED_TRACE(fields.back());
+        const Scenario scenario = tiny(fields);
+        const auto folder = fresh_folder("workers");
+        const auto whole = make_world(scenario, DType::fp32), resumed = make_world(scenario, DType::fp32);
+        initialise(*whole);
+        train_rounds(*whole, 0, 6);
+        save_checkpoint(folder, {6, scenario.training.seed, {}}, pieces_of(*whole));
+        restore(*resumed, CheckpointFiles(checkpoints_in(folder).at(0)));
+        EXPECT_EQ(all_pieces(*resumed), all_pieces(*whole));
+        train_rounds(*whole, 6, 12);
+        train_rounds(*resumed, 6, 12);
+        EXPECT_EQ(all_pieces(*resumed), all_pieces(*whole));
+    }
+}
+
+// Each worker takes the states that all shared; back again nobody knows whose to take.
+TEST(Resume, ASynchronousRunGoesOnAsWorkersAndNotBack) {
+    const std::vector<std::string> workers{"strategy.data_parallel=2", "strategy.synchronization.kind=diloco",
+                                           "strategy.synchronization.inner_steps=3"};
+    const Scenario together = tiny({"strategy.data_parallel=2"}), apart = tiny(workers);
+    const auto folder = fresh_folder("apart");
+    const Trained half = train(together, {.steps = 3, .real = DType::fp32});
+    save_checkpoint(folder, {3, 0, {}}, pieces_of(*half.world));
+    const auto world = make_world(apart, DType::fp32);
+    restore(*world, CheckpointFiles(checkpoints_in(folder).at(0)));
+    EXPECT_EQ(gather(*world, Quantity::parameters).tensors, half.parameters);
+    EXPECT_EQ(gather(*world, Quantity::states).tensors, half.states);
+    Tensors common;
+    for (const auto& [name, t] : gather(*world, Quantity::outer).tensors)
+        if (name.starts_with("common/")) common[name.substr(7)] = t;
+    EXPECT_EQ(common, half.parameters);
+    train_rounds(*world, 3, 9);
+    save_checkpoint(folder, {9, 0, {}}, pieces_of(*world));
+    for (const auto& [fields, words] :
+         {std::pair(std::vector<std::string>{"strategy.data_parallel=2"}, "each with states of its own"),
+          std::pair(std::vector<std::string>{"strategy.data_parallel=4", workers[1], workers[2]}, "of fewer workers")}) {
+        const auto other = make_world(tiny(fields), DType::fp32);
+        try {
+            restore(*other, CheckpointFiles(checkpoints_in(folder).at(0)));
+            ADD_FAILURE() << "it went on";
+        } catch (const WrongModel& e) { EXPECT_NE(std::string(e.what()).find(words), std::string::npos) << e.what(); }
     }
 }
 

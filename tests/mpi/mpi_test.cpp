@@ -227,6 +227,31 @@ TEST_F(Mpi, AStoppedRankIsNamedInTenSecondsByOneOther) {
     }
 }
 
+// `check` is guarded as `run` is.
+TEST_F(Mpi, AStoppedRankOfACheckIsNamed) {
+    const Process p = start({"mpirun", "-n", "2", simexec, "check", scenario(2), "--executor", "mpi", "--set", "strategy.data_parallel=2",
+                             "--set", "training.global_batch_size=2048", "--steps", "1000", "-v"},
+                            "checked");
+    const std::regex line("rank 1 is process ([0-9]+)");
+    pid_t victim = 0;
+    for (int tries = 0; tries < 500 && victim == 0; ++tries) {
+        const std::string text = p.text();
+        std::smatch found;
+        if (std::regex_search(text, found, line)) victim = std::stoi(found[1]);
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    ASSERT_NE(victim, 0) << p.text();
+    std::this_thread::sleep_for(std::chrono::seconds(2)); // both are among their steps
+    ASSERT_TRUE(p.alive()) << p.text();
+    const auto began = std::chrono::steady_clock::now();
+    kill(victim, SIGSTOP);
+    const int code = p.wait(40);
+    kill(victim, SIGKILL); // where mpirun could not
+    EXPECT_EQ(code, 6) << p.text();
+    EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count(), 15);
+    EXPECT_NE(p.text().find("rank 1 gives no sign of life"), std::string::npos) << p.text();
+}
+
 // A rank that gets no processor for a while delays the others, and nothing else.
 TEST_F(Mpi, StarvedRankGoesOn) {
     const Process p = start(over(2, {"--set", "strategy.data_parallel=2", "--steps", "800", "-v", "--patience", "20"}), "starved");
