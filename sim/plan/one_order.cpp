@@ -34,17 +34,31 @@ class Ordering {
 
     OneOrder run() {
         std::vector<std::int32_t> places(after_.size(), std::numeric_limits<std::int32_t>::max());
-        std::deque<std::int32_t> first, others; // events that can happen: of communication alone, and the rest
-        const auto open = [&](std::int32_t e) { (communicates_[at(e / 2)] ? first : others).push_back(e); };
+        // Events that can happen: ends, and begins of which all earlier actions of their stage have ended; then begins of communication
+        // alone; then the rest. Those that became the first kind while they waited stand in two.
+        std::deque<std::int32_t> in_turn, communication, others;
+        std::vector<char> opened(after_.size(), 0);
+        std::vector<std::int32_t> ended(programs_.size(), 0); // by stage: so many of its first actions
+        const auto is_next = [&](std::int32_t e) {
+            const std::size_t s = stage_of(e / 2);
+            return e % 2 == 1 || e / 2 == bases_[s] + ended[s];
+        };
+        const auto open = [&](std::int32_t e) {
+            opened[at(e)] = 1;
+            (is_next(e) ? in_turn : communicates_[at(e / 2)] ? communication : others).push_back(e);
+        };
         for (std::size_t e = 0; e < waits_.size(); ++e)
             if (waits_[e] == 0) open(static_cast<std::int32_t>(e));
-        for (std::int32_t place = 0; !first.empty() || !others.empty(); ++place) {
-            auto& from = first.empty() ? others : first;
+        std::int32_t place = 0;
+        while (!in_turn.empty() || !communication.empty() || !others.empty()) {
+            auto& from = !in_turn.empty() ? in_turn : !communication.empty() ? communication : others;
             const std::int32_t e = from.front();
             from.pop_front();
-            places[at(e)] = place;
+            if (places[at(e)] != std::numeric_limits<std::int32_t>::max()) continue;
+            places[at(e)] = place++;
             for (std::int32_t next : after_[at(e)])
                 if (--waits_[at(next)] == 0) open(next);
+            advance(e, places, opened, ended, in_turn);
         }
         OneOrder order;
         for (std::size_t s = 0; s < programs_.size(); ++s) {
@@ -59,6 +73,18 @@ class Ordering {
     }
 
   private:
+    std::size_t stage_of(std::int32_t action) const { return at(std::ranges::upper_bound(bases_, action) - bases_.begin() - 1); }
+    // Behind event e: how many of its stage's first actions have ended; the next one, where it waits, is in turn.
+    void advance(std::int32_t e, const std::vector<std::int32_t>& places, const std::vector<char>& opened, std::vector<std::int32_t>& ended,
+                 std::deque<std::int32_t>& in_turn) const {
+        if (e % 2 == 0) return;
+        const std::size_t s = stage_of(e / 2);
+        const auto actions = static_cast<std::int32_t>(programs_[s].actions.size());
+        const std::int32_t before = ended[s];
+        while (ended[s] < actions && places[at(2 * (bases_[s] + ended[s]) + 1)] != std::numeric_limits<std::int32_t>::max()) ++ended[s];
+        if (ended[s] > before && ended[s] < actions && opened[at(2 * (bases_[s] + ended[s]))])
+            in_turn.push_back(2 * (bases_[s] + ended[s]));
+    }
     // Events, two an action: 2a it begins, 2a + 1 it ends.
     void edge(std::int32_t from, std::int32_t to) {
         after_[at(from)].push_back(to);

@@ -16,7 +16,9 @@ struct OneOrder {
 };
 
 // programs: one a stage. An action begins when the actions before it on each of its queues and those it depends on have ended; it ends
-// when its partners have begun. Among those that can go on, what only communicates is first.
+// when its partners have begun. As far as partners allow, a stage's actions follow each other in its
+// program's order, so that as many waits as can be keep the order possible; where no stage can go on so, what only communicates begins
+// ahead.
 OneOrder one_order(const Plan& plan, std::span<const Program> programs);
 
 } // namespace orrery

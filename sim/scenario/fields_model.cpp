@@ -179,9 +179,10 @@ const Fields& model_fields() {
               "memory do not depend on it"}
             .least(1)
             .most(1e12),
-        Field{"norm_epsilon", NumberSlot{[](Scenario& s) { return &s.model.norm_epsilon; }},
-              "added to a norm's variance (HF's rms_norm_eps, layer_norm_epsilon); training here uses it, times and memory do not depend on "
-              "it"}
+        Field{
+            "norm_epsilon", NumberSlot{[](Scenario& s) { return &s.model.norm_epsilon; }},
+            "added to a norm's variance (HF's rms_norm_eps, layer_norm_epsilon); training here uses it, times and memory do not depend on "
+            "it"}
             .least(0)
             .most(1),
         Field{"max_positions", LongSlot{[](Scenario& s) { return &s.model.max_positions; }},
