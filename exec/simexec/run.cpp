@@ -133,7 +133,9 @@ PeerLink link_of(const OrreryTransport* t, const std::optional<Others>& others, 
 }
 
 // Why this plan cannot be run like this; empty: it can.
-std::string refusal(const Plan& plan, const RunOptions& how, const std::optional<LaunchedRank>& launched) {
+std::string refusal(const Scenario& scenario, const Plan& plan, const RunOptions& how, const std::optional<LaunchedRank>& launched) {
+    if (const char* why = keeps_no_checkpoint(scenario.strategy); *why && (!how.checkpoint.empty() || !how.resume.empty()))
+        return fmt::format("{}: leave out --checkpoint and --resume", why);
     if (launched && how.copy_every > 0) return "--copy-every sends copies over MPI: leave it out where GPUs have processes of their own";
     if (plan.workers != 0 && how.decay != RateDecay::none)
         return "strategy.synchronization.kind = local_sgd runs several steps at a time with one learning rate: leave out --decay";
@@ -287,7 +289,7 @@ int train(const Scenario& scenario, Corpus corpus, const Options& options, const
     const bool gpus = how.device == "cuda" && how.executor == "queues";
     std::optional<LaunchedRank> launched = gpus ? launched_rank() : std::nullopt;
     if (launched && launched->size == 1) launched.reset(); // one process that drives all GPUs of its node
-    if (const std::string why = refusal(plan, how, launched); !why.empty()) return refuse(why);
+    if (const std::string why = refusal(scenario, plan, how, launched); !why.empty()) return refuse(why);
     Supervised life(how.watch, how.attempt, transport ? transport->rank : launched ? launched->rank : 0); // from here on it is watched
     if (!gpus) require_memory(plan, scenario, transport ? 1 : plan.mesh.ranks());
     std::vector<int> here;

@@ -74,6 +74,13 @@ void Training::take_loss(bool first, std::int64_t step, Result& r) const {
     throw NotFinite(fmt::format("training has failed at step {}: the loss is no number", step));
 }
 
+const char* keeps_no_checkpoint(const Strategy& s) {
+    if (s.streaming())
+        return "strategy.synchronization.kind = streaming_diloco keeps no checkpoints: workers have unlike parameters at any time";
+    if (s.workers() && s.sends_signs()) return "strategy.gradient_compression = 0/1 adam keeps no checkpoints: workers meet between them";
+    return "";
+}
+
 std::string hold_text(Corpus& corpus, std::int64_t count, const Scenario& s, RunOptions& how) {
     if (how.eval_every == 0) return "";
     const std::int64_t length = s.training.sequence_length + 1 + s.model.mtp_layers, batch = length * s.training.global_batch_size;

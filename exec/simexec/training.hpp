@@ -74,6 +74,8 @@ struct Training {
     void run(std::int64_t first, Result& result);
 };
 
+// Whose state checkpoints do not hold, and why; empty: they hold it.
+const char* keeps_no_checkpoint(const Strategy& strategy);
 // Keeps the end of a text of `count` tokens for evaluation. Why it cannot; empty: it can.
 std::string hold_text(Corpus& corpus, std::int64_t count, const Scenario& scenario, RunOptions& how);
 std::filesystem::path folder_of_copies(const RunOptions& how, int rank); // --copies, or a folder in memory

@@ -96,6 +96,13 @@ TEST(Workers, GoOnFromCheckpoints) {
         EXPECT_EQ(rest["first_step"], 8);
         EXPECT_EQ(rest["last_loss"], whole["last_loss"]) << executor;
     }
+    const ProgramOutcome unlike = run_simexec("run" + small_job +
+                                              " --set cluster.devices_per_node=2 --set strategy.data_parallel=2 --set "
+                                              "strategy.synchronization.kind=streaming_diloco --set strategy.synchronization.inner_steps=4 "
+                                              "--steps 4 --checkpoint " +
+                                              scratch("unlike").string());
+    EXPECT_EQ(unlike.code, 1);
+    EXPECT_NE(unlike.err.find("keeps no checkpoints"), std::string::npos) << unlike.err;
 }
 
 // Written under one strategy and read under others: the same loss of the same text; in processes of their own, too.
