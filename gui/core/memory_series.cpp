@@ -36,6 +36,8 @@ const Look& look(std::size_t kind) {
 
 } // namespace
 
+QString memory_kind_text(std::size_t kind) { return QCoreApplication::translate("orrery", look(kind).label); }
+
 QColor memory_colour(std::size_t kind, bool dark) { return QColor::fromRgb(dark ? look(kind).dark : look(kind).light); }
 Pattern memory_pattern(std::size_t kind) { return look(kind).pattern; }
 
@@ -78,7 +80,7 @@ MemorySeries memory_of(const RunData& run, std::int32_t lane) {
     for (std::size_t k = 0; k < trace.memory_kinds.size(); ++k) {
         const bool ours =
             k < memory_kind_count ? trace.memory_kinds[k] == name(static_cast<MemoryKind>(k)) : trace.memory_kinds[k] == "reserved";
-        out.kinds.push_back(ours ? QCoreApplication::translate("orrery", look(k).label) : QString::fromStdString(trace.memory_kinds[k]));
+        out.kinds.push_back(ours ? memory_kind_text(k) : QString::fromStdString(trace.memory_kinds[k]));
     }
     for (const MemorySample& s : l.memory) {
         std::int64_t sum = 0;

@@ -32,6 +32,8 @@ std::int32_t sample_at(const MemorySeries& series, std::int64_t t);
 // By column the sample with the highest total that holds in it; -1: none.
 std::vector<std::int32_t> highest_in_columns(const MemorySeries& series, const Columns& columns);
 
+// Of MemoryKind, then of the reserve: "optimizer states", translated.
+QString memory_kind_text(std::size_t kind);
 QColor memory_colour(std::size_t kind, bool dark);
 Pattern memory_pattern(std::size_t kind);
 // Whether a pixel is inside the kind's pattern, where it takes the colour; beside it a paler shade (in the dark: a deeper one).

@@ -143,9 +143,26 @@ void MemoryView::showSeries() {
             words += " " + tr("Memory runs out at %1; the peak is %2 too large.")
                                .arg(running_at(*data_, lane, series.at[at(series.runs_out)]), bytes_text(most - series.capacity));
     }
+    if (data_ && data_->report) {
+        const MemoryReport& m = data_->report->memory;
+        for (const QString& tier : {tierWords(tr("The fullest node's memory"), m.host), tierWords(tr("Its NVMe"), m.disk)})
+            if (!tier.isEmpty()) words += (words.isEmpty() ? "" : " ") + tier;
+    }
     words_->setText(words);
     toPeak_->setEnabled(series.peak >= 0);
     chart_->setSeries(std::move(series));
+}
+
+// "The fullest node's memory: 38.4 GB of 64.0 GB (parameters 16.1 GB, optimizer states 6.3 GB)." Empty where nothing lies there.
+QString MemoryView::tierWords(const QString& where, const NodeMemory& tier) const {
+    if (tier.used.peak.count == 0) return {};
+    QStringList kinds;
+    for (std::size_t k = 0; k < tier.used.by_kind.size(); ++k)
+        if (tier.used.by_kind[k].count > 0) kinds << memory_kind_text(k) + " " + bytes_text(tier.used.by_kind[k].count);
+    const QString used = bytes_text(tier.used.peak.count), of = kinds.join(", ");
+    const QString text = tier.capacity.count > 0 ? tr("%1: %2 of %3 (%4).").arg(where, used, bytes_text(tier.capacity.count), of)
+                                                 : tr("%1: %2 (%3).").arg(where, used, of);
+    return tier.fits() ? text : text + " " + tr("That is more than it has.");
 }
 
 TextTable MemoryView::asTable() const {

@@ -30,6 +30,7 @@ class MemoryView : public QWidget, public AsTable, public HasCommands {
     void showRun();
     void showSeries();
     void goToPeak();
+    QString tierWords(const QString& where, const NodeMemory& tier) const;
 
     RunStore& runs_;
     ViewState& state_;

@@ -1976,6 +1976,26 @@ Vorgabe: %1</translation>
         <source>Shows the time round the highest memory</source>
         <translation>Zeigt die Zeit um den höchsten Speicherbedarf</translation>
     </message>
+    <message>
+        <source>%1: %2 of %3 (%4).</source>
+        <translation>%1: %2 von %3 (%4).</translation>
+    </message>
+    <message>
+        <source>%1: %2 (%3).</source>
+        <translation>%1: %2 (%3).</translation>
+    </message>
+    <message>
+        <source>That is more than it has.</source>
+        <translation>Das ist mehr, als vorhanden ist.</translation>
+    </message>
+    <message>
+        <source>The fullest node&apos;s memory</source>
+        <translation>Speicher des vollsten Knotens</translation>
+    </message>
+    <message>
+        <source>Its NVMe</source>
+        <translation>Dessen NVMe</translation>
+    </message>
 </context>
 <context>
     <name>orrery::Minimap</name>

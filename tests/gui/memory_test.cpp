@@ -88,6 +88,29 @@ class MemoryTest : public QObject {
         QVERIFY(view.chart().yOf(80 * gb) > view.chart().yOf(90 * gb));
     }
 
+    void theViewSaysWhatLiesOffTheDevice() {
+        const auto data = spiky();
+        NodeMemory& host = data->report->memory.host;
+        host.used.peak = Bytes{38 * gb};
+        host.used.by_kind[static_cast<std::size_t>(MemoryKind::parameters)] = Bytes{16 * gb};
+        host.used.by_kind[static_cast<std::size_t>(MemoryKind::optimizer_states)] = Bytes{22 * gb};
+        host.capacity = Bytes{64 * gb};
+        data->report->memory.disk.used.peak = Bytes{96 * gb};
+        data->report->memory.disk.used.by_kind[static_cast<std::size_t>(MemoryKind::optimizer_states)] = Bytes{96 * gb};
+        data->report->memory.disk.capacity = Bytes{90 * gb};
+        RunStore runs;
+        ViewState state;
+        MemoryView view(runs, state);
+        state.setCurrentRun(runs.add(data, "spiky"));
+        QString words;
+        for (const QLabel* l : view.findChildren<QLabel*>())
+            if (l->text().contains("Peak")) words = l->text();
+        QVERIFY2(words.contains("The fullest node's memory: 38.00 GB of 64.00 GB (parameters 16.00 GB, optimizer states 22.00 GB)."),
+                 qPrintable(words));
+        QVERIFY2(words.contains("Its NVMe: 96.00 GB of 90.00 GB (optimizer states 96.00 GB). That is more than it has."),
+                 qPrintable(words));
+    }
+
     void itMovesWithTheOtherViews() {
         RunStore runs;
         ViewState state;
