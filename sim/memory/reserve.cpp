@@ -169,7 +169,10 @@ std::vector<ReserveItem> reserve(const Plan& plan, const Scenario& scenario, con
     items.push_back({"kept scores", kept_scores(scenario, practice), source("kept_scores"), MemoryMeasure::allocated});
     items.push_back(
         {"gradient placeholders", placeholders(plan, scenario, practice, program), source("placeholders"), MemoryMeasure::allocated});
-    if (!scenario.runtime.plan_allocator) {
+    if (scenario.runtime.expandable_segments)
+        items.push_back({"allocator pages", Bytes::mebibytes(f.at("expandable_segments").at("mib").get<double>()),
+                         source("expandable_segments"), MemoryMeasure::reserved, true});
+    else if (!scenario.runtime.plan_allocator) {
         const double share = f.at("fragmentation").at("share_of_dynamic").get<double>();
         items.push_back({"allocator slack", Bytes{static_cast<std::int64_t>(share * static_cast<double>(dynamic.count))},
                          source("fragmentation"), MemoryMeasure::reserved, true});

@@ -13,6 +13,7 @@ PlanInputs plan_inputs(const Scenario& scenario) {
     in.runtime.launch_us = 0;
     in.runtime.launch_blocking = false;
     in.runtime.plan_allocator = false;
+    in.runtime.expandable_segments = false;
     in.runtime.reserved_gb = -1;
     return in;
 }

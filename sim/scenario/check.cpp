@@ -443,6 +443,7 @@ void check_combinations(Reading& reading) {
     check_sharding(reading);
     check_travel(reading);
     check_trainable(reading);
+    check_in_backward(reading);
     check_asynchronous(reading);
     check_federated(reading);
     check_synchronization(reading);

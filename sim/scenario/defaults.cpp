@@ -320,6 +320,7 @@ void resolve_derived(Reading& reading) {
     }
     resolve_overlap(reading);
     resolve_asynchronous(reading);
+    resolve_in_backward(reading);
     resolve_buckets(reading);
     resolve_kernels(reading);
     // A value that the user gave is no default, even where the table names it.

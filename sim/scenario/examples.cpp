@@ -167,6 +167,7 @@ constexpr FieldExample examples[] = {
     {"training.master_remainders", "true", "false"},
     {"training.moment_dtype", "bf16", ""},
     {"training.gradient_clipping", "0.5", "1"},
+    {"training.optimizer_in_backward", "true", "false"},
     {"training.learning_rate", "0.0003", "0"},
     {"training.warmup_steps", "2000", "0"},
     {"training.seed", "1234", "0"},

@@ -68,6 +68,9 @@ const Fields& training_fields() {
         Field{"gradient_clipping", NumberSlot{[](Scenario& s) { return &s.training.gradient_clipping; }}, "largest gradient norm; 0: none"}
             .least(0)
             .most(1e12),
+        Field{"optimizer_in_backward", BoolSlot{[](Scenario& s) { return &s.training.optimizer_in_backward; }},
+              "each unit's parameters are updated in the backward pass as soon as their gradients are complete, which are freed at once "
+              "(torchtune's optimizer_in_bwd, torchtitan's early_step_in_backward); one microbatch a step, no clipping"},
         Field{"learning_rate", NumberSlot{[](Scenario& s) { return &s.training.learning_rate; }}, "for runs on real devices"}.least(0).most(
             1e30),
         Field{"warmup_steps", LongSlot{[](Scenario& s) { return &s.training.warmup_steps; }}, "for runs on real devices"}.least(0).most(
@@ -276,9 +279,13 @@ const Fields& runtime_fields() {
             .least(0)
             .most(1e6)
             .in("us"),
-        Field{"allocator", ChoiceSlot{[](Scenario& s, int i) { s.runtime.plan_allocator = i == 1; }},
-              "caching: as PyTorch's; plan: buffers placed ahead of time"}
-            .one_of({"caching", "plan"}),
+        Field{"allocator", ChoiceSlot{[](Scenario& s, int i) {
+                  s.runtime.plan_allocator = i == 1;
+                  s.runtime.expandable_segments = i == 2;
+              }},
+              "caching: as PyTorch's; plan: buffers placed ahead of time; expandable: caching with expandable_segments:True, whose free "
+              "blocks are never too small for what is asked"}
+            .one_of({"caching", "plan", "expandable"}),
         Field{"reserved_gb", NumberSlot{[](Scenario& s) { return &s.runtime.reserved_gb; }},
               "memory the software takes beside tensors; default: an estimate"}
             .least(0)

@@ -28,6 +28,10 @@ void check_travel(Reading& reading);          // check_travel.cpp
 void check_trainable(Reading& reading);       // check_trainable.cpp
 void check_synchronization(Reading& reading); // check_synchronization.cpp
 
+// training.optimizer_in_backward (check_in_backward.cpp).
+void resolve_in_backward(Reading& reading);
+void check_in_backward(Reading& reading);
+
 // Schedules whose steps flow into each other (check_asynchronous.cpp).
 bool asynchronous_schedule(const Strategy& s);
 void resolve_asynchronous(Reading& reading);

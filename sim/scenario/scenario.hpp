@@ -135,6 +135,7 @@ struct Training {
     DType moment_dtype = DType::fp32;                // of the optimizer's moments
     std::int64_t document_tokens = 0;                // of packed documents that do not see each other; 0: a sequence is one
     int bf16_first_layers = 0, bf16_last_layers = 0; // layers whose linears stay in 16 bits where the others have 8 or 4
+    bool optimizer_in_backward = false;              // each bucket is updated as soon as its gradients are complete, which are freed then
     double gradient_clipping = 1.0;                  // 0: none
     double learning_rate = 0;
     std::int64_t warmup_steps = 0;
@@ -165,7 +166,7 @@ template <> struct Spelling<Framework> {
     static constexpr const char* all[] = {"colossalai", "composer", "ddp",      "deepspeed", "fsdp", "fsdp2", "horovod",
                                           "internlm",   "jax",      "megatron", "nanotron",  "nemo", "te",    "torchtitan"};
 };
-enum class RecomputeKind { none, selective, full, list };
+enum class RecomputeKind { none, selective, full, list, budget };
 // The ops that a list may recompute; linear: all of qkv, proj, fc1, fc2; latent: what latent attention unfolds its latents to; moe: the
 // whole mixture (Megatron's moe module).
 enum class RecomputeOp : std::uint8_t { attention, norm, activation, rope, residual, cast, linear, qkv, proj, fc1, fc2, latent, moe };
@@ -358,9 +359,10 @@ struct Runtime {
     bool permute_fusion = false;
     bool fused_experts = false; // experts: one kernel a linear for all, with activation and casts inside; counts stay on the device
     bool cuda_graphs = false;
-    double launch_us = 0;        // host time per kernel launch
-    bool plan_allocator = false; // allocator: plan; else caching
-    double reserved_gb = -1;     // < 0: the framework's own estimate
+    double launch_us = 0;             // host time per kernel launch
+    bool plan_allocator = false;      // allocator: plan; else caching
+    bool expandable_segments = false; // of a caching allocator: expandable
+    double reserved_gb = -1;          // < 0: the framework's own estimate
     double dataloader_us = 0;
     double batch_us = 0; // a forward pass waits so long for the host to hand it its microbatch; 0: it does not
     bool operator==(const Runtime&) const = default;

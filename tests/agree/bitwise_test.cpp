@@ -40,6 +40,19 @@ TEST(SameBits, Zero3) {
 TEST(SameBits, Fsdp) { expect_same_bits(four, with(four, {"strategy.framework=fsdp"})); }
 TEST(SameBits, Fsdp2) { expect_same_bits(four, with(four, {"strategy.framework=fsdp2"})); }
 
+// Updates in the backward pass: of one rank, of shards of flat units and of shards of parameters.
+TEST(SameBits, UpdatesInTheBackwardPass) {
+    const Fields at_end = {"training.gradient_clipping=0"}, at_once = with(at_end, {"training.optimizer_in_backward=true"});
+    const Fields one = {"strategy.data_parallel=1", "training.micro_batch_size=2", "training.global_batch_size=2"};
+    expect_same_bits(with(one, at_end), with(one, at_once));
+    for (const char* framework : {"strategy.framework=fsdp", "strategy.framework=fsdp2"}) {
+        const Fields base = with(four, {framework});
+        expect_same_bits(with(base, at_end), with(base, at_once));
+        expect_same_bits(with(base, at_end), with(base, at_once), "threads");
+        expect_same_bits(with(base, with(at_end, {"strategy.recompute=full"})), with(base, with(at_once, {"strategy.recompute=full"})));
+    }
+}
+
 const Fields two = {"strategy.pipeline_parallel=2", "model.layers=4"};
 
 TEST(SameBits, OneForwardOneBackwardIsGpipe) {

@@ -1,6 +1,7 @@
 // What software of 2025-26 does and a scenario can say: packed documents, layers in 16 bits, moments and gathers in 8, mixtures in
 // PyTorch's own operators, hooks, and memory that optimizers and streams need.
 #include "sim/memory/memory.hpp"
+#include "sim/plan/verify.hpp"
 #include "sim/report/report.hpp"
 #include "tests/laws/scenarios.hpp"
 
@@ -95,6 +96,70 @@ TEST(StackLaws, AnEagerStepHoldsTheRootsOfTheMoments) {
     };
     EXPECT_NEAR(states("false"), 10, 0.1);
     EXPECT_LT(states("true"), 9.5);
+}
+
+// An update in the backward pass frees a unit's gradients at once: those of the largest units are alive, not those of all.
+TEST(StackLaws, UpdatesInTheBackwardPassLeaveNoGradients) {
+    const auto one = [](bool at_once) {
+        Scenario s = llama(R"(, "master_weights": false, "gradient_dtype": "bf16")", R"(, "recompute": "full", "data_parallel": 1)", "");
+        s.cluster.devices_per_node = 1;
+        s.training.global_batch_size = 1;
+        s.training.gradient_clipping = 0;
+        s.training.optimizer_in_backward = at_once;
+        return s;
+    };
+    const auto gradients = [](const Scenario& s) { // the most that are alive at once
+        const Plan plan = lower(s);
+        EXPECT_EQ(verify(plan).size(), 0u) << to_text(verify(plan));
+        double alive = resident(plan, 0)[MemoryKind::gradients], most = alive;
+        const auto count = [&](BufferId id, double sign) {
+            const Buffer& b = plan.buffers[static_cast<std::size_t>(id)];
+            if (b.kind == MemoryKind::gradients) alive += sign * static_cast<double>(b.bytes.count);
+            most = std::max(most, alive);
+        };
+        for (const Action& a : plan.programs[0].actions)
+            for (std::int32_t i = a.first; i < a.last; ++i) {
+                const Work& work = plan.blocks[static_cast<std::size_t>(a.block)].ops[static_cast<std::size_t>(i)].work;
+                if (const auto* x = std::get_if<Alloc>(&work)) count(x->buffer, 1);
+                if (const auto* x = std::get_if<Free>(&work)) count(x->buffer, -1);
+            }
+        return most;
+    };
+    EXPECT_NEAR(gradients(one(false)), 2 * 8.03e9, 1e8) << "all of them, in 16 bits";
+    EXPECT_LT(gradients(one(true)), 2 * 2 * 128256 * 4096 * 1.01) << "those of embedding and head";
+    EXPECT_LE(predict(one(true)).report.step_time_s, 1.002 * predict(one(false)).report.step_time_s);
+}
+
+TEST(StackLaws, UpdatesInTheBackwardPassOfShardsCostNoTime) {
+    Scenario at_once = llama(R"(, "gradient_clipping": 0, "optimizer_in_backward": true)", R"(, "recompute": "full")", ""),
+             at_end = at_once;
+    at_end.training.optimizer_in_backward = false;
+    EXPECT_EQ(verify(lower(at_once)).size(), 0u);
+    const auto updates = [](const Scenario& s) {
+        return sum_of<OptimizerStep>(lower(s), [](const Op&, const OptimizerStep& o) { return static_cast<double>(o.elements); });
+    };
+    EXPECT_EQ(updates(at_once), updates(at_end));
+    const Report early = predict(at_once).report, late = predict(at_end).report;
+    EXPECT_LE(early.step_time_s, 1.002 * late.step_time_s);
+    EXPECT_LE(early.memory.stages[0].allocated_peak.count, late.memory.stages[0].allocated_peak.count);
+}
+
+TEST(StackLaws, UpdatesInTheBackwardPassThatCannotBeAreRefused) {
+    const auto refused = [](const std::string& training, const std::string& strategy) {
+        const ParseResult r = parse_scenario(fmt::format(R"({{"model": "llama3-8b", "cluster": {{"preset": "dgx-h100", "nodes": 1}},
+                "training": {{"global_batch_size": 8, "sequence_length": 8192, "optimizer_in_backward": true{}}},
+                "strategy": {{"framework": "torchtitan"{}}}}})",
+                                                         training, strategy),
+                                             {});
+        return r.scenario ? std::string() : to_text(r.problems);
+    };
+    EXPECT_EQ(refused("", ""), "");
+    EXPECT_NE(refused(R"(, "gradient_clipping": 1)", "").find("/training/gradient_clipping"), std::string::npos);
+    EXPECT_NE(refused(R"(, "micro_batch_size": 1)", R"(, "data_parallel": 4, "tensor_parallel": 2)").find("/training/global_batch_size"),
+              std::string::npos);
+    EXPECT_NE(refused(R"(, "optimizer": "lamb")", "").find("/training/optimizer"), std::string::npos);
+    EXPECT_NE(refused("", R"(, "zero_stage": 0)").find("/strategy/zero_stage"), std::string::npos);
+    EXPECT_NE(refused("", R"(, "offload": {"optimizer": "cpu"})").find("/strategy/offload"), std::string::npos);
 }
 
 // zero_grad() lets gradients go: with one microbatch their shards come with the backward pass; with two the first's are there.

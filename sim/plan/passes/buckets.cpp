@@ -7,6 +7,7 @@
 // After it: every parameter that is replicated is in one bucket of Lowering::data_parallel. No program runs the buckets' blocks yet.
 #include "sim/plan/passes/bucket_blocks.hpp"
 #include "sim/plan/passes/offload_shards.hpp"
+#include "sim/plan/passes/optimizer_block.hpp"
 #include "sim/plan/passes/passes.hpp"
 
 #include <algorithm>
@@ -145,7 +146,8 @@ void share_out(Lowering& l) {
     dp.gathers_in_step = dp.gathers_in_step || dp.fetches;
     dp.keeps_until_backward = dp.gathers_in_step && dp.zero == 2;
     // (In a pipeline most microbatches come after the first backward pass, where all gradients are there.)
-    dp.made_in_backward = !dp.active() && !dp.sends && l.plan.stages == 1 && l.practice.gradients_none && !l.schedule->asynchronous;
+    dp.made_in_backward = !dp.active() && !dp.sends && l.plan.stages == 1 &&
+                          (l.practice.gradients_none || l.scenario.training.optimizer_in_backward) && !l.schedule->asynchronous;
 }
 
 // The blocks that reduce, gather and move one bucket. runs: how often a step reduces its gradients, of `run` backward steps each.
@@ -177,8 +179,9 @@ void make_blocks(Lowering& l, BucketBlocks& maker, Bucket& b, std::int64_t run, 
             l.buffer(g).bytes = bytes(l.buffer(g).shape, maker.act);
         }
     b.accumulates = dp.reduces_each_run(b) && (runs > 1 || used_elsewhere(l, b));
-    b.comes_with_backward = dp.fsdp && st.offload.gradients == Tier::none && l.practice.gradients_none && dp.zero >= 2 &&
-                            dp.reduces_each_run(b) && !b.accumulates;
+    const bool goes = l.practice.gradients_none || l.scenario.training.optimizer_in_backward;
+    b.comes_with_backward =
+        dp.fsdp && st.offload.gradients == Tier::none && goes && dp.zero >= 2 && dp.reduces_each_run(b) && !b.accumulates;
     maker.make_reduce(b);
     if (dp.sharded(b)) maker.make_gather(b);
     if (dp.sharded(b) && dp.secondary > 1) maker.make_secondary(b);
@@ -207,6 +210,9 @@ void buckets(Lowering& l) {
             dp.reduces_each_run() && l.plan.chunks_per_stage > 1 ? std::min<std::int64_t>(l.plan.stages, microbatches) : 1;
         const int runs = dp.reduces_each_run() ? static_cast<int>((microbatches + run - 1) / run) : 1;
         for (Bucket& b : of_chunk) make_blocks(l, maker, b, run, runs);
+        if (l.scenario.training.optimizer_in_backward)
+            for (Bucket& b : of_chunk)
+                if (b.trained) b.update = make_update_block(l, b);
         dp.buckets.push_back(std::move(of_chunk));
     }
     // A backward pass in two halves makes a weight's gradient in another block than it reads the weight.

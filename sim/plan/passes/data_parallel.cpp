@@ -24,7 +24,8 @@ struct Woven {
     bool reduce_run = false, reduce_step = false; // reduces buckets each run; those of a whole step
     bool gather = false, release = false, acquire = false;
     bool last = false; // of its chunk in the step: what copies of a shard add once they add now
-    bool any() const { return reduce_run || reduce_step || gather || release || acquire; }
+    bool update = false;
+    bool any() const { return reduce_run || reduce_step || gather || release || acquire || update; }
 };
 
 // A part of an action, and what stands around it.
@@ -157,8 +158,16 @@ struct Weaving {
         if (b->reduce < 0 || w.uses[b].gradients == 0 || --w.uses[b].gradients > 0) return;
         const std::int32_t reduction = w.push(b->reduce).id;
         if (b->replicate >= 0 && now.last && w.unfinished[b] == 1) w.push(b->replicate);
+        if (b->update >= 0) w.push(b->update);
         const Overlap& overlap = w.l.scenario.strategy.overlap;
         if (!(w.dp.sends ? overlap.offload : overlap.grad_reduce) && w.dp.reduces_each_run(*b)) unhidden = reduction;
+    }
+    // Its gradients are complete: they are reduced, or used at once where nobody else has a part of them.
+    void finish(const Bucket* b) {
+        if (b->reduce < 0 && b->update >= 0 && now.last)
+            w.push(b->update);
+        else
+            reduce(b);
     }
     // After piece i: the buckets that no later piece touches, or that the next one gathers anew.
     void settle(std::size_t i) {
@@ -169,14 +178,14 @@ struct Weaving {
             if (last.weights.at(b) == i && !(forward && kept(*b))) release(b);
         }
         for (const Bucket* b : piece.gradients)
-            if (last.gradients.at(b) == i) reduce(b);
+            if (last.gradients.at(b) == i) finish(b);
     }
     // Buckets without a piece of their own in this block: the chunk's, and others that its other half adds to (an embedding of further
     // tokens).
     void settle_rest() {
         for (const Bucket* b : w.pieces.added_to(step.chunk)) {
             if (!forward && b->chunk == step.chunk && kept(*b) && !last.weights.contains(b)) release(b);
-            if (!last.gradients.contains(b)) reduce(b);
+            if (!last.gradients.contains(b)) finish(b);
             if (now.last) --w.unfinished[b];
         }
     }
@@ -215,6 +224,7 @@ Woven Weaver::woven(const DraftPart& part) {
     w.gather = dp.gathers_in_step && at.starts && (forward || (!dp.keeps_until_backward && begins_backward));
     w.release = dp.gathers_in_step && at.ends && (forward ? !dp.keeps_until_backward : begins_backward);
     w.last = completes && at.last_of_chunk;
+    w.update = w.last && l.scenario.training.optimizer_in_backward;
     w.acquire = begins_backward && (dp.reduces_each_run() ? at.starts : dp.made_in_backward && at.first_of_chunk);
     return w;
 }

@@ -73,6 +73,17 @@ TEST(Reserve, APlannedAllocatorHasNoSlack) {
     EXPECT_FALSE(find(memory(with_collective(8), s).stages[0], "allocator slack").has_value());
 }
 
+TEST(Reserve, ExpandableSegmentsWasteNoMoreThanAPage) {
+    Scenario s = h100();
+    s.runtime.expandable_segments = true;
+    const StageMemory m = memory(with_collective(8), s).stages[0];
+    EXPECT_FALSE(find(m, "allocator slack").has_value());
+    const auto pages = find(m, "allocator pages");
+    ASSERT_TRUE(pages.has_value());
+    EXPECT_TRUE(pages->kept);
+    EXPECT_EQ(pages->bytes, Bytes::mebibytes(22));
+}
+
 TEST(Reserve, SlackIsAShareOfWhatComesAndGoesOnly) {
     // 1 MB of activations and a temporary of 30 bytes against 1,500 bytes held for the whole step.
     const auto slack = find(memory(with_collective(8), h100()).stages[0], "allocator slack");

@@ -1,0 +1,457 @@
+#include "sim/plan/passes/optimizer_block.hpp"
+
+#include "sim/plan/passes/bucket_blocks.hpp"
+#include "sim/plan/passes/passes.hpp"
+#include "sim/plan/passes/sign_exchange.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <set>
+
+namespace orrery {
+namespace {
+
+OptimizerKind optimizer_kind(Optimizer optimizer) {
+    switch (optimizer) {
+    case Optimizer::sgd:
+        return OptimizerKind::sgd;
+    case Optimizer::momentum:
+        return OptimizerKind::momentum;
+    case Optimizer::adam:
+    case Optimizer::adamw:
+        return OptimizerKind::adam;
+    case Optimizer::lamb:
+        return OptimizerKind::lamb;
+    case Optimizer::lars:
+        return OptimizerKind::lars;
+    }
+    return OptimizerKind::adam;
+}
+
+int moments(OptimizerKind k) {
+    switch (k) {
+    case OptimizerKind::sgd:
+        return 0;
+    case OptimizerKind::momentum:
+    case OptimizerKind::lars:
+        return 1;
+    default:
+        return 2;
+    }
+}
+
+bool sixteen_bit(DType t) { return t == DType::bf16 || t == DType::fp16; }
+
+// The operands of a rank's optimizer: shards of buckets, or whole parameters.
+struct Part {
+    std::vector<BufferId> gradients, weights;
+    std::int64_t elements = 0, parameters = 0, experts = 0; // experts: of the elements
+    std::vector<BufferId> counted;                          // in the gradient norm: what several directions hold whole counts in the first
+    std::int64_t counted_elements = 0;
+};
+
+void add_owned(const Lowering& l, const DataParallel& dp, const Bucket& b, Part& p) {
+    const std::int64_t elements = dp.sharded(b) ? b.shard_elements : b.elements;
+    p.elements += elements;
+    if (b.expert) p.experts += elements;
+    if (dp.sharded(b)) {
+        p.gradients.push_back(b.gradient_shard);
+        p.weights.push_back(b.weight_shard);
+        return;
+    }
+    for (std::int32_t i : b.parameters) { // experts that no other rank has
+        const Parameter& x = l.parameters[b.stage][static_cast<std::size_t>(i)];
+        p.gradients.push_back(x.gradient);
+        p.weights.push_back(x.weight);
+    }
+}
+
+Part owned(const Lowering& l, const DataParallel& dp, int stage) {
+    Part p;
+    const auto& parameters = l.parameters[stage];
+    for (const Parameter& x : parameters) p.parameters += x.trained() ? x.elements : 0;
+    if (!dp.sharded()) {
+        const int length = static_cast<int>(l.chunks.size()) / l.plan.directions;
+        for (const Parameter& x : parameters) {
+            if (!x.trained()) continue;
+            p.gradients.push_back(x.gradient);
+            p.weights.push_back(x.weight);
+            if (x.expert) p.experts += x.elements;
+            if (x.chunk >= length) continue;
+            p.counted.push_back(x.gradient);
+            p.counted_elements += x.elements;
+        }
+        p.elements = p.parameters;
+        return p;
+    }
+    for (const auto& buckets : dp.buckets)
+        for (const Bucket& b : buckets)
+            if (b.stage == stage && b.trained) add_owned(l, dp, b, p);
+    p.counted = p.gradients;
+    p.counted_elements = p.elements;
+    return p;
+}
+
+Buffer state(const std::string& what, Role role, int stage, std::int64_t elements, DType dtype) {
+    Buffer b;
+    b.role = role;
+    b.name = fmt::format("opt.{}", what);
+    b.shape = {elements};
+    b.dtype = dtype;
+    b.bytes = bytes(b.shape, dtype);
+    b.kind = MemoryKind::optimizer_states;
+    b.scope = Scope::run;
+    b.stage = static_cast<std::int16_t>(stage);
+    for (Axis a : {Axis::dp, Axis::cp}) b.placement.set(a, PlacementKind::sharded);
+    return b;
+}
+
+// Axes over which ranks hold parts of what the stage's optimizer works on, or another number of copies than their neighbours: sums over
+// them are sums over the whole tensors.
+AxisMask summed_axes(const Lowering& l, const DataParallel& dp) {
+    AxisMask axes = mask(Axis::tp);
+    // Experts lie over a stage's ranks their own way: what one rank counts, another may hold along any axis, copies' included.
+    const Strategy& st = l.scenario.strategy;
+    const bool experts_apart =
+        l.scenario.model.moe && (dp.sharded() || st.expert_parallel > 1 || st.expert_tensor_parallel != st.tensor_parallel);
+    if (dp.shares_sharded() || experts_apart) axes |= mask(Axis::dp) | mask(Axis::cp);
+    if (dp.shares_sharded()) axes |= dp.shard_axes;
+    if (experts_apart) axes |= mask(Axis::dpr);
+    return axes;
+}
+
+// Places `summand` as one over `axes`; how many ranks add theirs.
+int place_summand(const Lowering& l, AxisMask axes, Buffer& summand) {
+    int summands = 1;
+    for (Axis a : {Axis::tp, Axis::cp, Axis::dp, Axis::dpr, Axis::pp})
+        if ((axes & mask(a)) && l.plan.mesh.extent(a) > 1) {
+            summand.placement.set(a, PlacementKind::partial);
+            summands *= l.plan.mesh.extent(a);
+        }
+    return summands;
+}
+
+// A pair of numbers for each tensor of the stage.
+Buffer norms_table(const Lowering& l, int stage) {
+    std::set<TensorId> tensors;
+    for (const Parameter& p : l.parameters[stage])
+        if (p.trained()) tensors.insert(p.tensor);
+    Buffer table;
+    table.name = "opt.tensor_norms";
+    table.role = Role::tensor_norms;
+    table.shape = {static_cast<std::int64_t>(tensors.size()), 2};
+    table.dtype = DType::fp32;
+    table.bytes = bytes(table.shape, table.dtype);
+    table.kind = MemoryKind::workspace;
+    table.scope = Scope::step;
+    table.stage = static_cast<std::int16_t>(stage);
+    return table;
+}
+
+// Norms of whole tensors from those of parts; returns what `apply` reads, -1 where every rank has its tensors whole.
+BufferId sum_tensor_norms(Lowering& l, const DataParallel& dp, const Part& part, const std::vector<BufferId>& states, OptimizerKind kind,
+                          int stage, bool mastered, Block& out) {
+    AxisMask axes = summed_axes(l, dp);
+    std::vector<std::int16_t> stages;
+    if (l.plan.directions > 1 && dp.sharded()) { // shards of a chunk lie on both stages that run it
+        const int other = l.plan.stages - 1 - stage;
+        axes |= mask(Axis::pp);
+        stages = {static_cast<std::int16_t>(std::min(stage, other)), static_cast<std::int16_t>(std::max(stage, other))};
+    }
+    Buffer table = norms_table(l, stage);
+    if (place_summand(l, axes, table) == 1) return -1;
+    const BufferId summand = l.add(table);
+    std::vector<BufferId> in = part.gradients, result{summand};
+    if (!mastered) in.insert(in.end(), part.weights.begin(), part.weights.end());
+    in.insert(in.end(), states.begin(), kind == OptimizerKind::lars ? states.begin() + (mastered ? 1 : 0) : states.end());
+    if (kind == OptimizerKind::lamb) result.insert(result.end(), states.begin() + (mastered ? 1 : 0), states.end());
+    const bool fused = l.scenario.runtime.fused_optimizer;
+    out.ops.push_back(step_op("tensor_norms", OptimizerStep{kind, part.elements, fused, false, OptimizerStep::Part::norms}, in, result));
+    const CommId comm =
+        l.add_communicator(stages.empty() ? "tensor_norms" : fmt::format("tensor_norms.{}-{}", stages[0], stages[1]), axes, stages);
+    table.name += ".total";
+    table.storage = summand;
+    table.placement = {};
+    const BufferId total = l.add(table);
+    out.ops.push_back(step_op("tensor_norms.reduce", Collective{CollectiveKind::all_reduce, comm, table.bytes, DType::fp32}, {summand},
+                              {total}, queue_of(comm)));
+    return total;
+}
+
+Collective summands(CommId comm, Bytes bytes, DType dtype) {
+    Collective c{CollectiveKind::all_reduce, comm, bytes, dtype};
+    c.operands = Collective::Operands::summands;
+    return c;
+}
+
+// Under sequence parallelism each tensor-parallel rank has a summand of the gradients of what all of them hold.
+void reduce_over_tensor_parallel(Lowering& l, const DataParallel& dp, int stage, Block& out) {
+    if (l.tp() == 1) return;
+    std::vector<BufferId> partial;
+    std::int64_t elements = 0;
+    for (const Parameter& p : l.parameters[stage]) {
+        if (p.expert || !p.trained() || l.buffer(p.gradient).placement.on(Axis::tp) != PlacementKind::partial) continue;
+        partial.push_back(p.gradient);
+        elements += p.elements;
+    }
+    if (partial.empty()) return;
+    if (dp.shares_sharded()) { // on this rank's part of them, wherever in the shards they lie
+        partial.clear();
+        for (const auto& buckets : dp.buckets)
+            for (const Bucket& b : buckets)
+                if (b.stage == stage && !b.expert && b.trained &&
+                    std::any_of(b.parameters.begin(), b.parameters.end(), [&](std::int32_t i) {
+                        return l.buffer(l.parameters[stage][static_cast<std::size_t>(i)].gradient).placement.on(Axis::tp) ==
+                               PlacementKind::partial;
+                    }))
+                    partial.push_back(b.gradient_shard);
+        elements = (elements + dp.shards - 1) / dp.shards;
+    }
+    const DType dtype = l.scenario.training.gradient_dtype;
+    out.ops.push_back(step_op("finalize.tp", summands(l.comm("tp"), bytes({elements}, dtype), dtype), partial, partial,
+                              queue_of(l.comm("tp")), Phase::gradient_reduce));
+}
+
+// An embedding that both ends use (tied to the head, or read again to predict further tokens), on different stages: both hold the tensor,
+// each has a summand of its gradient.
+void reduce_tied_embedding(Lowering& l, const DataParallel& dp, int stage, Block& out) {
+    if ((!l.scenario.model.tied_embeddings && l.scenario.model.mtp_layers == 0) || l.graphs.front().stage == l.graphs.back().stage) return;
+    if (stage != l.graphs.front().stage && stage != l.graphs.back().stage) return;
+    for (const Parameter& p : l.parameters[stage]) {
+        if (l.plan.tensors[p.tensor].use != TensorUse::embedding || !p.trained()) continue;
+        l.buffer(p.gradient).placement.set(Axis::pp, PlacementKind::partial);
+        const CommId comm =
+            l.add_communicator("embedding", mask(Axis::pp),
+                               {static_cast<std::int16_t>(l.graphs.front().stage), static_cast<std::int16_t>(l.graphs.back().stage)});
+        BufferId g = p.gradient;
+        std::int64_t elements = p.elements;
+        if (dp.shares_sharded()) {
+            elements = (elements + dp.shards - 1) / dp.shards;
+            for (const auto& buckets : dp.buckets)
+                for (const Bucket& b : buckets)
+                    for (std::int32_t i : b.parameters)
+                        if (b.stage == stage && l.parameters[stage][static_cast<std::size_t>(i)].tensor == p.tensor) g = b.gradient_shard;
+        }
+        const DType dtype = l.scenario.training.gradient_dtype;
+        out.ops.push_back(step_op("finalize.embedding", summands(comm, bytes({elements}, dtype), dtype), {g}, {g}, queue_of(comm),
+                                  Phase::gradient_reduce));
+    }
+}
+
+// The optimizer's block as it grows.
+struct OptimizerBlock {
+    Lowering& l;
+    const DataParallel& dp;
+    int stage;
+    Part part;
+    std::string suffix = {}; // of its states' names
+    Block out = {};
+    std::vector<BufferId> in = part.gradients; // of the step
+    const Training& t = l.scenario.training;
+    const bool fused = l.scenario.runtime.fused_optimizer;
+    const OptimizerKind kind = optimizer_kind(t.optimizer);
+
+    // Post-validation checks the norm after the step and rolls back (zero-bubble paper): nothing waits for it, and nothing is clipped.
+    bool post_validation() const { return l.scenario.strategy.post_validation; }
+
+    void clip() {
+        Buffer norm = state("norm", Role::gradient_norm, stage, 1, DType::fp32);
+        norm.kind = MemoryKind::workspace;
+        norm.scope = Scope::step;
+        norm.placement = {};
+        const BufferId total = sum_norm(norm);
+        if (post_validation()) return;
+        if (l.practice.reads_gradient_norm)
+            out.ops.push_back(step_op("gradient_norm.wait", HostSync{}, {total}, {}, host_queue, Phase::optimizer));
+        norm.name = "opt.clip";
+        norm.role = Role::clipping_factor;
+        norm.storage = -1;
+        norm.placement = {};
+        const BufferId scale = l.add(norm);
+        std::vector<BufferId> clip_in{total}, clip_out{scale};
+        clip_in.insert(clip_in.end(), part.gradients.begin(), part.gradients.end());
+        clip_out.insert(clip_out.end(), part.gradients.begin(), part.gradients.end());
+        out.ops.push_back(step_op("clip", Pointwise{PointwiseKind::clip, Direction::forward, part.elements, fused}, clip_in, clip_out));
+        in.push_back(scale);
+    }
+
+    // The norm of all gradients: ranks that hold the same ones (replicas) have the same summand, and the sum is over the others.
+    BufferId sum_norm(Buffer& norm) {
+        // Stages with nothing to train have no part in it.
+        std::vector<std::int16_t> stages;
+        for (std::int16_t s = 0; s < l.plan.stages; ++s)
+            if (std::any_of(l.parameters[s].begin(), l.parameters[s].end(), [](const Parameter& p) { return p.trained(); }))
+                stages.push_back(s);
+        const bool all = static_cast<int>(stages.size()) == l.plan.stages;
+        const AxisMask axes = static_cast<AxisMask>(summed_axes(l, dp) | (stages.size() > 1 ? mask(Axis::pp) : 0));
+        const int summands = place_summand(l, axes, norm);
+        const BufferId summand = l.add(norm);
+        out.ops.push_back(step_op("gradient_norm", GradientNorm{part.counted_elements, fused}, part.counted, {summand}));
+        if (summands == 1) return summand;
+        const CommId world = l.add_communicator("norm", axes, all || stages.size() == 1 ? std::vector<std::int16_t>{} : stages);
+        norm.name = "opt.norm.total";
+        norm.storage = summand;
+        norm.placement = {};
+        const BufferId total = l.add(norm);
+        out.ops.push_back(step_op("gradient_norm.reduce", Collective{CollectiveKind::all_reduce, world, {4}, DType::fp32}, {summand},
+                                  {total}, queue_of(world), Phase::optimizer));
+        return total;
+    }
+
+    // The fp32 copy of 16-bit parameters, then the moments.
+    std::vector<BufferId> states() {
+        std::vector<BufferId> made;
+        const DType act = activation_dtype(l.scenario);
+        if (t.master_weights && sixteen_bit(act))
+            made.push_back(l.add(state("master" + suffix, Role::master, stage, part.elements,
+                                       t.master_remainders && act == DType::bf16 ? DType::bf16 : DType::fp32)));
+        for (int i = 0; i < moments(kind); ++i)
+            made.push_back(l.add(state((i == 0 ? "moment1" : "moment2") + suffix, i == 0 ? Role::first_moment : Role::second_moment, stage,
+                                       part.elements, t.moment_dtype)));
+        return made;
+    }
+
+    // The fp32 copies of 16-bit moments are room that is written; the step itself widens what it reads. -1: there are none.
+    BufferId widen_moments() {
+        const bool widens = sixteen_bit(t.moment_dtype) && l.practice.widens_moments,
+                   roots = !fused && t.moment_dtype != DType::uint8 && l.practice.foreach_temporaries; // of all second moments at once
+        if (kind != OptimizerKind::adam || !(widens || roots)) return -1;
+        Buffer copies = widens ? state("wide_moments" + suffix, Role::wide_moments, stage,
+                                       2 * std::max(part.experts, part.elements - part.experts), DType::fp32)
+                               : state("roots" + suffix, Role::wide_moments, stage, part.elements, t.moment_dtype);
+        copies.kind = MemoryKind::workspace;
+        copies.scope = Scope::action;
+        const BufferId wide = l.add(copies);
+        out.ops.push_back(step_op({}, Alloc{wide}, {}, {}, host_queue));
+        out.ops.push_back(step_op("widen_moments", Pointwise{PointwiseKind::zero, Direction::forward, copies.shape[0], fused}, {}, {wide}));
+        in.push_back(wide);
+        return wide;
+    }
+
+    // The momentum of 1-bit Adam and 1-bit LAMB is what is summed, as signs; the second moment stands still.
+    void step_on_signs() {
+        const std::vector<BufferId> kept = states();
+        const BufferId first = kept[kept.size() - 2];
+        AxisMask axes = 0;
+        for (Axis a : {Axis::cp, Axis::dp, Axis::dpr}) axes |= mask(a);
+        const CommId comm = l.add_communicator("dp.reduce", axes);
+        SignExchange way{l, out, comm, stage, Phase::gradient_reduce, Role::gradient_slices, Role::gradient_summands, axes, queue_of(comm)};
+        const BufferId error = way.kept("opt.error", Role::gradient_error, part.elements),
+                       fed = way.brief("opt.fed", Role::gradient_slices, {part.elements}, DType::fp32, true);
+        std::vector<BufferId> fed_by = part.gradients;
+        fed_by.push_back(first);
+        if (error >= 0) fed_by.push_back(error);
+        way.compress("feed", Compress::Part::feed_momentum, part.elements, fed_by, {fed}, compute_queue);
+        way.sum(fed, part.elements, first, error);
+        const bool mastered = kept.size() > 2;
+        const auto on = [&](OptimizerStep::Part what) {
+            OptimizerStep work{kind, part.elements, fused, false, what};
+            work.frozen = true;
+            return work;
+        };
+        std::vector<BufferId> from, to = part.weights;
+        if (kind == OptimizerKind::lamb) {
+            Buffer table = norms_table(l, stage);
+            std::vector<BufferId> of = mastered ? std::vector<BufferId>{} : part.weights;
+            of.insert(of.end(), kept.begin(), kept.end());
+            from.push_back(l.add(table));
+            out.ops.push_back(step_op("tensor_norms", on(OptimizerStep::Part::norms), of, from));
+        }
+        from.insert(from.end(), kept.begin(), kept.end());
+        if (mastered) to.push_back(kept[0]);
+        out.ops.push_back(step_op("optimizer", on(OptimizerStep::Part::apply), from, to));
+    }
+
+    void step() {
+        if (l.scenario.strategy.sends_signs() && dp.active()) return step_on_signs();
+        const std::vector<BufferId> kept = states();
+        const bool layer_wise = kind == OptimizerKind::lamb || kind == OptimizerKind::lars,
+                   mastered = static_cast<int>(kept.size()) > moments(kind);
+        const BufferId norms = layer_wise ? sum_tensor_norms(l, dp, part, kept, kind, stage, mastered, out) : -1;
+        auto part_of_step = OptimizerStep::Part::whole;
+        if (norms >= 0) { // LAMB has used its gradients: they are in the moments
+            part_of_step = OptimizerStep::Part::apply;
+            in = kind == OptimizerKind::lamb ? std::vector<BufferId>{} : part.gradients;
+            in.push_back(norms);
+        }
+        in.insert(in.end(), kept.begin(), kept.end());
+        const bool keeps_moments = norms >= 0 && kind == OptimizerKind::lamb;
+        std::vector<BufferId> result = part.weights;
+        result.insert(result.end(), kept.begin(), keeps_moments ? kept.begin() + (mastered ? 1 : 0) : kept.end());
+        const BufferId wide = widen_moments();
+        OptimizerStep work{kind, part.elements, fused, false, part_of_step};
+        work.frozen = l.scenario.strategy.compresses() == GradientCompression::zero_one_adam && l.plan.workers != 0;
+        out.ops.push_back(step_op("optimizer", work, in, result));
+        if (wide >= 0) out.ops.push_back(step_op({}, Free{wide}, {}, {}, host_queue));
+    }
+
+    // Fragments of the model that are sent apart have states of their own.
+    void step_on_fragments() {
+        const std::vector<BufferId> scale(in.begin() + static_cast<std::ptrdiff_t>(part.gradients.size()), in.end());
+        for (int f = 0; f < l.scenario.strategy.synchronization.fragments; ++f) {
+            part = {};
+            for (const Parameter& p : l.parameters[stage]) {
+                if (!p.trained() || fragment_of(l, p) != f) continue;
+                part.gradients.push_back(p.gradient);
+                part.weights.push_back(p.weight);
+                part.elements += p.elements;
+            }
+            if (part.weights.empty()) continue;
+            in = part.gradients;
+            in.insert(in.end(), scale.begin(), scale.end());
+            suffix = fmt::format(".f{}", f);
+            step();
+        }
+    }
+};
+
+} // namespace
+
+Op step_op(std::string name, Work work, std::vector<BufferId> in, std::vector<BufferId> out, QueueId queue, Phase phase) {
+    Op op;
+    op.name = std::move(name);
+    op.work = std::move(work);
+    op.queue = queue;
+    op.phase = phase;
+    op.in = std::move(in);
+    op.out = std::move(out);
+    return op;
+}
+
+std::int32_t make_optimizer_block(Lowering& l, int stage) {
+    const DataParallel& dp = l.data_parallel;
+    OptimizerBlock made{l, dp, stage, owned(l, dp, stage)};
+    made.out.name = fmt::format("optimizer:{}", stage);
+    made.out.kind = BlockKind::optimizer;
+    made.out.stage = static_cast<std::int16_t>(stage);
+    reduce_over_tensor_parallel(l, dp, stage, made.out);
+    reduce_tied_embedding(l, dp, stage, made.out);
+    if (!made.part.gradients.empty() && !l.scenario.training.optimizer_in_backward) {
+        if (made.t.gradient_clipping > 0) made.clip();
+        if (!l.plan.served) l.scenario.strategy.streaming() ? made.step_on_fragments() : made.step();
+    }
+    return l.add(std::move(made.out));
+}
+
+std::int32_t make_update_block(Lowering& l, const Bucket& b) {
+    const DataParallel& dp = l.data_parallel;
+    Part part;
+    add_owned(l, dp, b, part);
+    const std::string name = bucket_name(b);
+    OptimizerBlock made{l, dp, b.stage, part, "." + name};
+    made.out.name = "update:" + name;
+    made.out.kind = BlockKind::optimizer;
+    made.out.stage = static_cast<std::int16_t>(b.stage);
+    made.out.chunk = static_cast<std::int16_t>(b.chunk);
+    made.step();
+    if (dp.sharded(b))
+        for (Op& op : made.out.ops)
+            if (op.queue == compute_queue) op.queue = queue_of(l.plan.buckets[static_cast<std::size_t>(b.id)].reduce);
+    for (BufferId g : part.gradients) {
+        l.buffer(g).scope = Scope::action;
+        made.out.ops.push_back(step_op({}, Free{g}, {}, {}, host_queue));
+    }
+    return l.add(std::move(made.out));
+}
+
+} // namespace orrery

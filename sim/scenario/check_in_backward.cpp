@@ -1,0 +1,60 @@
+// Updates in the backward pass: a bucket's parameters change when its gradients are complete, so nothing may wait for the others'.
+#include "sim/scenario/practice.hpp"
+#include "sim/scenario/resolve.hpp"
+
+#include <fmt/format.h>
+
+namespace orrery {
+
+void resolve_in_backward(Reading& reading) {
+    Training& t = reading.scenario.training;
+    if (!t.optimizer_in_backward || reading.has("/training/gradient_clipping")) return;
+    t.gradient_clipping = 0;
+    note_default(reading, "/training/gradient_clipping", "0", "the norm of all gradients is known after the last update");
+}
+
+void check_in_backward(Reading& reading) {
+    const Scenario& sc = reading.scenario;
+    const Strategy& s = sc.strategy;
+    const Training& t = sc.training;
+    if (!t.optimizer_in_backward || !sound(reading, {"/strategy", "/model", "/training", "/cluster"})) return;
+    const auto refuse = [&](bool broken, const char* pointer, const std::string& what) {
+        if (broken) reading.problem(pointer, what);
+    };
+    const char* with = "training.optimizer_in_backward";
+    refuse(t.gradient_clipping > 0, "/training/gradient_clipping",
+           fmt::format("training.gradient_clipping = {:g} needs the norm of all gradients before the first update, which {} does not wait "
+                       "for: set it to 0",
+                       t.gradient_clipping, with));
+    refuse(sc.microbatches() > 1, "/training/global_batch_size",
+           fmt::format("{} updates after the first microbatch, and a step has {}: set training.global_batch_size = {} (data_parallel x "
+                       "micro_batch_size), or leave it out",
+                       with, sc.microbatches(), std::int64_t{s.data_parallel} * t.micro_batch_size));
+    refuse(t.optimizer == Optimizer::lamb || t.optimizer == Optimizer::lars, "/training/optimizer",
+           fmt::format("training.optimizer = {} sums norms of whole tensors over ranks before it updates, which is not modelled with {}: "
+                       "try adamw",
+                       name(t.optimizer), with));
+    refuse(s.pipeline_parallel > 1, "/strategy/pipeline_parallel",
+           fmt::format("{} is not modelled with pipelines, whose stages add the gradients of several microbatches: set pipeline_parallel "
+                       "= 1",
+                       with));
+    refuse(s.expert_parallel > 1, "/strategy/expert_parallel",
+           fmt::format("{} is not modelled with expert parallelism: set expert_parallel = 1", with));
+    refuse(s.tensor_parallel > 1 && s.sequence_parallel, "/strategy/sequence_parallel",
+           fmt::format("strategy.sequence_parallel sums the gradients of norms over tensor-parallel ranks after the backward pass, where "
+                       "{} has used them: set it to false",
+                       with));
+    const bool alone = s.data_parallel * s.context_parallel == 1;
+    refuse(!alone && !(practice_of(sc).fully_sharded() && s.zero_stage >= 2), "/strategy/zero_stage",
+           fmt::format("{} frees gradients only where each rank has them alone: on one device, or under FSDP (zero_stage 2 or 3 of "
+                       "torch-native software); the buckets of others stay allocated",
+                       with));
+    const Offload& o = s.offload;
+    refuse(o.optimizer != Tier::none || o.parameters != Tier::none || o.gradients != Tier::none, "/strategy/offload",
+           fmt::format("strategy.offload of optimizer, parameters or gradients is not modelled with {}: offload activations alone", with));
+    refuse(s.synchronization.kind != Synchronization::Kind::synchronous, "/strategy/synchronization/kind",
+           fmt::format("strategy.synchronization.kind = {} is not modelled with {}: set kind = synchronous", name(s.synchronization.kind),
+                       with));
+}
+
+} // namespace orrery
