@@ -71,8 +71,8 @@ class Search {
     std::optional<Trial> least_recompute(const Trial& base) {
         const Strategy& g = base.scenario->strategy;
         const MemoryReport& m = base.report->memory;
-        if (g.recompute == RecomputeKind::full || g.recompute == RecomputeKind::list || m.stages.empty() || !m.host.fits() ||
-            !m.disk.fits())
+        if (g.recompute == RecomputeKind::full || g.recompute == RecomputeKind::list || g.recompute == RecomputeKind::budget ||
+            m.stages.empty() || !m.host.fits() || !m.disk.fits())
             return {};
         int most = 0; // layers of a stage
         for (std::size_t stage = 0; stage < m.stages.size(); ++stage)

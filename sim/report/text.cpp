@@ -430,8 +430,10 @@ std::string strategy_text(const Scenario& s) {
     if (g.sequence_parallel) text += ", sequence parallel";
     if (g.zero_stage > 0) text += fmt::format(", ZeRO {}", g.zero_stage);
     if (g.shard_group_size > 0) text += fmt::format(" over {}", g.shard_group_size);
-    static constexpr std::array<const char*, 4> recompute{"", ", selective recompute", ", full recompute", ", recompute by op"};
+    static constexpr std::array<const char*, 5> recompute{"", ", selective recompute", ", full recompute", ", recompute by op",
+                                                          ", recompute within a memory budget"};
     text += travel_text(g) + recompute[static_cast<std::size_t>(g.recompute)];
+    if (g.recompute == RecomputeKind::budget) text += fmt::format(" of {:g}", g.recompute_budget);
     if (g.recompute_segments > 0)
         text += fmt::format(" in {} segment{} a chunk", g.recompute_segments, g.recompute_segments == 1 ? "" : "s");
     return text + offload_text(g.offload);

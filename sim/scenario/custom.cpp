@@ -94,10 +94,18 @@ void read_recompute(Reading& reading, const Json& value, const std::string& wher
             strategy.recompute_segments = segments->get<int>();
             return;
         }
+        const auto budget = value.find("memory_budget");
+        if (value.size() == 1 && budget != value.end() && budget->is_number() && budget->get<double>() >= 0 && budget->get<double>() <= 1) {
+            strategy.recompute = RecomputeKind::budget;
+            strategy.recompute_budget = budget->get<double>();
+            return;
+        }
     }
     if (!value.is_array()) {
         reading.problem(where, dotted(where) + " = " + short_text(value) + " is " + type_name(value) +
-                                   ": expected none, selective, full, a list of op kinds, or {\"segments\": n} with n >= 1");
+                                   ": expected none, selective, full, a list of op kinds, {\"segments\": n} with n >= 1, or "
+                                   "{\"memory_budget\": x} with x from 0 "
+                                   "to 1");
         return;
     }
     strategy.recompute = value.empty() ? RecomputeKind::none : RecomputeKind::list;

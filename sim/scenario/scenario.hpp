@@ -287,6 +287,7 @@ struct Strategy {
     std::vector<RecomputeOp> recompute_ops; // with RecomputeKind::list
     std::vector<int> recompute_layers;      // layers recomputed per pipeline stage; empty: all of them
     int recompute_every = 0;                // {"every": n}: every n-th layer; 0: not used
+    double recompute_budget = 1;            // with RecomputeKind::budget: the part of what a layer would keep that it may keep
     int recompute_segments = 0;             // {"segments": n}: of each chunk, whose inputs alone are kept; 0: not used
     bool flash_attention = true;
     bool fused = true;

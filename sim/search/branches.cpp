@@ -41,7 +41,8 @@ Branches::Branches(const StrategySpace& space, const std::vector<Objective>& obj
         for (const GroupValue& r : space.machines[m].recomputes) {
             variation.with(r.settings);
             const Strategy& resolved = variation.resolved().strategy;
-            recomputes_.back().push_back({resolved.recompute, resolved.recompute_ops, resolved.recompute_segments});
+            recomputes_.back().push_back(
+                {resolved.recompute, resolved.recompute_ops, resolved.recompute_segments, resolved.recompute_budget});
         }
         of_machine.emplace_back(space.machines[m].variations.base());
     }
@@ -191,6 +192,7 @@ void Branches::split_core(Worker& w, const Set& set, Split& split) {
         s.strategy.recompute = recompute.kind;
         s.strategy.recompute_ops = recompute.ops;
         s.strategy.recompute_segments = recompute.segments;
+        s.strategy.recompute_budget = recompute.budget;
         if (known) {
             const double bound = bound_of(w, s, machine, plain(s));
             one.bound = score(bound, s, machine);

@@ -54,6 +54,7 @@ class Branches {
         RecomputeKind kind;
         std::vector<RecomputeOp> ops;
         int segments;
+        double budget;
     };
     struct Split {
         std::vector<Set> sets;

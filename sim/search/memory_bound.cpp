@@ -37,7 +37,7 @@ Held bytes_of(const Scenario& s, const Elements& e, int directions) {
     const double gradient = fully ? std::min(2.0, bytes_per_element(training.gradient_dtype)) : bytes_per_element(training.gradient_dtype);
     Held h;
     h.always = parameter * sharded(t.zero_stage >= 3 || (t.zero_stage == 2 && fully)) + states * sharded(t.zero_stage >= 1);
-    h.gradients = tuned.partial() ? 0 : gradient * sharded(t.zero_stage >= 2);
+    h.gradients = tuned.partial() || training.optimizer_in_backward ? 0 : gradient * sharded(t.zero_stage >= 2);
     return h;
 }
 
@@ -77,7 +77,9 @@ class Moments {
 
     static Whole whole_of(const Scenario& s) {
         const Offload& o = s.strategy.offload;
-        if (o.optimizer != Tier::none || o.gradients != Tier::none || o.parameters != Tier::none || s.model.trainable.partial()) return {};
+        if (o.optimizer != Tier::none || o.gradients != Tier::none || o.parameters != Tier::none || s.model.trainable.partial() ||
+            s.training.optimizer_in_backward)
+            return {};
         const SharingPractice practice = sharing_practice(s);
         const double gradient = bytes_per_element(s.training.gradient_dtype);
         return {practice.gathers_in_step && !practice.keeps ? (s.runtime.fp8_all_gather ? 1.0 : 2.0) : 0,

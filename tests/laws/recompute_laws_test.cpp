@@ -1,8 +1,11 @@
 // Recomputation belongs to the backward pass: no stage begins it before the gradient is there, as autograd is called with it.
 #include "sim/engine/compile.hpp"
+#include "sim/plan/verify.hpp"
+#include "sim/report/report.hpp"
 #include "tests/laws/scenarios.hpp"
 
 #include <algorithm>
+#include <set>
 
 namespace orrery::laws {
 namespace {
@@ -41,6 +44,46 @@ TEST(RecomputeLaws, WaitsForTheGradient) {
             }
         EXPECT_GE(waits, 3 * 8 / 2) << schedule; // of three stages and eight microbatches; one wait may imply the next
     }
+}
+
+// A larger budget keeps more and makes less again, to the product: a knapsack of five results a layer has few steps.
+TEST(RecomputeLaws, ALargerMemoryBudgetIsNeverSlower) {
+    const auto with = [](const std::string& recompute) {
+        return scenario(fmt::format(
+            R"({{"model": "llama3-8b", "cluster": {{"preset": "dgx-h100", "nodes": 1}},
+                "training": {{"global_batch_size": 8, "sequence_length": 8192}},
+                "strategy": {{"framework": "torchtitan", "recompute": {}}}}})",
+            recompute));
+    };
+    const auto activations = [](const Report& r) {
+        return r.memory.stages[0].by_kind[static_cast<std::size_t>(MemoryKind::activations)].count;
+    };
+    const auto made_again = [](const Plan& plan) {
+        double sum = 0;
+        for (const Block& b : plan.blocks)
+            for (const Op& op : b.ops)
+                if (op.phase == Phase::recompute) sum += flops(op.work).count;
+        return sum;
+    };
+    const Report full = predict(with(R"("full")")).report, none = predict(with(R"("none")")).report;
+    double before = 1e9, work = 1e30;
+    std::int64_t kept = 0;
+    std::set<std::int64_t> steps;
+    for (int tenths = 0; tenths <= 10; ++tenths) {
+        const Scenario s = with(fmt::format(R"({{"memory_budget": {:.1f}}})", tenths / 10.0));
+        const Plan plan = lower(s);
+        EXPECT_EQ(verify(plan).size(), 0u) << to_text(verify(plan));
+        const Report r = predict(s).report;
+        EXPECT_LE(r.step_time_s, 1.002 * before) << tenths;
+        EXPECT_LE(made_again(plan), work) << tenths;
+        EXPECT_GE(activations(r), kept) << tenths;
+        before = r.step_time_s, work = made_again(plan), kept = activations(r);
+        steps.insert(kept);
+        if (tenths == 0) EXPECT_NEAR(r.step_time_s, full.step_time_s, 0.01 * full.step_time_s);
+        if (tenths == 10) EXPECT_EQ(made_again(plan), 0) << "all products and attention are kept";
+    }
+    EXPECT_GE(steps.size(), 4u);
+    EXPECT_LT(kept, activations(none)) << "element-wise results are not kept";
 }
 
 } // namespace

@@ -1,15 +1,18 @@
 // Activation recomputation: marks the nodes whose outputs the backward pass makes again instead of reading them saved.
 // none; selective: the core of attention (Korthikanti et al.), or a policy by op (Practice::selective_by_op); full: whole layers, their
 // inputs kept; or a list of op kinds ("latent": what latent attention unfolds; Megatron's mla_up_proj), with the casts of their results.
+// Within a memory budget a layer keeps the results that save the most work (memory_budget.hpp).
 // Segments of several layers keep their inputs alone, and are made again whole when the backward pass comes to them: sqrt(layers) of them
 // keep the fewest (Chen et al., arXiv:1604.06174). recompute_layers limits it to the first layers of each stage, {"every": n} to every n-th
 // layer.
 //
 // After it: Node::recompute is set, and the last value of a fully recomputed stretch (a layer, a segment) is marked saved (the next one's
 // checkpoint).
+#include "sim/plan/passes/memory_budget.hpp"
 #include "sim/plan/passes/passes.hpp"
 
 #include <algorithm>
+#include <set>
 
 namespace orrery {
 namespace {
@@ -104,6 +107,8 @@ void mark_recompute(Lowering& l) {
         const auto stretch = [&](const Node& n) {
             return n.layer < 0 ? std::int16_t{-1} : st.recompute_segments > 0 ? segments[static_cast<std::size_t>(n.layer)] : n.layer;
         };
+        std::set<std::int32_t> kept;
+        if (st.recompute == RecomputeKind::budget) kept = kept_in_budget(g, st.recompute_budget);
         int last_layer = -1;
         bool apply = false;
         for (std::size_t i = 0; i < g.nodes.size(); ++i) {
@@ -127,6 +132,9 @@ void mark_recompute(Lowering& l) {
                 break;
             case RecomputeKind::list:
                 n.recompute = listed(st.recompute_ops, g, n);
+                break;
+            case RecomputeKind::budget:
+                n.recompute = !kept.contains(static_cast<std::int32_t>(i));
                 break;
             case RecomputeKind::none:
                 break;
