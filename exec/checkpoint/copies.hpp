@@ -1,5 +1,5 @@
 // Checkpoints in memory: each rank's part as a file of its machine's memory (/dev/shm), which outlives the processes, and a copy of it in
-// the memory of a peer's machine. What a copy costs a step is the copy of its bytes; all else goes on beside the next steps. A restart puts
+// the memory of a peer's machine. A copy costs a step the time to copy its bytes; all else goes on beside the next steps. A restart puts
 // the newest step together whose parts are all on some machine: the loss of one machine's memory is no loss of a checkpoint.
 #pragma once
 

@@ -11,7 +11,7 @@
 namespace orrery {
 namespace {
 
-// y = scale keep(x); the mask is kept. Of attention's probabilities by pair, of rows by token and column.
+// y = scale keep(x); the mask is kept. The mask of attention's probabilities is by pair, that of rows by token and column.
 template <class T> void drop(const Pointwise& w, const Call& c, const T* x, T* y, unsigned char* mask) {
     const KernelFacts& f = c.context.facts;
     const Buffer& value = c.written(0);

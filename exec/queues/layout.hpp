@@ -42,7 +42,7 @@ struct Standing {
 MemoryLayout plan_layout(const Plan& plan, const IssueOrder& order, const QueueOrder& queues, const StorageMap& map,
                          const Standing& standing);
 
-// Two lifetimes in one place that could meet; empty: none. What plan_layout must hold; the check is slow and for tests.
+// Two lifetimes in one place that could meet; empty: none. plan_layout must leave none; the check is slow and for tests.
 std::string overlap(const MemoryLayout& layout, const QueueOrder& queues);
 
 } // namespace orrery

@@ -1,4 +1,4 @@
-// The memory of one rank in one space: blocks in a single reservation, placed first-fit in the order they come. What is live is counted
+// The memory of one rank in one space: blocks in a single reservation, placed first-fit in the order they come. Live blocks are counted
 // twice: as the plan counts it (a buffer's bytes, as its allocator would hold them), and as it really lies here.
 #pragma once
 

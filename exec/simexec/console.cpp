@@ -1,4 +1,4 @@
-// simexec's voice: its name in messages, its options, its line of progress. What other programs do alike is in sim/console.
+// simexec's voice: its name in messages, its options, its line of progress. The parts that other programs share are in sim/console.
 #include "exec/simexec/command.hpp"
 
 #include "exec/cuda/plugin.hpp"

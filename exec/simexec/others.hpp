@@ -28,7 +28,7 @@ struct Others {
     Numbers sum(const Numbers& mine) const;
 };
 
-// patience: seconds they wait for each other. What they call throws LostPeer, or StoreTimeout and StoreLost of the fleet's store.
+// patience: seconds they wait for each other. The functions they call throw LostPeer, or StoreTimeout and StoreLost of the fleet's store.
 Others over(const OrreryTransport& transport, double patience);
 Others over(const Fleet& fleet, const LaunchedRank& at, double patience);
 

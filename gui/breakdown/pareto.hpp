@@ -22,7 +22,7 @@ struct ParetoPoint {
     bool fits = true;
 };
 
-// Points no other that fits beats in both, smaller being better in each; by rising x. What does not fit is never on it.
+// Points no other that fits beats in both, smaller being better in each; by rising x. A point that does not fit is never on it.
 std::vector<std::size_t> frontier(const std::vector<ParetoPoint>& points);
 
 class ParetoPlot : public QWidget {

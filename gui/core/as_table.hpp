@@ -1,7 +1,7 @@
 // A view's content as a table of texts, for CSV and for the clipboard. Numbers in full precision, one unit a column, said in its header.
 //
 // Item models whose cells are words for people ("7.48 ms") give the number under export_role, and the header with the unit ("Step (s)")
-// under the same role of headerData(). What gives nothing there is exported as it is shown.
+// under the same role of headerData(). A cell that gives nothing there is exported as it is shown.
 #pragma once
 
 #include <QString>

@@ -26,7 +26,7 @@ class HasCommands {
     virtual std::vector<ViewCommand> commands() = 0;
 };
 
-// Whether a key is one of them. What is no letter may need Shift on some keyboards: there Shift does not count.
+// Whether a key is one of them. Keys that are no letters may need Shift on some keyboards: there Shift does not count.
 inline bool is_key(const QKeyEvent& event, const QKeySequence& key) {
     const QKeyCombination pressed(event.modifiers() & ~Qt::KeypadModifier, static_cast<Qt::Key>(event.key())), wanted = key[0];
     if (pressed == wanted) return true;

@@ -81,7 +81,7 @@ bool has_focus(const QWidget& editor) {
 QWidget* FieldDelegate::createEditor(QWidget* parent, const QStyleOptionViewItem&, const QModelIndex& index) const {
     const FieldSpec& spec = spec_of(index);
     auto* self = const_cast<FieldDelegate*>(this);
-    // While it is open. What closes an editor takes the focus from it first, and commits by itself.
+    // While it is open. An action that closes an editor takes the focus from it first, and commits by itself.
     const auto commit = [self](QWidget* editor) {
         return [self, editor] {
             if (has_focus(*editor)) Q_EMIT self->commitData(editor);

@@ -1,4 +1,4 @@
-// A sweep run in the background: rows come in batches, a few times a second, and it can be stopped. What it computed stays in its file.
+// A sweep run in the background: rows come in batches, a few times a second, and it can be stopped. Computed rows stay in its file.
 #pragma once
 
 #include <QObject>

@@ -249,8 +249,8 @@ std::vector<RuleResult> check_rules(int jobs, std::uint64_t seed, int threads, c
 }
 
 std::string to_markdown(const std::vector<RuleResult>& rules, int jobs) {
-    std::string text = fmt::format("{} random jobs. Holds and fails: by more than {:.0f} %. What does not fit counts as twice as slow.\n\n",
-                                   jobs, tie * 100);
+    std::string text = fmt::format(
+        "{} random jobs. Holds and fails: by more than {:.0f} %. A job that does not fit counts as twice as slow.\n\n", jobs, tie * 100);
     text += "| rule | applies | holds | tie | fails | median effect | what the effect is |\n|---|---|---|---|---|---|---|\n";
     for (const RuleResult& r : rules)
         text += fmt::format("| {} | {} | {} | {} | {} | {} | {} |\n", r.claim, r.applies, r.holds, r.ties, r.applies - r.holds - r.ties,

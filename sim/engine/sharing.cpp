@@ -19,7 +19,7 @@
 // Rounding down keeps the fill monotone: a bundle that stops at v <= L_l = floor(R/W) leaves l at floor((R - w v)/(W - w)) >= L_l.
 // No link is ever found full below a level already passed, so there are no tolerances anywhere below.
 //
-// The update. A sweep in ascending level over a heap of links to be looked at. What lies below the sweep is final. Above it a bundle
+// The update. A sweep in ascending level over a heap of links to be looked at. All levels below the sweep are final. Above it a bundle
 // is *presumed* at its old rate, or *free*: its old rate has lost its reason. Link l popped at key k: evaluate (1) with the bundles
 // below k fixed and all others rising. Result k: l is full at k, whoever is above comes down to k (settle). Result above k:
 // a lower bound of the level of l, its next key; and if l used to be full at k, the bundles it held there, and nothing else holds,

@@ -1,5 +1,5 @@
 // Attention of an inference engine's prefill (TensorRT-LLM's op): causal attention with what stands before it in the same op, the split
-// of queries, keys and values, their rotation and the writing of the cache. What tables of inference profilers hold; training's kernels
+// of queries, keys and values, their rotation and the writing of the cache. Tables of inference profilers hold these; training's kernels
 // are timed by cost/attention.hpp, whose waves and longest block are those of this law.
 //
 //   el = 4 d / (e_d P16)                    d = (qk + v) / 2: time of a score element at this head dimension's efficiency

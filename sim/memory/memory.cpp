@@ -1,4 +1,4 @@
-// Memory of each stage over one step. What a range of a block's ops allocates and frees is the same for every microbatch, so each
+// Memory of each stage over one step. A range of a block's ops allocates and frees the same for every microbatch, so each
 // range is walked once and the program is then a sum over its actions.
 #include "sim/memory/memory.hpp"
 

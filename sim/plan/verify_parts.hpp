@@ -117,8 +117,8 @@ struct Accumulation {
 struct Range {
     std::int32_t block = 0, first = 0, last = 0;
     std::vector<Effect> effects;
-    // For storages that several queues of the stage use. What comes before the range meets the entries: all up to a storage's first
-    // write. What comes after it meets the exits: its last write and the reads since.
+    // For storages that several queues of the stage use. Earlier ops meet the entries: all up to a storage's first
+    // write. Later ops meet the exits: its last write and the reads since.
     std::vector<Touch> entries, exits;
     std::vector<Wait> waits;
     std::vector<Accumulation> accumulations; // into gradients

@@ -58,7 +58,7 @@ double mlp_part(const Model& m, int layer, bool first) {
     return h * static_cast<double>(m.ffn_size) * (first && m.gated() ? 2 : 1);
 }
 
-// One layer of a model that is tuned. Of latent attention and of mixtures the linears count as one, trained or not as their part is.
+// One layer of a model that is tuned. The linears of latent attention count as one, and so do those of a mixture: trained if their part is.
 void tuned_layer(const Model& m, int layer, double s, PassCount& p) {
     const auto own = [&](ModelPart part) { return trains(m, part, layer); };
     const auto adapter = [&](LoraTarget target) {

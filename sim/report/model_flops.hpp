@@ -1,6 +1,6 @@
 // Model FLOPs: what MFU counts. Three times the forward pass's matmuls (forward, input gradients, weight gradients), attention's
 // score square in full though causal masks skip half of it, no recomputation (Narayanan et al., SC'21, Megatron's own
-// counter). Of a model that is tuned: weight gradients of what is trained alone, and input gradients down to the lowest of it.
+// counter). For a fine-tuned model: weight gradients of trained parameters alone, and input gradients down to the lowest of them.
 #pragma once
 
 #include "sim/scenario/scenario.hpp"

@@ -1,4 +1,4 @@
-// The table. What depends on other fields of the scenario (bucket sizes in elements, overlap of interleaved schedules) is in defaults.cpp.
+// The table. Defaults that depend on other fields (bucket sizes in elements, overlap of interleaved schedules) are in defaults.cpp.
 // "assumed" marks what no documentation states.
 #include "sim/scenario/frameworks.hpp"
 

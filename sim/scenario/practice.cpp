@@ -1,4 +1,4 @@
-// For whom each trait holds. What a trait means and its source: practice.hpp.
+// For whom each trait holds. The meaning of each trait and its source: practice.hpp.
 #include "sim/scenario/practice.hpp"
 
 #include "sim/scenario/frameworks.hpp"

@@ -46,8 +46,8 @@ class Variation {
     ~Variation();
     Variation(Variation&&) noexcept;
 
-    // Valid until the next call; nullptr where a rule refuses it: problems() says why. What lowering cannot do is refused, too. The
-    // scenario's notes are left out.
+    // Valid until the next call; nullptr where a rule refuses it: problems() says why. A scenario that cannot be lowered is refused, too.
+    // The scenario's notes are left out.
     const Scenario* with(std::span<const int> settings);
     const std::vector<Problem>& problems() const;
     const Scenario& resolved() const; // of the last call, as far as it could be resolved

@@ -23,8 +23,8 @@ struct RefineFields { // that the scenario leaves free
 };
 
 // Hill climbing by simulation: of all moves of one layer to or from the ends of the model, and of less recomputation on one stage or on
-// all, the best is made, at most `rounds` times. What fits surely stays so. The last point is the best; empty: no move is better by more
-// than half a thousandth.
+// all, the best is made, at most `rounds` times. A point that fits surely stays so. The last point is the best; empty: no move is better by
+// more than half a thousandth.
 std::vector<SearchPoint> refine(const Scenario& from, const SearchPoint& point, RefineFields fields, const EvaluateRefinements& evaluate,
                                 int rounds = 6);
 

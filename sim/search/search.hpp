@@ -17,7 +17,7 @@
 namespace orrery {
 
 // The figure to make small. time: of a step. device_time: step time x devices (tokens a second and device). memory: the peak of the fullest
-// stage. Of a scenario with "run": goodput: its reciprocal; run_time, run_cost: of a trillion tokens that count in the end.
+// stage. For a scenario with "run": goodput: its reciprocal; run_time, run_cost: of a trillion tokens that count in the end.
 enum class SearchBy : std::uint8_t { time, device_time, cost, energy, memory, goodput, run_time, run_cost };
 const char* unit(SearchBy by);
 

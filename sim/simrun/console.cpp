@@ -1,4 +1,4 @@
-// simrun's voice: its name in messages, its options, its bar. What other programs do alike is in sim/console.
+// simrun's voice: its name in messages, its options, its bar. The parts that other programs share are in sim/console.
 #include "sim/simrun/command.hpp"
 
 #include <fmt/format.h>

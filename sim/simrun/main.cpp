@@ -210,7 +210,8 @@ void add_learn(CLI::App& app, Parsed& p) {
     add_jobs(*sub, p.options);
     sub->footer(
         "A dataset is {\"name\": .., \"source\": .., \"rows\": [{\"name\": .., \"scenario\": {..}, \"measured\": {\"step_time_s\": 1.9, "
-        "\"memory_gb\": 61.2}}]}\n(scenarios/validation/README.md); either figure will do. What is learned holds for the stack and the "
+        "\"memory_gb\": 61.2}}]}\n(scenarios/validation/README.md); either figure will do. The constants learned hold for the stack and "
+        "the "
         "device of the rows:\nfactors on the times of groups of constants (products, attention, host, networks ..) and on memory.\n"
         "One row moves a prediction little, as it may be an odd one; three that agree move it most of the way.\n"
         "Examples:\n"

@@ -2,7 +2,8 @@
 //
 // Slow all durations of one group of constants down by a small factor (1 + e), and the step grows by the factor (1 + share * e): a share is
 // d ln(step) / d ln(durations of the group). All durations together scale the step, so that shares add up to 1 (Euler). The same plan is
-// simulated again for each group, with its durations 5 % longer; nothing is lowered again. What hides behind something longer has no share.
+// simulated again for each group, with its durations 5 % longer; nothing is lowered again. An op that hides behind a longer one has no
+// share.
 #pragma once
 
 #include "sim/cost/cost.hpp"

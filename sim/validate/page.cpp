@@ -91,9 +91,9 @@ std::string for_whom(const Validation& v) {
     std::string text =
         "## For whom predictions are good, and for whom not\n\nStep times of runs from sources that no constant was fitted to: "
         "what you can expect for a job of yours. A job is of several kinds: expect the worst of them.\n";
-    static constexpr const char* heads[] = {"Good: a strategy that is 10 % better is found", "Fair: take them for orders, not for promises",
-                                            "Poor: measure a step and use `simrun learn`",
-                                            "Hardly known: fewer than four runs, or one source"};
+    static constexpr const char* heads[] = {
+        "Good: a strategy that is 10 % better is found", "Fair: good enough to rank strategies, not to promise a step time",
+        "Poor: measure a step and use `simrun learn`", "Hardly known: fewer than four runs, or one source"};
     for (std::size_t i = 0; i < std::size(heads); ++i)
         if (!of[i].empty()) text += fmt::format("\n**{}**\n\n{}", heads[i], of[i]);
     const PairsSummary& p = v.overall.pairs;

@@ -1,7 +1,7 @@
 // Files that describe real machines, as a cluster that scenarios take: `simrun ingest FILE.. -o cluster.json`.
 //
 // One file describes a node (NCCL's XML, nvidia-smi topo -m, hwloc's XML), another the fabric (ibnetdiscover, Slurm's topology), some both
-// (SimAI, ASTRA-sim). What no file states is assumed, is marked so in "sources" of the cluster, and is listed apart.
+// (SimAI, ASTRA-sim). Figures that no file states are assumed, marked so in "sources" of the cluster, and listed apart.
 #pragma once
 
 #include "topology/ingest/facts.hpp"

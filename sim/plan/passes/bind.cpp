@@ -131,7 +131,7 @@ void bind_block(const Plan& plan, Block& block, std::vector<History>& history) {
     for (std::size_t instance : touched) history[instance] = {};
 }
 
-// several: the op is on other queues than `queue`, too. What the walk over all actions needs of an op lies here, side by side.
+// several: the op is on other queues than `queue`, too. The parts of an op that the walk over all actions needs lie here, side by side.
 struct Touch {
     std::int32_t op, tracked;
     QueueId queue;

@@ -103,8 +103,8 @@ struct Weaving {
     bool whole_root = w.l.plan.stages == 1 && !w.dp.weight_by_weight;
     std::vector<std::int32_t> piece_action = std::vector<std::int32_t>(pieces.size(), -1); // ids
     std::vector<const Bucket*> gathered = {}, acquired = {}, to_copy = {};
-    // How many units are gathered at once, the one in use among them. Of single weights one more, assumed: XLA's scheduler starts a gather
-    // as early as hides it, and the work under a small weight hides no large one.
+    // How many units are gathered at once, the one in use among them. One more where single weights are gathered (assumed): XLA's scheduler
+    // starts a gather as early as hides it, and the work under a small weight hides no large one.
     std::size_t ahead = !(w.dp.fetches ? w.l.scenario.strategy.overlap.offload : w.l.scenario.strategy.overlap.param_gather) ||
                                 both_in_one_layer(w.l.practice, pieces)
                             ? 1

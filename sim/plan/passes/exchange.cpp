@@ -1,7 +1,7 @@
 // The exchange pass: the transfers between pipeline stages, as actions of blocks of their own (exchange_order.cpp says where they stand,
 // exchange_blocks.cpp what they do).
 //
-// After it: every step finds its input on its rank. What arrives in parts is made whole right before the step that uses it.
+// After it: every step finds its input on its rank. A tensor that arrives in parts is made whole right before the step that uses it.
 #include "sim/plan/passes/exchange_blocks.hpp"
 #include "sim/plan/passes/passes.hpp"
 

@@ -125,7 +125,7 @@ void settle_uses(ChannelOrder& channel) {
     for (std::size_t k = deliveries.size(); k-- > 1;) deliveries[k - 1].used = std::min(deliveries[k - 1].used, deliveries[k].used);
 }
 
-// Gaps of sender and receiver that are open at the same time, so that neither waits for the other. What is at one time there is one
+// Gaps of sender and receiver that are open at the same time, so that neither waits for the other. Events of one time there are one
 // exchange, and all of it can begin at once: nothing stands still, since up to any time all exchanges before it are done. First choice:
 // after the step that makes the value, before the step that uses it. Else the receiver takes it earlier (it would hold up a sender whose
 // next step is due), or the sender gives it later; Megatron's interleaved schedule does both. Else the first choice stands, and one waits.

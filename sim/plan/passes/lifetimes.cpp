@@ -1,5 +1,5 @@
 // Lifetimes: Alloc before the first access of each activation's storage, Free after the last, wherever in the chunk's blocks these
-// are. What crosses stages is allocated where it is received and freed where it is sent (exchange_blocks.cpp).
+// are. Buffers that cross stages are allocated where they are received and freed where they are sent (exchange_blocks.cpp).
 //
 // After it: every microbatch buffer that is not received has one Alloc; every one that is not sent has one Free; a buffer met in
 // one block alone has scope action.

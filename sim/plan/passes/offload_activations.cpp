@@ -1,6 +1,6 @@
 // Saved activations in the host's memory between the forward and the backward pass (Megatron-Core's fine-grained offload, MaxText's remat
-// policies). What strategy.offload names leaves when the forward pass has read it last, beside the next unit's computation, and comes back
-// while the backward pass computes the unit before the one that reads it.
+// policies). An activation that strategy.offload names leaves when the forward pass has read it last, beside the next unit's computation,
+// and comes back while the backward pass computes the unit before the one that reads it.
 //
 // After it: such a buffer has two lives on the device. The first ends with the forward pass's next unit, which waits for the copy if it is
 // late; the second begins a unit early. Its place on the host lives from one to the other. Small or large, all that is named goes; what

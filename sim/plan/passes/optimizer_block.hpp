@@ -1,4 +1,4 @@
-// What the optimizer updates, and the blocks that do it: one for all a rank owns of a stage, or one for each bucket whose update runs in
+// The blocks that update parameters: one for all that a rank owns of a stage, or one for each bucket whose update runs in
 // the backward pass.
 #pragma once
 

@@ -1,6 +1,6 @@
 // 8-bit and 4-bit precision (Transformer Engine's way): the linears of the layers run in it, their inputs are cast before them and
 // saved cast; embedding, head, norms and attention stay in bf16. A norm that feeds a linear writes the cast value itself; tokens are
-// cast before they go to their experts, where the runtime does so. What an activation keeps may be low in any precision.
+// cast before they go to their experts, where the runtime does so. The input an activation keeps may have 8 bits in any precision.
 //
 // After it: every linear's gemm_dtype is final, and its input has that dtype.
 #include "sim/plan/passes/passes.hpp"

@@ -24,7 +24,7 @@ bool attention_core(NodeKind k) {
 
 // torchtitan's selective checkpointing by op keeps attention and every second matmul of a layer (wq, wv, w1, w2) and makes the rest again:
 // wk, wo, w3 and all that is elementwise. q, k and v are one matmul here, kept whole; of w1 and w3, one matmul too, every second layer's
-// is made again, which is as much time and memory over the layers of a stage. What is communicated is kept.
+// is made again, which is as much time and memory over the layers of a stage. Results of communication are kept.
 bool made_again_by_op(const Strategy& st, const Node& n) {
     switch (n.kind) {
     case NodeKind::attention:

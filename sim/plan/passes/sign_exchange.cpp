@@ -1,5 +1,5 @@
 // Signs there and back. Each rank adds up one slice: all send it their signs of that slice and their scale, it sends the signs and the
-// scale of the sum to all. What either rounding leaves out is kept and added the next time.
+// scale of the sum to all. The error of either rounding is kept and added the next time.
 #include "sim/plan/passes/sign_exchange.hpp"
 
 #include "sim/plan/passes/bucket_blocks.hpp"

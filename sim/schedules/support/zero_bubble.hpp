@@ -26,7 +26,7 @@ Schedule run_zero_bubble(const ScheduleShape& shape, int (*stage_of)(int chunk, 
 // 1F1B; 2 fills the time until the first gradient is back where F = I. The slopes' order is their preference.
 std::vector<ZeroBubblePolicy> one_chunk_policies(const ScheduleShape& shape, int limit, std::initializer_list<double> slopes);
 
-// The order by the policy that does best on a few microbatches a stage; ties go to the earlier one. What counts is the period where
+// The order by the policy that does best on a few microbatches a stage; ties go to the earlier one. The measure is the period where
 // the optimizer needs no barrier, else the makespan. With slow links each policy also plans as if a step lasted until its result has
 // arrived, and as if links were free: choosing by exact arrivals alone takes every late one as a gap and loses its rhythm.
 Schedule best_zero_bubble(const ScheduleShape& shape, int (*stage_of)(int chunk, int stages),
