@@ -9,7 +9,7 @@ namespace orrery {
 // where a kernel reads and writes; no gather has filled them, and what lay there before is another buffer's.
 void Runner::warm_kernels() {
     if (!separate_) return;
-    for (int space = 0; space < 2; ++space)
+    for (int space = 0; space < memories; ++space)
         if (places_.base[space]) check(device_.fill(places_.base[space], 0, stage_.layout.extent[space], compute_queue), "warming up");
     synchronise();
     for (std::size_t i = 0; i < program_.commands.size(); ++i) {

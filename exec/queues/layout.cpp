@@ -46,7 +46,7 @@ class Walk {
         life.buffer = b;
         life.slot = slot;
         life.bytes = std::max<std::int64_t>(1, map_.places[static_cast<std::size_t>(b)].stored);
-        life.space = x.space == Space::device ? 0 : 1;
+        life.space = arena_of(x);
         life.alloc = issue;
         life.free = static_cast<std::int32_t>(order_.issues.size());
         if (issue < 0) life.offset = standing_.start[static_cast<std::size_t>(slot)];
@@ -219,7 +219,7 @@ MemoryLayout plan_layout(const Plan& plan, const IssueOrder& order, const QueueO
                          const Standing& standing) {
     MemoryLayout layout = Walk(plan, order, map, standing).lifetimes();
     const auto issues = static_cast<std::int32_t>(order.issues.size());
-    for (int space = 0; space < 2; ++space) {
+    for (int space = 0; space < memories; ++space) {
         const std::vector<Group> groups = Groups(plan, order, map, layout.lifetimes).of(space);
         std::vector<PackedBlock> blocks;
         for (const Group& g : groups) blocks.push_back(block_of(g, layout.lifetimes, queues.clocks()));

@@ -18,7 +18,7 @@ struct Lifetime {
     BufferId buffer = -1;   // whose storage
     std::int32_t slot = -1; // the instance's, in StorageMap
     std::int64_t bytes = 0;
-    int space = 0;                     // 0: device, 1: host
+    int space = 0;                     // 0: device, 1: host, 2: NVMe
     std::int32_t alloc = -1, free = 0; // issues
     std::int64_t offset = -1;          // in its space
     std::int64_t room = 0;             // bytes from there on that are its own, or of its bucket, which it begins
@@ -27,7 +27,7 @@ struct Lifetime {
 
 struct MemoryLayout {
     std::vector<Lifetime> lifetimes;
-    std::int64_t extent[2] = {0, 0}; // bytes of each space
+    std::int64_t extent[memories] = {}; // bytes of each space
     // For each issue the lifetime of each operand, in the order: in, out (for an exchange: its transfers' buffers).
     std::vector<std::vector<std::int32_t>> operands;
 };
@@ -36,7 +36,7 @@ struct MemoryLayout {
 // what lies there between steps, whatever it is. room: of each slot that begins a bucket the bucket's bytes; 0: no bucket begins there.
 struct Standing {
     std::vector<std::int64_t> start, room;
-    std::int64_t fixed[2] = {0, 0};
+    std::int64_t fixed[memories] = {};
 };
 
 MemoryLayout plan_layout(const Plan& plan, const IssueOrder& order, const QueueOrder& queues, const StorageMap& map,

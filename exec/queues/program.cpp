@@ -14,11 +14,11 @@ Standing standing_of(const World& world, const Rank& rank) {
     s.room.assign(static_cast<std::size_t>(map.slots), 0);
     for (const StorageMap::Bucket& b : map.buckets)
         s.room[static_cast<std::size_t>(map.places[static_cast<std::size_t>(b.tensors[0])].slot)] = b.stored;
-    for (int space = 0; space < 2; ++space) s.fixed[space] = rank.memory.arena(space).extent();
+    for (int space = 0; space < memories; ++space) s.fixed[space] = rank.memory.arena(space).extent();
     for (std::size_t b = 0; b < map.places.size(); ++b) {
         const BufferPlace& p = map.places[b];
         if (p.slot < 0) continue;
-        const int space = world.plan.buffers[b].space == Space::device ? 0 : 1;
+        const int space = arena_of(world.plan.buffers[b]);
         for (std::int32_t m = 0; m < (p.per_microbatch ? world.plan.microbatches : 1); ++m) {
             const std::byte* at = rank.memory.of_slot(p.slot + m);
             if (at) s.start[static_cast<std::size_t>(p.slot + m)] = at - rank.memory.arena(space).base();
@@ -118,7 +118,7 @@ RankProgram rank_program(const World& world, Rank& rank, const StagePlan& stage,
 std::vector<std::int64_t> staging_needed(const World& world, Rank& rank, const StagePlan& stage) {
     std::vector<std::int64_t> most(static_cast<std::size_t>(stage.queues.queues()), 0);
     RankPlaces nowhere; // addresses as they would be: only where runs follow each other matters
-    for (int space = 0; space < 2; ++space) nowhere.base[space] = rank.memory.arena(space).base();
+    for (int space = 0; space < memories; ++space) nowhere.base[space] = rank.memory.arena(space).base();
     nowhere.staging.assign(most.size(), nullptr);
     const RankProgram program = rank_program(world, rank, stage, nowhere);
     for (std::size_t i = 0; i < program.commands.size(); ++i) {

@@ -33,7 +33,7 @@ StagePlan stage_plan(const World& world, const Rank& rank);
 
 // Where a rank's memory is, as the device has it. staging: of each queue, for copies.
 struct RankPlaces {
-    std::byte* base[2] = {nullptr, nullptr};
+    std::byte* base[memories] = {};
     std::vector<std::byte*> staging;
 };
 

@@ -66,7 +66,7 @@ Runner::Runner(World& world, Rank& rank, StreamDevice& device, const StagePlan& 
         }
         return p;
     };
-    for (int space = 0; space < 2; ++space) {
+    for (int space = 0; space < memories; ++space) {
         const std::int64_t extent = stage_.layout.extent[space];
         if (separate_)
             places_.base[space] = allocate(extent, space == 0 ? MemorySpace::device : MemorySpace::host);

@@ -19,8 +19,6 @@ namespace {
 
 const Buffer& buffer(const Plan& plan, BufferId b) { return plan.buffers[static_cast<std::size_t>(b)]; }
 
-std::uint8_t arena_of(const Buffer& b) { return b.space == Space::device ? 0 : b.space == Space::host ? 1 : 2; }
-
 Arena disk(std::int64_t planned) {
     if (planned == 0) return Arena(0);
     Backend machine = cpu_machine();

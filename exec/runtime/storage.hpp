@@ -20,6 +20,10 @@ namespace orrery {
 // std::runtime_error where there is none to be had.
 std::shared_ptr<std::byte> reserve_on_disk(std::int64_t bytes);
 
+// Memories of a rank, by number: 0: the device's, 1: the host's, 2: NVMe.
+constexpr int memories = 3;
+inline std::uint8_t arena_of(const Buffer& b) { return b.space == Space::device ? 0 : b.space == Space::host ? 1 : 2; }
+
 struct BufferPlace {
     BufferId root = -1;          // whose storage it is
     std::int32_t slot = -1;      // of its root: where its instances' addresses begin; -1: not of this stage
@@ -94,7 +98,7 @@ class RankMemory {
     const StorageMap* map_;
     std::vector<int> part_index_;
     std::vector<std::byte*> addresses_;
-    Arena arenas_[3];
+    Arena arenas_[memories];
     MemoryCount count_;
     struct Held {
         std::byte* block;

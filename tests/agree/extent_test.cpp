@@ -89,6 +89,7 @@ TEST_P(Extent, OfAnExampleIsThePlansPeak) {
     }
     if (!not_executable(*parsed.scenario).empty() || parsed.scenario->training.precision != DType::bf16)
         GTEST_SKIP() << "is not stored here as it is planned";
+    if (parsed.scenario->strategy.offload.optimizer == Tier::nvme) GTEST_SKIP() << "its file on a disk would have 96 GB";
     const bool on_host = parsed.scenario->strategy.offload.optimizer != Tier::none; // 2.1 %: its copies do not pack as well
     expect_as_predicted(*parsed.scenario, on_host ? 1.025 : 1.02);
 }

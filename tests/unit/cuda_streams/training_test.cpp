@@ -23,6 +23,7 @@ Trained train(const Scenario& scenario, int polls) {
 
 TEST_P(OnStandIns, SerialToTheBit) {
     const Scenario scenario = agree::tiny(GetParam().fields);
+    if (scenario.strategy.offload.optimizer == Tier::nvme) GTEST_SKIP() << "NVMe is refused on GPUs";
     const Trained serial = agree::train(scenario, {.steps = 2, .real = DType::fp32}), gpus = train(scenario, 3);
     EXPECT_EQ(serial.losses, gpus.losses);
     EXPECT_EQ(difference(serial.first_gradients, gpus.first_gradients).relative, 0)
