@@ -16,7 +16,7 @@ Taken taken(const std::string& executor) {
     const auto report = scratch("resident.json");
     Words words{simexec_program, "run", ORRERY_SOURCE_DIR "/scenarios/tiny-gpt.json", "--steps", "1", "--executor", executor, "-o",
                 report.string()};
-    for (const char* field : {"model.layers=8", "model.hidden_size=384", "training.sequence_length=16", "training.global_batch_size=4",
+    for (const char* field : {"model.layers=8", "model.hidden_size=384", "training.sequence_length=128", "training.global_batch_size=4",
                               "training.micro_batch_size=1", "cluster.devices_per_node=4", "strategy.framework=torchtitan"})
         words.insert(words.end(), {"--set", field});
     const Process p = start_process(words, scratch("resident.out"));

@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
+#include <fmt/format.h>
 #include <fstream>
 #include <gtest/gtest.h>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 namespace orrery::test {
@@ -20,7 +22,7 @@ struct HandMade {
 using HandMadeTensors = std::map<std::string, HandMade>;
 
 inline std::filesystem::path scratch_folder(const std::string& name) {
-    const auto folder = std::filesystem::path(testing::TempDir()) / ("weights_" + name);
+    const auto folder = std::filesystem::path(testing::TempDir()) / fmt::format("weights_{}_{}", getpid(), name); // tests run side by side
     std::filesystem::remove_all(folder);
     std::filesystem::create_directories(folder);
     return folder;
