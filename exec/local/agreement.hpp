@@ -22,6 +22,7 @@ struct Learned {
     Tensors gradients, parameters, states; // of the first step; at the end
     std::vector<double> losses;
     double disagreement = 0;         // of replicas among themselves
+    bool gradients_gone = false;     // freed by updates in the backward pass
     std::vector<std::int64_t> peaks; // bytes of device memory, by rank
 };
 Learned learn(const Scenario& scenario, const Learning& how);

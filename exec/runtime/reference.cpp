@@ -16,6 +16,7 @@ Scenario on_one_rank(Scenario s) {
     st.zero_stage = st.shard_group_size = 0;
     st.layers_per_chunk = {s.model.layers};
     st.recompute = RecomputeKind::none;
+    s.training.optimizer_in_backward = false; // several microbatches
     return s;
 }
 

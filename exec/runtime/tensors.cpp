@@ -143,7 +143,10 @@ std::vector<TensorPart> parts_of(const World& world, const Rank& rank, Quantity 
     }
     for (const Worked& work : worked_on(world, rank)) {
         if (what == Quantity::gradients)
-            for (BufferId b : work.gradients) add_parts(world, rank, b, "", rank.memory.at(b, -1), stored(b), parts);
+            for (BufferId b : work.gradients) {
+                if (rank.memory.block(b, -1)) // an update in the backward pass has freed them
+                    add_parts(world, rank, b, "", rank.memory.at(b, -1), stored(b), parts);
+            }
         else
             for (BufferId b : work.states) {
                 const Buffer& x = world.plan.buffers[static_cast<std::size_t>(b)];

@@ -101,12 +101,12 @@ TEST(StackLaws, AnEagerStepHoldsTheRootsOfTheMoments) {
 // An update in the backward pass frees a unit's gradients at once: those of the largest units are alive, not those of all.
 TEST(StackLaws, UpdatesInTheBackwardPassLeaveNoGradients) {
     const auto one = [](bool at_once) {
-        Scenario s = llama(R"(, "master_weights": false, "gradient_dtype": "bf16")", R"(, "recompute": "full", "data_parallel": 1)", "");
-        s.cluster.devices_per_node = 1;
-        s.training.global_batch_size = 1;
-        s.training.gradient_clipping = 0;
-        s.training.optimizer_in_backward = at_once;
-        return s;
+        return scenario(fmt::format(
+            R"({{"model": "llama3-8b", "cluster": {{"preset": "dgx-h100", "nodes": 1, "devices_per_node": 1}},
+                "training": {{"global_batch_size": 1, "sequence_length": 8192, "master_weights": false, "gradient_dtype": "bf16",
+                             "gradient_clipping": 0, "optimizer_in_backward": {}}},
+                "strategy": {{"framework": "torchtitan", "recompute": "full"}}}})",
+            at_once));
     };
     const auto gradients = [](const Scenario& s) { // the most that are alive at once
         const Plan plan = lower(s);

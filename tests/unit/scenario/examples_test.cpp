@@ -72,6 +72,7 @@ std::vector<json> bases() {
         scenario(gpt, dgx, {{"framework", "deepspeed"}, {"zero_stage", 3}}),
         scenario(mixture, inline_cluster, megatron),
         scenario("llama3-8b", {{"preset", "dgx-h100"}, {"nodes", 1}}, {{"framework", "fsdp"}}),
+        scenario("llama3-8b", {{"preset", "dgx-h100"}, {"nodes", 1}}, {{"framework", "fsdp"}}, {{"global_batch_size", 8}}),
         with(scenario(llama, dgx, megatron), {{"run", {{"days", 10}}}}),
     };
 }
