@@ -51,8 +51,8 @@ int run_merge(const std::vector<std::string>& files, const Options& options) {
                    : bad_input;
     if (!options.quiet)
         deliver(fmt::format("{} points read from {} files, {} of them new in {}\n`simrun SWEEP.json -o {} --csv all.csv` ranks them, and "
-                            "computes those that no file has.\n",
-                            grouped(m.read), files.size(), grouped(m.added), into, into),
+                            "computes those that no file has; parts of a search: `simrun search SCENARIO.json --database {}`\n",
+                            grouped(m.read), files.size(), grouped(m.added), into, into, into),
                 to_stdout);
     return m.differ > 0 ? bad_input : done;
 }

@@ -3,6 +3,7 @@
 #include "sim/plan/lower.hpp"
 #include "sim/report/report.hpp"
 #include "sim/search/bounds.hpp"
+#include "sim/search/form_bound.hpp"
 #include "sim/search/space.hpp"
 
 #include <gtest/gtest.h>
@@ -52,7 +53,13 @@ const Case cases[] = {
         "activation": "swiglu", "norm": "rmsnorm", "position": "rope", "bias": false, "tied_embeddings": false},
         "cluster": {"preset": "dgx-h100", "nodes": 2}, "training": {"global_batch_size": 32, "sequence_length": 2048, "precision": "bf16"},
         "strategy": {"zero_stage": 0}})",
-     R"({"/strategy/schedule": ["pipedream-async"]})"}};
+     R"({"/strategy/schedule": ["pipedream-async"]})"},
+    {"budget",
+     R"({"model": {"name": "small", "layers": 8, "hidden_size": 1024, "attention_heads": 16, "kv_heads": 4, "vocab_size": 32000,
+        "activation": "swiglu", "norm": "rmsnorm", "position": "rope", "bias": false, "tied_embeddings": false},
+        "cluster": {"preset": "dgx-h100", "nodes": 2}, "training": {"global_batch_size": 32, "sequence_length": 2048, "precision": "bf16"},
+        "strategy": {"framework": "torchtitan"}})",
+     R"({"/strategy/recompute": ["none", {"memory_budget": 0.3}, {"memory_budget": 0.7}]})"}};
 
 class Bounds : public testing::TestWithParam<Case> {};
 
@@ -66,12 +73,13 @@ TEST_P(Bounds, AreNeverAboveWhatIsSimulated) {
     ASSERT_GT(space.legal(), 1000);
     Variation variation(space.machines.front().variations);
     const Fabric fabric(space.machines.front().variations.base().cluster);
+    const FormBounds of_forms(space.machines.front().variations.base());
     Profiles profiles;
     InFlight in_flight;
     std::mt19937 random(7);
     const auto below = [&](std::size_t n) { return static_cast<std::int32_t>(random() % n); };
     SharedWire sharing(fabric);
-    double times = 0, shared = 0, ways = 0, bytes = 0;
+    double forms = 0, times = 0, shared = 0, ways = 0, bytes = 0;
     int simulated = 0;
     for (int i = 0; i < points; ++i) {
         PointId id;
@@ -94,17 +102,19 @@ TEST_P(Bounds, AreNeverAboveWhatIsSimulated) {
         kept.strategy.recompute_ops.clear();
         EXPECT_LE(time_bound(kept, profiles.of(kept, fabric), in_flight), p.report.step_time_s * (1 + 1e-9)) << json_of(space, id);
         EXPECT_LE(with_sharing, p.report.step_time_s * (1 + 1e-9)) << json_of(space, id);
+        const double of_form = of_forms.of(form.shape);
+        EXPECT_LE(of_form, p.report.step_time_s * (1 + 1e-9)) << json_of(space, id);
         EXPECT_LE(path, p.report.step_time_s * (1 + 1e-9)) << json_of(space, id);
         EXPECT_LE(memory, peak * (1 + 1e-9)) << json_of(space, id);
-        times += time / p.report.step_time_s, shared += with_sharing / p.report.step_time_s,
+        times += time / p.report.step_time_s, shared += with_sharing / p.report.step_time_s, forms += of_form / p.report.step_time_s,
             ways += std::max(path, with_sharing) / p.report.step_time_s, bytes += memory / peak;
         ++simulated;
     }
     ASSERT_GT(simulated, points / 2);
-    std::printf("%s: bounds are %.1f %% of the step time (%.1f without the longest way, %.1f without data parallelism) and %.1f %% of the "
-                "memory of %d random points\n",
-                GetParam().name, 100 * ways / simulated, 100 * shared / simulated, 100 * times / simulated, 100 * bytes / simulated,
-                simulated);
+    std::printf("%s: bounds are %.1f %% of the step time (%.1f without the longest way, %.1f without data parallelism, %.1f by "
+                "arithmetic alone) and %.1f %% of the memory of %d random points\n",
+                GetParam().name, 100 * ways / simulated, 100 * shared / simulated, 100 * times / simulated, 100 * forms / simulated,
+                100 * bytes / simulated, simulated);
 }
 
 INSTANTIATE_TEST_SUITE_P(Random, Bounds, testing::ValuesIn(cases), [](const auto& c) { return std::string(c.param.name); });
