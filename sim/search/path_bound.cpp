@@ -147,9 +147,9 @@ double path_bound(const Scenario& s, const Profile& profile, InFlight& in_flight
     for (int c = 0; c + 1 < length; ++c) {
         const int from = info->stage_of(c, stages), to = info->stage_of(c + 1, stages);
         if (from == to) continue;
-        const double takes = sharing.hop(s, from, to, bytes);
-        way.hop(c, takes);
-        if (from == 0 || to == 0) sent += sharing.hop_moving(s, from == 0 ? from : to, from == 0 ? to : from, bytes);
+        const SharedWire::Hop takes = sharing.hop(s, from, to, bytes);
+        way.hop(c, takes.alone);
+        if (from == 0 || to == 0) sent += (from == 0 ? takes : sharing.hop(s, to, from, bytes)).moving;
     }
     const std::vector<Elements> elements = chunk_elements(s);
     std::vector<int> mine;

@@ -124,24 +124,17 @@ double SharedWire::buffers(const Scenario& s) {
     return group.buffers;
 }
 
-double SharedWire::hop(const Scenario& s, int from, int to, double bytes) {
+SharedWire::Hop SharedWire::hop(const Scenario& s, int from, int to, double bytes) {
     const Group& group = group_of(s);
     const int a = group.stages[static_cast<std::size_t>(from)], b = group.stages[static_cast<std::size_t>(to)];
     const CommCost cost = group.cost.transfer(Bytes{static_cast<std::int64_t>(bytes)}, a, b);
-    double rate = cost.cap.value;
-    for (const LinkLoad& l : group.cost.transfer_loads(a, b))
-        if (l.load > 0) rate = std::min(rate, fabric_.links()[static_cast<std::size_t>(l.link)].capacity.value / l.load);
-    return cost.latency.seconds() + (rate > 0 ? cost.payload / rate : 0);
-}
-
-double SharedWire::hop_moving(const Scenario& s, int from, int to, double bytes) {
-    const Group& group = group_of(s);
-    const int a = group.stages[static_cast<std::size_t>(from)], b = group.stages[static_cast<std::size_t>(to)];
-    const CommCost cost = group.cost.transfer(Bytes{static_cast<std::int64_t>(bytes)}, a, b);
-    double rate = cost.cap.value;
-    for (const LinkLoad& l : group.cost.transfer_loads(a, b))
-        if (l.load > 0) rate = std::max(rate, fabric_.links()[static_cast<std::size_t>(l.link)].capacity.value / l.load);
-    return rate > 0 ? cost.payload / rate : 0;
+    double slowest = cost.cap.value, fastest = slowest;
+    for (const LinkLoad& l : group.cost.transfer_loads(a, b)) {
+        if (l.load <= 0) continue;
+        const double rate = fabric_.links()[static_cast<std::size_t>(l.link)].capacity.value / l.load;
+        slowest = std::min(slowest, rate), fastest = std::max(fastest, rate);
+    }
+    return {cost.latency.seconds() + (slowest > 0 ? cost.payload / slowest : 0), fastest > 0 ? cost.payload / fastest : 0};
 }
 
 } // namespace orrery

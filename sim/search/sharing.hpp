@@ -24,9 +24,12 @@ class SharedWire {
     SharingTime of(const Scenario& scenario, double elements);
     // Bytes of the buffers of the communicator that shares gradients; 0 where nothing can be said.
     double buffers(const Scenario& scenario);
-    // Seconds that bytes take from a stage's rank to another's with the links to themselves; moving: without what passes before they move.
-    double hop(const Scenario& scenario, int from_stage, int to_stage, double bytes);
-    double hop_moving(const Scenario& scenario, int from_stage, int to_stage, double bytes);
+    // Seconds that bytes take from a stage's rank to another's. alone: with the links to themselves, latency included; moving: the least
+    // that they occupy a link, at the fastest rate of the way.
+    struct Hop {
+        double alone, moving;
+    };
+    Hop hop(const Scenario& scenario, int from_stage, int to_stage, double bytes);
 
   private:
     struct Group;
