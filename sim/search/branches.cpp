@@ -160,6 +160,13 @@ double Branches::bound_of(Worker& w, const Scenario& s, std::size_t machine, boo
     return time_bound(b, profiles_[machine]->of(b, fabric), in_flight_);
 }
 
+void Branches::keep(Split& split, const Set& set, bool late) const {
+    if (late)
+        split.counts.by_deadline += points_of(set);
+    else
+        split.sets.push_back(set);
+}
+
 void Branches::split_form(Worker& w, const Set& set, Split& split) {
     const Form& form = space_.forms[at(set.id.form)];
     const std::size_t machine = at(form.machine);
@@ -171,10 +178,7 @@ void Branches::split_form(Worker& w, const Set& set, Split& split) {
         const Scenario* s =
             exhaustive_ || by_ == SearchBy::memory ? nullptr : variation.with(joined(form.settings, form.cores[c].settings));
         if (s) core.step_s = bound_of(w, *s, machine, false), core.bound = score(core.step_s, *s, machine);
-        if (s && late(core, *s, machine))
-            split.counts.by_deadline += points_of(core);
-        else
-            split.sets.push_back(core);
+        keep(split, core, s && late(core, *s, machine));
     }
 }
 
@@ -198,10 +202,7 @@ void Branches::split_core(Worker& w, const Set& set, Split& split) {
             one.bound = score(bound, s, machine);
             if (by_ != SearchBy::memory) one.step_s = bound;
         }
-        if (known && late(one, s, machine))
-            split.counts.by_deadline += points_of(one);
-        else
-            split.sets.push_back(one);
+        keep(split, one, known && late(one, s, machine));
     }
 }
 

@@ -63,6 +63,7 @@ class Branches {
 
     std::int64_t points_of(const Set& set) const;
     void push(const Set& set);
+    void keep(Split& split, const Set& set, bool late) const; // late: counts its points instead
     Split split_of(Worker& w, const Set& set);
     void split_form(Worker& w, const Set& set, Split& split);
     void split_core(Worker& w, const Set& set, Split& split);
