@@ -54,29 +54,42 @@ void step_outside(const Synchronization& how, Tensors& common, Tensors& momentum
         }
 }
 
-// Parameters after the rounds, by tensor.
-Tensors by_hand(const Scenario& scenario) {
-    Scenario part = on_one_rank(scenario);
-    part.training.global_batch_size /= workers;
-    const Corpus corpus{"", scenario.model.vocab_size, scenario.training.seed};
-    std::vector<std::unique_ptr<World>> worlds;
-    std::vector<std::unique_ptr<Executor>> executors;
-    for (int w = 0; w < workers; ++w) {
-        worlds.push_back(make_world(part, DType::fp64));
-        initialise(*worlds.back());
-        executors.push_back(make_executor("serial", *worlds.back()));
+// A world of one rank for each worker.
+struct Workers {
+    explicit Workers(const Scenario& scenario) : all(scenario) {
+        Scenario part = on_one_rank(scenario);
+        part.training.global_batch_size /= workers;
+        for (int w = 0; w < workers; ++w) {
+            worlds.push_back(make_world(part, DType::fp64));
+            initialise(*worlds.back());
+            executors.push_back(make_executor("serial", *worlds.back()));
+        }
     }
-    const Synchronization& how = scenario.strategy.synchronization;
-    Tensors mean, common = gather(*worlds[0], Quantity::parameters).tensors, momentum = common;
-    for (auto& [name, tensor] : momentum) std::fill(tensor.values.begin(), tensor.values.end(), 0.0);
-    for (int step = 0; step < rounds * inner_steps; ++step) {
+    // Each trains on its part of the step's sequences.
+    void step(std::int64_t number) {
         for (std::size_t w = 0; w < worlds.size(); ++w) {
-            load_part(*worlds[w], corpus, scenario, step, static_cast<int>(w));
+            load_part(*worlds[w], corpus, all, number, static_cast<int>(w));
             executors[w]->step(nullptr);
         }
+    }
+
+    const Scenario& all;
+    Corpus corpus{"", all.model.vocab_size, all.training.seed};
+    std::vector<std::unique_ptr<World>> worlds;
+    std::vector<std::unique_ptr<Executor>> executors;
+};
+
+// Parameters after the rounds, by tensor.
+Tensors by_hand(const Scenario& scenario) {
+    Workers own(scenario);
+    const Synchronization& how = scenario.strategy.synchronization;
+    Tensors mean, common = gather(*own.worlds[0], Quantity::parameters).tensors, momentum = common;
+    for (auto& [name, tensor] : momentum) std::fill(tensor.values.begin(), tensor.values.end(), 0.0);
+    for (int step = 0; step < rounds * inner_steps; ++step) {
+        own.step(step);
         if ((step + 1) % inner_steps != 0) continue;
-        mean = gather(*worlds[0], Quantity::parameters).tensors;
-        const Tensors other = gather(*worlds[1], Quantity::parameters).tensors;
+        mean = gather(*own.worlds[0], Quantity::parameters).tensors;
+        const Tensors other = gather(*own.worlds[1], Quantity::parameters).tensors;
         for (auto& [name, tensor] : mean)
             for (std::size_t i = 0; i < tensor.values.size(); ++i)
                 tensor.values[i] = (tensor.values[i] + other.at(name).values[i]) / workers;
@@ -84,7 +97,7 @@ Tensors by_hand(const Scenario& scenario) {
             step_outside(how, common, momentum, mean);
             mean = common;
         }
-        for (auto& world : worlds) scatter(*world, Quantity::parameters, mean);
+        for (auto& world : own.worlds) scatter(*world, Quantity::parameters, mean);
     }
     return mean;
 }
@@ -139,30 +152,18 @@ int fragment(const std::string& name) {
 
 // Worker 0's parameters after two rounds of four steps: fragments are merged after two and four, and sent a step before.
 Tensors streamed_by_hand(const Scenario& scenario) {
-    Scenario part = on_one_rank(scenario);
-    part.training.global_batch_size /= workers;
-    const Corpus corpus{"", scenario.model.vocab_size, scenario.training.seed};
-    std::vector<std::unique_ptr<World>> worlds;
-    std::vector<std::unique_ptr<Executor>> executors;
-    for (int w = 0; w < workers; ++w) {
-        worlds.push_back(make_world(part, DType::fp64));
-        initialise(*worlds.back());
-        executors.push_back(make_executor("serial", *worlds.back()));
-    }
+    Workers own(scenario);
     const Synchronization& how = scenario.strategy.synchronization;
-    Tensors common = gather(*worlds[0], Quantity::parameters).tensors, momentum = common, mean = common;
+    Tensors common = gather(*own.worlds[0], Quantity::parameters).tensors, momentum = common, mean = common;
     for (auto& [name, tensor] : momentum) std::fill(tensor.values.begin(), tensor.values.end(), 0.0);
     for (int step = 0; step < 8; ++step) {
-        for (std::size_t w = 0; w < worlds.size(); ++w) {
-            load_part(*worlds[w], corpus, scenario, step, static_cast<int>(w));
-            executors[w]->step(nullptr);
-        }
+        own.step(step);
         const std::int64_t done = step % 4 + 1;
         for (int f = 0; f < 2; ++f) {
             const std::int64_t merged = 2 * (f + 1);
             if (done == merged - how.overlap_steps) {
-                const Tensors one = gather(*worlds[0], Quantity::parameters).tensors,
-                              other = gather(*worlds[1], Quantity::parameters).tensors;
+                const Tensors one = gather(*own.worlds[0], Quantity::parameters).tensors,
+                              other = gather(*own.worlds[1], Quantity::parameters).tensors;
                 for (auto& [name, tensor] : mean)
                     for (std::size_t i = 0; fragment(name) == f && i < tensor.values.size(); ++i)
                         tensor.values[i] = (one.at(name).values[i] + other.at(name).values[i]) / workers;
@@ -174,18 +175,18 @@ Tensors streamed_by_hand(const Scenario& scenario) {
                     part_common[name] = tensor, part_momentum[name] = momentum.at(name), part_mean[name] = mean.at(name);
             step_outside(how, part_common, part_momentum, part_mean);
             for (const auto& [name, tensor] : part_common) common[name] = tensor, momentum[name] = part_momentum.at(name);
-            for (auto& world : worlds) {
-                Tensors own = gather(*world, Quantity::parameters).tensors;
+            for (auto& world : own.worlds) {
+                Tensors moved = gather(*world, Quantity::parameters).tensors;
                 for (const auto& [name, tensor] : part_common)
                     for (std::size_t i = 0; i < tensor.values.size(); ++i) {
-                        double& x = own.at(name).values[i];
+                        double& x = moved.at(name).values[i];
                         x += (how.overlap_steps > 0 ? how.mixing : 1) * (tensor.values[i] - x);
                     }
-                scatter(*world, Quantity::parameters, own);
+                scatter(*world, Quantity::parameters, moved);
             }
         }
     }
-    return gather(*worlds[0], Quantity::parameters).tensors;
+    return gather(*own.worlds[0], Quantity::parameters).tensors;
 }
 
 Scenario streaming(const std::vector<std::string>& further) {
