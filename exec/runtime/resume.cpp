@@ -33,7 +33,7 @@ std::string stored_name(const World& world, const CheckpointFiles& files, const 
     return "";
 }
 
-// Of a checkpoint that lacks a tensor.
+// The error where a checkpoint lacks a tensor.
 std::string lacks(const World& world, const CheckpointFiles& files, const std::string& name) {
     if (world.plan.workers != 0 && name.starts_with("states/worker-"))
         return fmt::format("the checkpoint has no {}: it is of fewer workers, or of another optimizer", name);

@@ -70,7 +70,7 @@ struct RestartOptions {
     int restarts = -1; // at most; below 0: nobody supervises
     bool elastic = false;
     double silence_s = 10;
-    double drill_s = 0;                 // a random rank is killed every so many seconds in the mean; 0: none
+    double drill_s = 0;                 // seconds between kills of a random rank, in the mean; 0: none
     std::string calibration;            // of a drill: what its goodput is predicted from
     std::string launch;                 // before simexec in each attempt's command; {ranks}: their number
     std::vector<std::string> arguments; // of this program, from its command on

@@ -23,7 +23,7 @@ double mean(const std::vector<double>& v) {
     return v.empty() ? 0 : std::accumulate(v.begin(), v.end(), 0.0) / static_cast<double>(v.size());
 }
 
-// What the record shows of steps, saves and starts.
+// Steps, saves and starts, as the record shows them.
 struct Times {
     std::vector<double> steps, blocks, writes, starts;
     double first_begin = -1;

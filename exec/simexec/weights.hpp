@@ -13,7 +13,7 @@ namespace orrery::simexec {
 // what ranks compare. Throws std::runtime_error where the files are damaged.
 std::string check_weights(const Scenario& scenario, RunOptions& how);
 
-// Of the world as it stands in this process's memory. others: null where all ranks are here.
+// Writes the weights that the world has in this process's memory. others: null where all ranks are here.
 void write_weights(const World& world, const RunOptions& how, const Others* others);
 
 } // namespace orrery::simexec

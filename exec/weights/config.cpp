@@ -44,7 +44,7 @@ Json fields(const Model& m) {
     return j;
 }
 
-// Of the file alone: how it departs from what kernels compute.
+// Settings of the file that kernels do not compute, a line each.
 void uncomputed(const nlohmann::json& config, std::vector<std::string>& lines) {
     for (const char* key : {"rope_scaling", "rope_parameters"}) {
         const auto it = config.find(key);

@@ -13,7 +13,7 @@ namespace {
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
-// Tasks that take time: so many seconds, or bytes, at a rate.
+// Tasks that take time: a number of seconds, or bytes at a rate.
 class LooseClock {
   public:
     explicit LooseClock(const std::vector<double>& capacity) : sharing_(capacity), sent_(capacity.size(), 0) {}

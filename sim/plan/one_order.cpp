@@ -38,7 +38,7 @@ class Ordering {
         // alone; then the rest. Those that became the first kind while they waited stand in two.
         std::deque<std::int32_t> in_turn, communication, others;
         std::vector<char> opened(after_.size(), 0);
-        std::vector<std::int32_t> ended(programs_.size(), 0); // by stage: so many of its first actions
+        std::vector<std::int32_t> ended(programs_.size(), 0); // by stage: how many of its actions, from the first on
         const auto is_next = [&](std::int32_t e) {
             const std::size_t s = stage_of(e / 2);
             return e % 2 == 1 || e / 2 == bases_[s] + ended[s];

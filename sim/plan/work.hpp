@@ -65,7 +65,7 @@ struct Softmax {
     bool causal;
     bool fused;
 };
-// Works on rows' first columns; or, with heads > 0, of each of so many query and key heads of packed rows on its own: rows counts them all.
+// Works on rows' first columns; with heads > 0, on each query and key head of packed rows on its own: rows counts them all.
 struct Norm {
     Direction direction;
     NormKind kind;

@@ -35,7 +35,7 @@ void offload_optimizer(Lowering& l); // passes/offload_optimizer.cpp: states and
 void bind(Lowering& l);              // passes/bind.cpp: drafts become programs, with dependencies from the buffers they share
 
 // The fragment of streaming DiLoCo that a parameter is sent with: its layer's among those of its stage, dealt out in turn (strided) or in
-// stretches. What stands before the layers goes with the first, what stands behind them with the last.
+// stretches. Parameters before the layers go with the first fragment, those behind them with the last.
 int fragment_of(const Lowering& l, const Parameter& p); // passes/synchronization.cpp
 
 } // namespace orrery
