@@ -44,9 +44,10 @@ Report report_of(const Scenario& scenario, const TryOptions& options) {
     if (!options.simulate) {
         const Fabric fabric(scenario.cluster);
         const CostModel cost(scenario, fabric);
-        return report(scenario, plan, {}, memory(plan, walked, scenario), cost);
+        return report(scenario, plan, {}, memory(plan, walked, scenario, false), cost);
     }
     PredictOptions predicting;
+    predicting.cache = false;
     predicting.only_if_fits = !options.too_big_too;
     predicting.walked = &walked;
     return predict(scenario, plan, predicting).report;

@@ -57,6 +57,17 @@ double kept_gate_bytes(const Plan& plan, const Op& op, const Pointwise& w) {
     return last.shape.back() == 1 ? 0 : static_cast<double>(last.bytes.count); // one column: an expert's weights
 }
 
+// The copy in fp32 that an RMS norm in steps keeps: the table's traffic counts it over the other buffers.
+double kept_wide_bytes(const Plan& plan, const Op& op, const Norm& w) {
+    if (w.fused || w.kind != NormKind::rmsnorm) return 0;
+    const bool forward = w.direction == Direction::forward;
+    if (plan.buffers[op.in[forward ? 0 : 1]].dtype == DType::fp32) return 0;
+    for (const BufferId b : forward ? op.out : op.in)
+        if (const Buffer& buffer = plan.buffers[b]; buffer.dtype == DType::fp32 && buffer.bytes.count == 4 * w.rows * w.cols)
+            return static_cast<double>(buffer.bytes.count);
+    return 0;
+}
+
 double element_bytes(const Plan& plan, BufferId b) { return bytes_per_element(plan.buffers[static_cast<std::size_t>(b)].dtype); }
 
 template <class... F> struct Overloaded : F... { using F::operator()...; };
@@ -219,7 +230,7 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
             },
             [&](const Softmax& w) { return memory_time(pointwise, kernels, memory, w, buffers()); },
             [&](const Norm& w) {
-                KernelTime t = memory_time(pointwise, kernels, memory, w, buffers());
+                KernelTime t = memory_time(pointwise, kernels, memory, w, buffers() - kept_wide_bytes(plan, op, w));
                 if (engine_norms && w.fused && w.direction == Direction::backward &&
                     w.cols < 512) // of queries and keys, each; wider ones have kernels of their own
                     t.us += 2 * head_norm_us(pointwise, device.processors, static_cast<double>(w.rows) / 2);

@@ -5,6 +5,8 @@
 #include "sim/cost/own_constants.hpp"
 #include "sim/memory/loose.hpp"
 #include "sim/memory/reserve.hpp"
+#include "sim/memory/segments.hpp"
+#include "sim/scenario/practice.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -68,9 +70,6 @@ class StageWalk {
     }
 
     Bytes apart() const { return Bytes{pool_peak_[0] + pool_peak_[1] - pool_at_peak_[0] - pool_at_peak_[1]}; }
-
-    // Bytes at the peak that outlive no step: everything but parameters, gradients and optimizer states held throughout.
-    Bytes dynamic(const StageMemory& m) const { return m.allocated_peak - Bytes{total(held_)}; }
 
   private:
     Range& range_of(const Action& a) {
@@ -239,7 +238,6 @@ PlanMemory walk(const Plan& plan) {
     for (const Program& program : plan.programs) {
         StageWalk walk(plan, program);
         out.stages.push_back(walk.measure());
-        out.dynamic.push_back(walk.dynamic(out.stages.back()));
         out.apart.push_back(walk.apart());
         const auto tier = [&](Space space) {
             const StageMemory there = StageWalk(plan, program, space).measure();
@@ -276,6 +274,15 @@ void add_reserve(StageMemory& stage, const ReserveItem& item) {
     stage.peak = stage.allocated_peak + stage.reserved;
 }
 
+// What the caching allocator keeps of a device that has `capacity`, after all else that it holds.
+void add_cache(StageMemory& stage, const Plan& plan, const Program& program, const Scenario& scenario, Bytes capacity) {
+    const Runtime& r = scenario.runtime;
+    if (r.plan_allocator || r.expandable_segments || r.reserved_gb >= 0) return;
+    const Segments s = segments(plan, program, practice_of(scenario).stream_pools, capacity - stage.reserved);
+    if (s.peak > stage.allocated_peak)
+        add_reserve(stage, {"allocator slack", s.peak - stage.allocated_peak, cache_source(), MemoryMeasure::reserved, true});
+}
+
 // By what a user's own runs had more or less than predicted, by the law of sim/trust/beliefs.hpp.
 void add_learned(StageMemory& stage, const LearnedConstants& learned) {
     const auto& mean = learned.memory->beliefs.mean;
@@ -294,9 +301,9 @@ double moving_share(const StageMemory& stage) {
     return std::clamp(1 - states / static_cast<double>(stage.peak.count), 0.0, 1.0);
 }
 
-MemoryReport memory(const Plan& plan, const Scenario& scenario) { return memory(plan, walk(plan), scenario); }
+MemoryReport memory(const Plan& plan, const Scenario& scenario, bool cache) { return memory(plan, walk(plan), scenario, cache); }
 
-MemoryReport memory(const Plan& plan, const PlanMemory& walked, const Scenario& scenario) {
+MemoryReport memory(const Plan& plan, const PlanMemory& walked, const Scenario& scenario, bool cache) {
     MemoryReport report;
     report.capacity = scenario.cluster.device.memory;
     for (const OtherNodes& o : scenario.cluster.others)
@@ -305,8 +312,8 @@ MemoryReport memory(const Plan& plan, const PlanMemory& walked, const Scenario& 
     for (std::size_t i = 0; i < plan.programs.size(); ++i) {
         StageMemory stage = walked.stages[i];
         stage.peak = stage.allocated_peak;
-        for (const ReserveItem& item : reserve(plan, scenario, plan.programs[i], walked.dynamic[i], walked.apart[i]))
-            add_reserve(stage, item);
+        for (const ReserveItem& item : reserve(plan, scenario, plan.programs[i], walked.apart[i])) add_reserve(stage, item);
+        if (cache) add_cache(stage, plan, plan.programs[i], scenario, report.capacity);
         if (plan.apart)
             add_reserve(stage, {"messages of workers", message_buffers(plan, scenario, stage.stage), "sim/memory/loose.hpp",
                                 MemoryMeasure::allocated});

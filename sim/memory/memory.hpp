@@ -77,12 +77,13 @@ const StageMemory& fullest(const MemoryReport& report);
 // The sum of the plan's own buffers, without a runtime's reserve: the same for all scenarios that have this plan.
 struct PlanMemory {
     std::vector<StageMemory> stages; // peak and reserve still empty
-    std::vector<Bytes> dynamic;      // by stage: bytes at the peak that outlive no step
     std::vector<Bytes> apart; // by stage: what gathered and reduced buffers had at their own peaks over what they have at the stage's
 };
 PlanMemory walk(const Plan& plan);
 
-MemoryReport memory(const Plan& plan, const PlanMemory& walked, const Scenario& scenario);
-MemoryReport memory(const Plan& plan, const Scenario& scenario); // both
+// cache: with what the caching allocator reserves beside what is allocated (segments.hpp). That takes longer than the rest, and what a job
+// needs is the same without.
+MemoryReport memory(const Plan& plan, const PlanMemory& walked, const Scenario& scenario, bool cache = true);
+MemoryReport memory(const Plan& plan, const Scenario& scenario, bool cache = true); // both
 
 } // namespace orrery

@@ -153,7 +153,7 @@ std::string source(const char* item) { return figures().at(item).at("source").ge
 
 } // namespace
 
-std::vector<ReserveItem> reserve(const Plan& plan, const Scenario& scenario, const Program& program, Bytes dynamic, Bytes apart) {
+std::vector<ReserveItem> reserve(const Plan& plan, const Scenario& scenario, const Program& program, Bytes apart) {
     if (scenario.runtime.reserved_gb >= 0) {
         return {{"runtime.reserved_gb", Bytes::gigabytes(scenario.runtime.reserved_gb), "the scenario", MemoryMeasure::device}};
     }
@@ -169,16 +169,12 @@ std::vector<ReserveItem> reserve(const Plan& plan, const Scenario& scenario, con
     items.push_back({"kept scores", kept_scores(scenario, practice), source("kept_scores"), MemoryMeasure::allocated});
     items.push_back(
         {"gradient placeholders", placeholders(plan, scenario, practice, program), source("placeholders"), MemoryMeasure::allocated});
-    if (scenario.runtime.expandable_segments)
+    if (scenario.runtime.expandable_segments) {
         items.push_back({"allocator pages", Bytes::mebibytes(f.at("expandable_segments").at("mib").get<double>()),
                          source("expandable_segments"), MemoryMeasure::reserved, true});
-    else if (!scenario.runtime.plan_allocator) {
-        const double share = f.at("fragmentation").at("share_of_dynamic").get<double>();
-        items.push_back({"allocator slack", Bytes{static_cast<std::int64_t>(share * static_cast<double>(dynamic.count))},
-                         source("fragmentation"), MemoryMeasure::reserved, true});
+        if (practice.stream_pools)
+            items.push_back({"other streams' segments", apart, source("stream_pools"), MemoryMeasure::reserved, true});
     }
-    if (practice.stream_pools && !scenario.runtime.plan_allocator)
-        items.push_back({"other streams' segments", apart, source("stream_pools"), MemoryMeasure::reserved, true});
     const bool flat = practice.flat_step_gradients;
     if (flat && (plan.mesh.ranks() > 1 || scenario.strategy.offload.gradients == Tier::none)) // buckets; one rank sends without
         items.push_back({"framework buffers", Bytes::mebibytes(f.at("flat_step_gradients").at("mib").get<double>()),
@@ -197,6 +193,8 @@ std::vector<ReserveItem> reserve(const Plan& plan, const Scenario& scenario, con
     std::erase_if(items, [](const ReserveItem& i) { return i.bytes.count == 0; });
     return items;
 }
+
+std::string cache_source() { return source("caching_allocator"); }
 
 Bytes communicator_buffers(std::span<const int> ranks, const Cluster& cluster) {
     const int per_node = std::max(1, cluster.devices_per_node);

@@ -8,10 +8,10 @@
 
 namespace orrery {
 
-// `dynamic`: bytes at the peak that are allocated and freed within a step; the caching allocator's slack is a share of them.
 // `apart`: what buffers of other streams had at their own peaks over what they have at the stage's (PlanMemory::apart).
 // One item alone where the scenario says runtime.reserved_gb.
-std::vector<ReserveItem> reserve(const Plan& plan, const Scenario& scenario, const Program& program, Bytes dynamic, Bytes apart);
+std::vector<ReserveItem> reserve(const Plan& plan, const Scenario& scenario, const Program& program, Bytes apart);
+std::string cache_source(); // where the caching allocator's rules are from
 
 // The buffers of one communicator of these ranks, as each of them holds them.
 Bytes communicator_buffers(std::span<const int> ranks, const Cluster& cluster);

@@ -55,7 +55,8 @@ Prediction predict(const Scenario& scenario, const PredictOptions& options) {
 }
 
 Prediction predict(const Scenario& scenario, const Plan& plan, const PredictOptions& options) {
-    const MemoryReport bytes = options.walked ? memory(plan, *options.walked, scenario) : memory(plan, scenario);
+    const MemoryReport bytes =
+        options.walked ? memory(plan, *options.walked, scenario, options.cache) : memory(plan, scenario, options.cache);
     const Fabric fabric(scenario.cluster);
     const CostModel cost(scenario, fabric);
     Prediction p;

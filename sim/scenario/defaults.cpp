@@ -237,9 +237,10 @@ void resolve_kernels(Reading& reading) {
     const Practice practice = practice_of(sc);
     const bool eager_units = practice.fully_sharded() && practice.stack == Stack::eager,
                script = (s.framework == Framework::ddp || eager_units) && s.tensor_parallel == 1 && s.pipeline_parallel == 1;
-    if (!reading.has("/runtime/fused_norm") && script && !s.fused && sc.model.norm == NormKind::rmsnorm && sc.runtime.year < 2025) {
+    if (!reading.has("/runtime/fused_norm") && script && !s.fused && sc.model.norm == NormKind::rmsnorm && sc.runtime.year < 2026) {
         sc.runtime.fused_norm = false;
-        note_default(reading, "/runtime/fused_norm", "false", "eager PyTorch spelt RMSNorm out in several kernels until 2025");
+        note_default(reading, "/runtime/fused_norm", "false",
+                     "eager PyTorch spells RMSNorm out in several kernels until 2.9 (October 2025), models of Transformers still do");
     }
     if (sc.cluster.device.launch_us >= 0 && !reading.has("/runtime/launch_us")) {
         sc.runtime.launch_us = sc.cluster.device.launch_us;

@@ -98,7 +98,7 @@ class SmallPlan {
         for (const PartCost& c : p.layers) saved += c.saved;
         p.tail_peak = std::max(0.0, tail_level_ - saved);
         p.slowdown = cost_.interference().compute_slowdown;
-        for (const ReserveItem& item : reserve(plan_, scenario_, plan_.programs.front(), Bytes{}, Bytes{}))
+        for (const ReserveItem& item : reserve(plan_, scenario_, plan_.programs.front(), Bytes{}))
             if (item.name != step_gradients) p.reserve += static_cast<double>(item.bytes.count); // of as many as its shard has
     }
 

@@ -181,16 +181,47 @@ TEST(StackLaws, GradientShardsComeWithTheBackwardPass) {
 
 // What other streams hold counts where the allocator's segments are counted, and not for whether the job fits.
 TEST(StackLaws, OtherStreamsSegmentsAreReservedAndNotNeeded) {
-    const Scenario s = llama("", "", "");
-    const MemoryReport m = memory(lower(s), s);
-    const StageMemory& stage = fullest(m);
-    const auto other =
-        std::find_if(stage.reserve.begin(), stage.reserve.end(), [](const ReserveItem& i) { return i.name == "other streams' segments"; });
-    const auto slack =
-        std::find_if(stage.reserve.begin(), stage.reserve.end(), [](const ReserveItem& i) { return i.name == "allocator slack"; });
-    ASSERT_NE(other, stage.reserve.end());
-    ASSERT_NE(slack, stage.reserve.end());
-    EXPECT_EQ(peak_as(stage, MemoryMeasure::device).count, stage.peak.count + other->bytes.count + slack->bytes.count);
+    const auto items = [](const char* allocator) {
+        const Scenario s = llama("", "", std::string(", \"allocator\": \"") + allocator + "\"");
+        const MemoryReport m = memory(lower(s), s);
+        const StageMemory& stage = fullest(m);
+        Bytes kept;
+        for (const ReserveItem& i : stage.reserve)
+            if (i.kept) kept += i.bytes;
+        EXPECT_EQ(peak_as(stage, MemoryMeasure::device).count, stage.peak.count + kept.count);
+        return stage.reserve;
+    };
+    const auto of = [](const std::vector<ReserveItem>& list, const char* name) {
+        const auto found = std::find_if(list.begin(), list.end(), [&](const ReserveItem& i) { return i.name == name; });
+        return found == list.end() ? Bytes{} : found->bytes;
+    };
+    const auto caching = items("caching"), expandable = items("expandable");
+    EXPECT_GT(of(expandable, "other streams' segments").count, 0);
+    EXPECT_GT(of(expandable, "allocator pages").count, 0);
+    EXPECT_GE(of(caching, "allocator slack"), of(expandable, "other streams' segments")) << "streams' segments are part of it";
+}
+
+// Spelt out, an RMS norm keeps what it squares: its input in fp32. Its kernels' traffic counted that before.
+TEST(StackLaws, NormsInStepsKeepTheirInputInFp32) {
+    const auto plan = [](const char* fused) {
+        return lower(llama("", R"(, "recompute": "none", "fused": false)", std::string(", \"fused_norm\": ") + fused));
+    };
+    const auto kept = [](const Plan& p) {
+        double sum = 0;
+        for (const Buffer& b : p.buffers)
+            if (b.name.ends_with("norm1.wide") || b.name.ends_with("norm2.wide")) {
+                EXPECT_EQ(b.dtype, DType::fp32);
+                EXPECT_EQ(b.scope, Scope::microbatch) << "until the backward pass";
+                sum += static_cast<double>(b.bytes.count);
+            }
+        return sum;
+    };
+    const Plan apart = plan("false");
+    EXPECT_EQ(kept(plan("true")), 0);
+    double norms = 0;
+    for (const Buffer& b : apart.buffers)
+        if (b.name.ends_with(".norm1") || b.name.ends_with(".norm2")) norms += static_cast<double>(b.bytes.count);
+    EXPECT_EQ(kept(apart), 2 * norms) << "four bytes where their results have two";
 }
 
 // Rows are gathered twice, and kept in fp32 for the gradient of their weights.

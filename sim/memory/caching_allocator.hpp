@@ -1,0 +1,58 @@
+// PyTorch's caching allocator, as c10/cuda/CUDACachingAllocator.cpp has it without options: what it asks of the device for a sequence of
+// allocations and frees. Segments are never joined, so that free memory in pieces too small for what comes next stays reserved.
+#pragma once
+
+#include "topology/units.hpp"
+
+#include <array>
+#include <cstdint>
+#include <set>
+#include <vector>
+
+namespace orrery {
+
+class CachingAllocator {
+  public:
+    using Block = std::int32_t;
+
+    // Memory of one stream is never used for another. `limit`: what the device has for segments; when it is reached, segments that are
+    // wholly free are given back, all of them.
+    CachingAllocator(int streams, Bytes limit);
+
+    Block allocate(Bytes size, int stream); // any size >= 0
+    void free(Block block);                 // once for each allocate()
+
+    Bytes reserved() const { return Bytes{reserved_}; }
+    Bytes peak() const { return Bytes{peak_}; } // of reserved()
+    int retries() const { return retries_; }    // how often the limit was reached
+
+  private:
+    struct Piece {                          // of a segment
+        std::int64_t size = 0, address = 0; // addresses of segments ascend
+        Block before = -1, after = -1;      // neighbours in its segment
+        int pool = 0;
+        bool used = false;
+    };
+    struct Free {
+        std::int64_t size, address;
+        Block block;
+        bool operator<(const Free& o) const { return size != o.size ? size < o.size : address < o.address; }
+    };
+
+    Piece& at(Block b) { return pieces_[static_cast<std::size_t>(b)]; }
+    std::set<Free>& free_of(int pool) { return pools_[static_cast<std::size_t>(pool)]; }
+    Free listed(Block b) { return {at(b).size, at(b).address, b}; }
+    Block new_piece(Piece piece);
+    Block best_fit(int pool, std::int64_t size);
+    Block new_segment(int pool, std::int64_t size);
+    void give_back();
+    void join(Block into, Block other);
+
+    std::vector<Piece> pieces_;
+    std::vector<Block> unused_;         // places in pieces_
+    std::vector<std::set<Free>> pools_; // free pieces; of each stream the small ones, then the large ones
+    std::int64_t reserved_ = 0, peak_ = 0, next_address_ = 0, limit_;
+    int retries_ = 0;
+};
+
+} // namespace orrery

@@ -1,0 +1,20 @@
+// What the caching allocator reserves for a stage's program: its allocations and frees in issue order, through two steps.
+#pragma once
+
+#include "sim/memory/caching_allocator.hpp"
+#include "sim/plan/plan.hpp"
+
+namespace orrery {
+
+struct Segments {
+    Bytes peak;      // reserved
+    int retries = 0; // how often the device was full and the cache was given back
+};
+
+// Best fit turns on single temporaries, and a plan has not all that software has: of the plan's own sequence, and of one with another
+// temporary beside each sum, the one that reserves less counts.
+// streams: what is gathered and what is reduced is allocated on streams of its own. limit: what the device has for segments.
+// A long step is followed for its first ten thousand allocations and more: by then a pipeline repeats itself.
+Segments segments(const Plan& plan, const Program& program, bool streams, Bytes limit);
+
+} // namespace orrery
