@@ -21,40 +21,51 @@ double median(std::vector<double> v) {
     return *middle;
 }
 
-std::unique_ptr<World> world_of(const std::string& text, const SampleOptions& options) {
-    const ParseResult parsed = parse_scenario(text);
+Scenario scenario_of(const std::string& text) {
+    ParseResult parsed = parse_scenario(text);
     require(parsed.scenario && parsed.problems.empty(), "a calibration scenario with problems: " + to_text(parsed.problems));
-    auto world = make_world(*parsed.scenario, options.stored ? options.stored(*parsed.scenario) : DType::fp32);
+    return std::move(*parsed.scenario);
+}
+
+std::unique_ptr<World> world_of(const Scenario& scenario, const SampleOptions& options) {
+    auto world = make_world(scenario, options.stored ? options.stored(scenario) : DType::fp32);
     initialise(*world);
     return world;
 }
 
 using Times = std::map<std::string, std::map<std::pair<double, double>, std::vector<double>>>; // by key, then by FLOPs and bytes
 
-// Each issued op's median over the steps.
-void train(const std::string& text, const SampleOptions& options, Times& times) {
+// Each issued op's median over the steps, of every rank.
+void train(const Scenario& scenario, const SampleOptions& options, Times& times) {
     const int steps = options.steps;
-    const auto world = world_of(text, options);
+    const auto world = world_of(scenario, options);
     const auto executor = options.executor ? options.executor(*world) : serial_executor(*world);
     const Corpus corpus{"", world->scenario.model.vocab_size, 1};
-    std::map<std::int32_t, std::vector<double>> by_issue;
+    std::map<std::pair<std::int32_t, std::int32_t>, std::vector<double>> by_issue; // and rank
     for (const std::int64_t began = wall_ns(); static_cast<double>(wall_ns() - began) < options.warm_s * 1e9;) {
         load_batch(*world, corpus, 0);
         executor->step(nullptr);
     }
     for (int step = 0; step <= steps; ++step) {
-        load_batch(*world, corpus, step);
+        load_batch(*world, corpus, step * world->plan.steps);
         std::vector<OpTime> record;
         executor->step(&record);
         if (step == 0) continue;
-        for (const OpTime& t : record) by_issue[t.issue].push_back(static_cast<double>(t.cpu) * 1e-3);
+        for (const OpTime& t : record) by_issue[{t.rank, t.issue}].push_back(static_cast<double>(t.cpu) * 1e-3);
     }
-    for (auto& [issue, us] : by_issue) {
-        const Op& op = *world->orders[0].issues[static_cast<std::size_t>(issue)].op;
+    for (auto& [at, us] : by_issue) {
+        const Op& op = *world->rank(at.first).order->issues[static_cast<std::size_t>(at.second)].op;
         if (op.queue != compute_queue) continue;
         const KernelSize size = kernel_size(world->plan, op);
         times[kernel_key(world->plan, op)][{size.flops, size.bytes}].push_back(median(std::move(us)));
     }
+}
+
+std::vector<KernelSample> medians(Times& times) {
+    std::vector<KernelSample> samples;
+    for (auto& [key, sizes] : times)
+        for (auto& [size, us] : sizes) samples.push_back({key, {size.first, size.second}, median(std::move(us))});
+    return samples;
 }
 
 constexpr const char* gpt = R"("activation": "gelu", "norm": "layernorm", "position": "learned", "tied_embeddings": true)";
@@ -66,8 +77,8 @@ struct Shape {
 };
 
 // Two layers of that shape, scaled to heads of whole multiples of `unit` columns.
-std::string scenario_of(const Shape& s, int unit, double scale, const std::string& cluster, const char* precision, const char* framework,
-                        bool flash) {
+std::string text_of(const Shape& s, int unit, double scale, const std::string& cluster, const char* precision, const char* framework,
+                    bool flash) {
     const int hidden = std::max(s.heads * unit, static_cast<int>(std::lround(s.hidden * scale / s.heads / unit)) * s.heads * unit);
     return fmt::format(
         R"({{"name": "calibration", "model": {{"layers": 2, "hidden_size": {}, "attention_heads": {}, "vocab_size": {}, {}}},
@@ -81,7 +92,7 @@ std::string scenario_of(const Shape& s, int unit, double scale, const std::strin
 } // namespace
 
 double sample_issue(const SampleOptions& options, const std::string& scenario) {
-    const auto world = world_of(scenario, options);
+    const auto world = world_of(scenario_of(scenario), options);
     const auto executor = options.executor ? options.executor(*world) : serial_executor(*world);
     const Corpus corpus{"", world->scenario.model.vocab_size, 1};
     std::vector<double> us;
@@ -104,7 +115,7 @@ std::vector<std::string> calibration_scenarios(double scale) {
     for (const Shape& s : shapes)
         for (const bool flash : {true, false}) {
             if (!flash && s.hidden > 256) continue; // stored scores: the small models are enough
-            scenarios.push_back(scenario_of(s, 4, scale, R"("preset": "local-cpu", "devices_per_node": 1)", "fp32", "ddp", flash));
+            scenarios.push_back(text_of(s, 4, scale, R"("preset": "local-cpu", "devices_per_node": 1)", "fp32", "ddp", flash));
         }
     return scenarios;
 }
@@ -120,7 +131,7 @@ std::vector<std::string> gpu_calibration_scenarios(const std::string& preset, do
             for (const bool flash : {true, false}) {
                 if (s.hidden > 2048 && (!flash || std::string_view(precision) == "fp32"))
                     continue; // scores and fp32 models of that size have their law from the smaller
-                scenarios.push_back(scenario_of(s, 8, scale, cluster, precision, "megatron", flash));
+                scenarios.push_back(text_of(s, 8, scale, cluster, precision, "megatron", flash));
             }
     return scenarios;
 }
@@ -138,13 +149,16 @@ std::vector<KernelSample> sample_kernels(const SampleOptions& options, std::vect
     Times times;
     for (std::size_t i = 0; i < scenarios.size(); ++i) {
         if (options.progress) options.progress(i, scenarios.size());
-        train(scenarios[i], options, times);
+        train(scenario_of(scenarios[i]), options, times);
     }
     if (options.progress) options.progress(scenarios.size(), scenarios.size());
-    std::vector<KernelSample> samples;
-    for (auto& [key, sizes] : times)
-        for (auto& [size, us] : sizes) samples.push_back({key, {size.first, size.second}, median(std::move(us))});
-    return samples;
+    return medians(times);
+}
+
+std::vector<KernelSample> sample_own(const SampleOptions& options, const Scenario& scenario) {
+    Times times;
+    train(scenario, options, times);
+    return medians(times);
 }
 
 } // namespace orrery

@@ -1,4 +1,5 @@
 // Activations and their adjoints. gelu is the tanh form (GPT-2, Megatron). Gated ones read columns 2i (gate) and 2i+1.
+#include "exec/kernels/clones.hpp"
 #include "exec/kernels/exponential.hpp"
 #include "exec/kernels/pointwise.hpp"
 
@@ -63,46 +64,91 @@ template <class T> Weights<T> weights(const Call& c, bool forward) {
     return w;
 }
 
-template <class T, class F> void plain(const Call& c, bool forward) {
-    const std::int64_t n = elements(c.written(0));
-    T* const out = c.output<T>(0);
-    const T *const x = c.input<T>(forward ? 0 : 1), *const dy = c.input<T>(0);
+template <class T, class F>
+ORRERY_CLONES void plain_part(const T* x, const T* dy, T* out, bool forward, std::int64_t from, std::int64_t to) {
     T t[block];
-    for (std::int64_t first = 0; first < n; first += block) {
-        const std::int64_t here = std::min(block, n - first);
+    for (std::int64_t first = from; first < to; first += block) {
+        const std::int64_t here = std::min(block, to - first);
         F::prepare(x + first, t, here);
-        for (std::int64_t j = 0, i = first; j < here; ++j, ++i) out[i] = forward ? F::value(x[i], t[j]) : dy[i] * F::slope(x[i], t[j]);
+        if (forward)
+            for (std::int64_t j = 0; j < here; ++j) out[first + j] = F::value(x[first + j], t[j]);
+        else
+            for (std::int64_t j = 0; j < here; ++j) out[first + j] = dy[first + j] * F::slope(x[first + j], t[j]);
+    }
+}
+
+template <class T, class F> void plain(const Call& c, bool forward) {
+    split(c.team(), elements(c.written(0)), split_grain / 4, [&](std::int64_t from, std::int64_t to) {
+        plain_part<T, F>(c.input<T>(forward ? 0 : 1), c.input<T>(0), c.output<T>(0), forward, from, to);
+    });
+}
+
+// Operands of a gated activation; null: the model has none.
+template <class T> struct Gated {
+    const T *x, *dy, *kept;
+    T *out, *keep;
+    Weights<T> weight;
+    T limit; // of experts
+};
+
+// Neither weighted, clamped nor kept, which is most.
+template <class T, class F> ORRERY_CLONES void gated_part(const Gated<T>& g, bool forward, std::int64_t from, std::int64_t to) {
+    const T *const x = g.x, *const dy = g.dy;
+    T* const out = g.out;
+    T gates[block], t[block];
+    for (std::int64_t first = from; first < to; first += block) {
+        const std::int64_t here = std::min(block, to - first);
+        for (std::int64_t j = 0; j < here; ++j) gates[j] = x[2 * (first + j)];
+        F::prepare(gates, t, here);
+        if (forward)
+            for (std::int64_t j = 0, i = first; j < here; ++j, ++i) out[i] = F::value(gates[j], t[j]) * x[2 * i + 1];
+        else
+            for (std::int64_t j = 0, i = first; j < here; ++j, ++i) {
+                const T d = dy[i], up = x[2 * i + 1];
+                out[2 * i] = d * F::slope(gates[j], t[j]) * up;
+                out[2 * i + 1] = d * F::value(gates[j], t[j]);
+            }
+    }
+}
+
+template <class T, class F> void weighted_part(const Gated<T>& g, bool forward, std::int64_t from, std::int64_t to) {
+    T gates[block], t[block];
+    for (std::int64_t first = from; first < to; first += block) {
+        const std::int64_t here = std::min(block, to - first);
+        for (std::int64_t j = 0; j < here; ++j) gates[j] = std::min(g.x[2 * (first + j)], g.limit);
+        F::prepare(gates, t, here);
+        for (std::int64_t j = 0, i = first; j < here; ++j, ++i) {
+            const T up = std::clamp(g.x[2 * i + 1], -g.limit, g.limit), value = g.kept ? g.kept[i] : F::value(gates[j], t[j]);
+            if (forward) {
+                if (g.keep) g.keep[i] = value;
+                g.out[i] = value * up * g.weight.at(i);
+            } else {
+                const T d = g.dy[i] * g.weight.at(i);
+                g.weight.add(i, g.dy[i] * value * up);
+                g.out[2 * i] = g.x[2 * i] > g.limit ? T(0) : d * F::slope(gates[j], t[j]) * up;
+                g.out[2 * i + 1] = std::abs(g.x[2 * i + 1]) > g.limit ? T(0) : d * value;
+            }
+        }
     }
 }
 
 // x[, p] -> y[, f(gate)];  dy, x[, p][, f(gate)] -> dx[, dp]: what the gate became where it is kept.
 template <class T, class F> void gated(const Call& c, bool forward) {
-    const std::int64_t n = elements(forward ? c.written(0) : c.read(0));
-    T* const out = c.output<T>(0);
-    const T *const x = c.input<T>(forward ? 0 : 1), *const dy = c.input<T>(0);
+    const Buffer& narrow = forward ? c.written(0) : c.read(0);
     const Weights<T> weight = weights<T>(c, forward);
-    T* const keep = forward && c.out.size() > 1 ? c.output<T>(1) : nullptr;
-    const T* const kept = !forward && c.in.size() > (weight.p ? 3u : 2u) ? c.input<T>(c.in.size() - 1) : nullptr;
     const double clamp = c.context.facts.activation_clamp;
-    const T limit = weight.p && clamp > 0 ? static_cast<T>(clamp) : std::numeric_limits<T>::infinity(); // of experts
-    T gates[block], t[block];
-    for (std::int64_t first = 0; first < n; first += block) {
-        const std::int64_t here = std::min(block, n - first);
-        for (std::int64_t j = 0; j < here; ++j) gates[j] = std::min(x[2 * (first + j)], limit);
-        F::prepare(gates, t, here);
-        for (std::int64_t j = 0, i = first; j < here; ++j, ++i) {
-            const T up = std::clamp(x[2 * i + 1], -limit, limit), value = kept ? kept[i] : F::value(gates[j], t[j]);
-            if (forward) {
-                if (keep) keep[i] = value;
-                out[i] = value * up * weight.at(i);
-            } else {
-                const T d = dy[i] * weight.at(i);
-                weight.add(i, dy[i] * value * up);
-                out[2 * i] = x[2 * i] > limit ? T(0) : d * F::slope(gates[j], t[j]) * up;
-                out[2 * i + 1] = std::abs(x[2 * i + 1]) > limit ? T(0) : d * value;
-            }
-        }
-    }
+    const Gated<T> g{c.input<T>(forward ? 0 : 1),
+                     c.input<T>(0),
+                     !forward && c.in.size() > (weight.p ? 3u : 2u) ? c.input<T>(c.in.size() - 1) : nullptr,
+                     c.output<T>(0),
+                     forward && c.out.size() > 1 ? c.output<T>(1) : nullptr,
+                     weight,
+                     weight.p && clamp > 0 ? static_cast<T>(clamp) : std::numeric_limits<T>::infinity()};
+    const bool plain = !weight.p && !g.keep && !g.kept;
+    const std::int64_t cols = columns(narrow), rows = elements(narrow) / cols;
+    split_rows(c.team(), rows, 4 * cols, [&](std::int64_t from, std::int64_t to) { // whole rows: a row's weight has one gradient
+        plain ? gated_part<T, F>(g, forward, from * cols, to * cols) : weighted_part<T, F>(g, forward, from * cols, to * cols);
+    });
 }
 
 // x -> y;  dy, x -> dx.

@@ -4,6 +4,7 @@
 // order of sums. In part of a ring a query may see no key: its result is 0, its log-sum-exp -inf, which the merge allows for.
 //   S = scale q k^T (+ slope (key - query)),  P = exp(S - lse),  o = drop(P) v
 //   dv = drop(P)^T dy,  dP = drop(dy v^T),  dS = P (dP - sum(dy o)),  dq = scale dS k,  dk = scale dS^T q
+#include "exec/kernels/clones.hpp"
 #include "exec/kernels/dropout.hpp"
 #include "exec/kernels/gemm.hpp"
 #include "exec/kernels/heads.hpp"
@@ -27,6 +28,15 @@ template <class T> void collect(const T* from, std::int64_t stride, std::span<co
 
 template <class T> void spread(const T* from, std::span<const Row> rows, std::int64_t dim, T* to, std::int64_t stride) {
     for (std::size_t i = 0; i < rows.size(); ++i) std::copy_n(from + static_cast<std::int64_t>(i) * dim, dim, to + rows[i].row * stride);
+}
+
+template <class T> ORRERY_CLONES void multiply(T* x, T factor, std::int64_t n) {
+    for (std::int64_t i = 0; i < n; ++i) x[i] *= factor;
+}
+
+// The gradient of a row of scores from that of its probabilities.
+template <class T> ORRERY_CLONES void score_gradients(T* d, const T* p, T scale, T delta, std::int64_t n) {
+    for (std::int64_t i = 0; i < n; ++i) d[i] = scale * p[i] * (d[i] - delta);
 }
 
 // Operands of one call. Heads are this rank's; head `h` is `first_head + h` of the model.
@@ -67,7 +77,7 @@ template <class T> struct Problem {
             const auto [first, last] = seen({&q, 1}, against);
             const std::int64_t n = static_cast<std::int64_t>(against.size());
             std::fill(s, s + first, none);
-            for (std::int64_t j = first; j < last; ++j) s[j] *= scale;
+            multiply(s + first, scale, last - first);
             for (std::int64_t j = first; j < last && slope != 0; ++j)
                 s[j] += slope * static_cast<T>(against[static_cast<std::size_t>(j)].position - q.position);
             std::fill(s + last, s + n, none);
@@ -93,57 +103,76 @@ template <class T> void softmax_rows(T* s, std::int64_t rows, std::int64_t cols,
             continue;
         }
         exp_of(s, max, s, cols);
-        const T total = sum(s, cols), inverse = 1 / total;
-        for (std::int64_t j = 0; j < cols; ++j) s[j] *= inverse;
+        const T total = sum(s, cols);
+        multiply(s, 1 / total, cols);
         lse[i] = max + std::log(total);
     }
 }
 
+// One sequence and one key head with its queries: what a thread does at a time.
+template <class T> struct Forward {
+    const Problem<T>& p;
+    T *o, *lse;
+    std::vector<T> q, out, k, v, s, sums{};
+
+    Forward(const Problem<T>& problem, const Call& call)
+        : p(problem), o(call.output<T>(0)), lse(call.output<T>(1)), q(static_cast<std::size_t>(query_block * p.w.qk_dim)),
+          out(static_cast<std::size_t>(query_block * p.w.v_dim)), sums(query_block) {}
+
+    void run(std::size_t sequence, std::int64_t group) {
+        const Attention& w = p.w;
+        const auto &queries = p.queries[sequence], &keys = p.keys[sequence];
+        const std::size_t count = keys.size(), g = static_cast<std::size_t>(group);
+        const std::int64_t per_group = w.heads / w.kv_heads;
+        k.resize(count * static_cast<std::size_t>(w.qk_dim));
+        v.resize(count * static_cast<std::size_t>(w.v_dim));
+        s.resize(query_block * count);
+        collect<T>(p.in.k[g], p.in.k_stride, keys, w.qk_dim, k.data());
+        collect<T>(p.in.v[g], p.in.v_stride, keys, w.v_dim, v.data());
+        for (std::int64_t head = group * per_group; head < (group + 1) * per_group; ++head)
+            for (std::size_t begin = 0; begin < queries.size(); begin += query_block)
+                run_block(sequence, head,
+                          std::span<const Row>(queries.data() + begin, std::min<std::size_t>(query_block, queries.size() - begin)));
+    }
+
+    void run_block(std::size_t sequence, std::int64_t head, std::span<const Row> block) {
+        const Attention& w = p.w;
+        const auto& keys = p.keys[sequence];
+        const std::int64_t m = static_cast<std::int64_t>(block.size());
+        const auto [first, last] = p.seen(block, keys);
+        const std::int64_t n = last - first;
+        const std::span<const Row> against(keys.data() + first, static_cast<std::size_t>(n));
+        collect<T>(p.in.q[static_cast<std::size_t>(head)], p.in.q_stride, block, w.qk_dim, q.data());
+        if (n > 0) gemm(false, true, m, n, w.qk_dim, T(1), q.data(), w.qk_dim, k.data() + first * w.qk_dim, w.qk_dim, T(0), s.data(), n);
+        p.prepare(s.data(), block, against, head);
+        softmax_rows(s.data(), m, n, sums.data());
+        if (p.dropout.on())
+            for (std::int64_t i = 0; i < m; ++i)
+                for (std::int64_t j = 0; j < n; ++j)
+                    s[static_cast<std::size_t>(i * n + j)] *=
+                        p.kept(static_cast<std::int64_t>(sequence), head, block[static_cast<std::size_t>(i)].position,
+                               against[static_cast<std::size_t>(j)].position);
+        if (n > 0)
+            gemm(false, false, m, w.v_dim, n, T(1), s.data(), n, v.data() + first * w.v_dim, w.v_dim, T(0), out.data(), w.v_dim);
+        else
+            std::fill(out.begin(), out.end(), T(0));
+        spread<T>(out.data(), block, w.v_dim, o + head * w.v_dim, w.heads * w.v_dim);
+        for (std::int64_t i = 0; i < m; ++i)
+            lse[block[static_cast<std::size_t>(i)].row * w.heads + head] = sums[static_cast<std::size_t>(i)];
+    }
+};
+
+// Calls make().run(sequence, group) for all, by the threads of the team.
+template <class F> void each_group(const Call& call, std::size_t sequences, std::int64_t groups, F&& make) {
+    split(call.team(), static_cast<std::int64_t>(sequences) * groups, 1, [&](std::int64_t from, std::int64_t to) {
+        auto work = make();
+        for (std::int64_t i = from; i < to; ++i) work.run(static_cast<std::size_t>(i / groups), i % groups);
+    });
+}
+
 template <class T> void forward(const Attention& w, const Call& call) {
     const Problem<T> p(w, call, call.in);
-    T *const o = call.output<T>(0), *const lse = call.output<T>(1);
-    const std::int64_t per_group = w.heads / w.kv_heads, o_stride = w.heads * w.v_dim;
-    std::vector<T> q(static_cast<std::size_t>(query_block * w.qk_dim)), out(static_cast<std::size_t>(query_block * w.v_dim)), k, v, s,
-        sums(query_block);
-    for (std::size_t sequence = 0; sequence < p.queries.size(); ++sequence) {
-        const auto &queries = p.queries[sequence], &keys = p.keys[sequence];
-        const std::int64_t count = static_cast<std::int64_t>(keys.size());
-        k.resize(static_cast<std::size_t>(count * w.qk_dim));
-        v.resize(static_cast<std::size_t>(count * w.v_dim));
-        s.resize(static_cast<std::size_t>(query_block * count));
-        for (std::int64_t head = 0; head < w.heads; ++head) {
-            const std::size_t g = static_cast<std::size_t>(head / per_group), h = static_cast<std::size_t>(head);
-            if (head % per_group == 0) {
-                collect<T>(p.in.k[g], p.in.k_stride, keys, w.qk_dim, k.data());
-                collect<T>(p.in.v[g], p.in.v_stride, keys, w.v_dim, v.data());
-            }
-            for (std::size_t begin = 0; begin < queries.size(); begin += query_block) {
-                const std::span<const Row> block(queries.data() + begin, std::min<std::size_t>(query_block, queries.size() - begin));
-                const std::int64_t m = static_cast<std::int64_t>(block.size());
-                const auto [first, last] = p.seen(block, keys);
-                const std::int64_t n = last - first;
-                const std::span<const Row> against(keys.data() + first, static_cast<std::size_t>(n));
-                collect<T>(p.in.q[h], p.in.q_stride, block, w.qk_dim, q.data());
-                if (n > 0)
-                    gemm(false, true, m, n, w.qk_dim, T(1), q.data(), w.qk_dim, k.data() + first * w.qk_dim, w.qk_dim, T(0), s.data(), n);
-                p.prepare(s.data(), block, against, head);
-                softmax_rows(s.data(), m, n, sums.data());
-                if (p.dropout.on())
-                    for (std::int64_t i = 0; i < m; ++i)
-                        for (std::int64_t j = 0; j < n; ++j)
-                            s[static_cast<std::size_t>(i * n + j)] *=
-                                p.kept(static_cast<std::int64_t>(sequence), head, block[static_cast<std::size_t>(i)].position,
-                                       against[static_cast<std::size_t>(j)].position);
-                if (n > 0)
-                    gemm(false, false, m, w.v_dim, n, T(1), s.data(), n, v.data() + first * w.v_dim, w.v_dim, T(0), out.data(), w.v_dim);
-                else
-                    std::fill(out.begin(), out.end(), T(0));
-                spread<T>(out.data(), block, w.v_dim, o + head * w.v_dim, o_stride);
-                for (std::int64_t i = 0; i < m; ++i)
-                    lse[block[static_cast<std::size_t>(i)].row * w.heads + head] = sums[static_cast<std::size_t>(i)];
-            }
-        }
-    }
+    each_group(call, p.queries.size(), w.kv_heads, [&] { return Forward<T>(p, call); });
 }
 
 // One block of queries of the backward pass: adds to the gradients of the keys and values it saw, and gives that of its queries.
@@ -173,7 +202,7 @@ template <class T> struct BackwardBlock {
             else
                 exp_of(pi, lse[i], pi, n);
             if (!p.dropout.on()) {
-                for (std::int64_t j = 0; j < n; ++j) di[j] = scale * pi[j] * (di[j] - delta);
+                score_gradients(di, pi, scale, delta, n);
                 continue;
             }
             for (std::int64_t j = 0; j < n; ++j) {
@@ -189,61 +218,76 @@ template <class T> struct BackwardBlock {
     }
 };
 
-// in: dy, queries, keys and values in one to three parts, o, log-sum-exp.
+// The same of one sequence and key head. in: dy, queries, keys and values in one to three parts, o, log-sum-exp.
+template <class T> struct Backward {
+    const Problem<T>& p;
+    const Heads<T>& to;
+    const T *dy, *o, *lse;
+    std::vector<T> q, dq, dyb, ob, sums, k{}, v{}, dk{}, dv{}, s{}, ds{};
+
+    Backward(const Problem<T>& problem, const Heads<T>& gradients, const Call& call, std::size_t parts)
+        : p(problem), to(gradients), dy(call.input<T>(0)), o(call.input<T>(1 + parts)), lse(call.input<T>(2 + parts)),
+          q(static_cast<std::size_t>(query_block * p.w.qk_dim)), dq(q), dyb(static_cast<std::size_t>(query_block * p.w.v_dim)), ob(dyb),
+          sums(query_block) {}
+
+    void run(std::size_t sequence, std::int64_t group) {
+        const Attention& w = p.w;
+        const auto &queries = p.queries[sequence], &keys = p.keys[sequence];
+        const std::size_t count = keys.size(), g = static_cast<std::size_t>(group);
+        const std::int64_t per_group = w.heads / w.kv_heads;
+        k.resize(count * static_cast<std::size_t>(w.qk_dim));
+        v.resize(count * static_cast<std::size_t>(w.v_dim));
+        collect<T>(p.in.k[g], p.in.k_stride, keys, w.qk_dim, k.data());
+        collect<T>(p.in.v[g], p.in.v_stride, keys, w.v_dim, v.data());
+        dk.assign(k.size(), T(0));
+        dv.assign(v.size(), T(0));
+        for (std::int64_t head = group * per_group; head < (group + 1) * per_group; ++head)
+            for (std::size_t begin = 0; begin < queries.size(); begin += query_block)
+                run_block(sequence, head,
+                          std::span<const Row>(queries.data() + begin, std::min<std::size_t>(query_block, queries.size() - begin)));
+        spread<T>(dk.data(), keys, w.qk_dim, to.k[g], to.k_stride);
+        spread<T>(dv.data(), keys, w.v_dim, to.v[g], to.v_stride);
+    }
+
+    void run_block(std::size_t sequence, std::int64_t head, std::span<const Row> block) {
+        const Attention& w = p.w;
+        const auto& keys = p.keys[sequence];
+        const std::size_t h = static_cast<std::size_t>(head);
+        const std::int64_t o_stride = w.heads * w.v_dim;
+        const auto [first, last] = p.seen(block, keys);
+        const std::span<const Row> against(keys.data() + first, static_cast<std::size_t>(last - first));
+        collect<T>(p.in.q[h], p.in.q_stride, block, w.qk_dim, q.data());
+        collect<T>(dy + head * w.v_dim, o_stride, block, w.v_dim, dyb.data());
+        collect<T>(o + head * w.v_dim, o_stride, block, w.v_dim, ob.data());
+        for (std::size_t i = 0; i < block.size(); ++i) sums[i] = lse[block[i].row * w.heads + head];
+        std::fill(dq.begin(), dq.end(), T(0));
+        if (last > first)
+            BackwardBlock<T>{p,
+                             static_cast<std::int64_t>(sequence),
+                             head,
+                             block,
+                             against,
+                             q.data(),
+                             k.data() + first * w.qk_dim,
+                             v.data() + first * w.v_dim,
+                             dyb.data(),
+                             ob.data(),
+                             sums.data(),
+                             dq.data(),
+                             dk.data() + first * w.qk_dim,
+                             dv.data() + first * w.v_dim,
+                             s,
+                             ds}
+                .run();
+        spread<T>(dq.data(), block, w.qk_dim, to.q[h], to.q_stride);
+    }
+};
+
 template <class T> void backward(const Attention& w, const Call& call) {
     const std::size_t parts = call.in.size() - 3;
     const Problem<T> p(w, call, call.in.subspan(1, parts));
-    const Heads<T> out = heads_in<T>(call.out.first(parts), {w.heads, w.kv_heads, w.qk_dim, w.v_dim});
-    const T *const dy = call.input<T>(0), *const o = call.input<T>(1 + parts), *const lse = call.input<T>(2 + parts);
-    const std::int64_t per_group = w.heads / w.kv_heads, o_stride = w.heads * w.v_dim;
-    std::vector<T> q(static_cast<std::size_t>(query_block * w.qk_dim)), dq(q), dyb(static_cast<std::size_t>(query_block * w.v_dim)),
-        ob(dyb), sums(query_block), k, v, dk, dv, s, ds;
-    for (std::size_t sequence = 0; sequence < p.queries.size(); ++sequence) {
-        const auto &queries = p.queries[sequence], &keys = p.keys[sequence];
-        const std::size_t count = keys.size();
-        k.resize(count * static_cast<std::size_t>(w.qk_dim));
-        v.resize(count * static_cast<std::size_t>(w.v_dim));
-        for (std::int64_t head = 0; head < w.heads; ++head) {
-            const std::size_t g = static_cast<std::size_t>(head / per_group), h = static_cast<std::size_t>(head);
-            if (head % per_group == 0) {
-                collect<T>(p.in.k[g], p.in.k_stride, keys, w.qk_dim, k.data());
-                collect<T>(p.in.v[g], p.in.v_stride, keys, w.v_dim, v.data());
-                dk.assign(k.size(), T(0));
-                dv.assign(v.size(), T(0));
-            }
-            for (std::size_t begin = 0; begin < queries.size(); begin += query_block) {
-                const std::span<const Row> block(queries.data() + begin, std::min<std::size_t>(query_block, queries.size() - begin));
-                const auto [first, last] = p.seen(block, keys);
-                collect<T>(p.in.q[h], p.in.q_stride, block, w.qk_dim, q.data());
-                collect<T>(dy + head * w.v_dim, o_stride, block, w.v_dim, dyb.data());
-                collect<T>(o + head * w.v_dim, o_stride, block, w.v_dim, ob.data());
-                for (std::size_t i = 0; i < block.size(); ++i) sums[i] = lse[block[i].row * w.heads + head];
-                std::fill(dq.begin(), dq.end(), T(0));
-                if (last > first)
-                    BackwardBlock<T>{p,
-                                     static_cast<std::int64_t>(sequence),
-                                     head,
-                                     block,
-                                     std::span<const Row>(keys.data() + first, static_cast<std::size_t>(last - first)),
-                                     q.data(),
-                                     k.data() + first * w.qk_dim,
-                                     v.data() + first * w.v_dim,
-                                     dyb.data(),
-                                     ob.data(),
-                                     sums.data(),
-                                     dq.data(),
-                                     dk.data() + first * w.qk_dim,
-                                     dv.data() + first * w.v_dim,
-                                     s,
-                                     ds}
-                        .run();
-                spread<T>(dq.data(), block, w.qk_dim, out.q[h], out.q_stride);
-            }
-            if (head % per_group != per_group - 1) continue;
-            spread<T>(dk.data(), keys, w.qk_dim, out.k[g], out.k_stride);
-            spread<T>(dv.data(), keys, w.v_dim, out.v[g], out.v_stride);
-        }
-    }
+    const Heads<T> to = heads_in<T>(call.out.first(parts), {w.heads, w.kv_heads, w.qk_dim, w.v_dim});
+    each_group(call, p.queries.size(), w.kv_heads, [&] { return Backward<T>(p, to, call, parts); });
 }
 
 } // namespace

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "exec/kernels/kernel.hpp"
+#include "exec/kernels/team.hpp"
 #include "topology/check.hpp"
 
 namespace orrery {
@@ -15,6 +16,7 @@ struct Call {
     template <class T> T* output(std::size_t i) const { return reinterpret_cast<T*>(at(out, i).data); }
     const Buffer& read(std::size_t i) const { return *at(in, i).buffer; }
     const Buffer& written(std::size_t i) const { return *at(out, i).buffer; }
+    Team* team() const { return context.team; }
     int coordinate(Axis a) const { return context.at[static_cast<std::size_t>(a)]; }
 
   private:

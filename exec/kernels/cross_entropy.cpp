@@ -2,6 +2,7 @@
 // statistics. Columns that only pad the vocabulary take no part. A negative label is no target: its loss and gradient are 0.
 //   maximum: max x;  sums: e = exp(x - max), (sum e, x[label] - max);  loss = log(sum) - target;  gradient = (e / sum - [label]) / tokens
 #include "exec/kernels/call.hpp"
+#include "exec/kernels/clones.hpp"
 #include "exec/kernels/vector.hpp"
 
 #include <algorithm>
@@ -21,22 +22,34 @@ Columns columns_of(const Call& c, const Buffer& logits) {
     return out;
 }
 
+template <class T> ORRERY_CLONES void subtract(const T* x, T max, T by, T* y, std::int64_t n) {
+    for (std::int64_t i = 0; i < n; ++i) y[i] = x[i] - max - by;
+}
+
+template <class T> ORRERY_CLONES void multiply(const T* x, T by, T* y, std::int64_t n) {
+    for (std::int64_t i = 0; i < n; ++i) y[i] = x[i] * by;
+}
+
 template <class T> void sums(const CrossEntropy& w, const Call& c) {
     const Columns v = columns_of(c, c.read(0));
     const std::int64_t* labels = c.input<std::int64_t>(2) + w.first;
-    for (std::int64_t i = 0; i < w.tokens; ++i) {
-        const T *x = c.input<T>(0) + i * v.count, max = c.input<T>(1)[i];
-        T *e = c.output<T>(0) + i * v.count, *pair = c.output<T>(1) + 2 * i;
-        const std::int64_t target = labels[i] - v.first;
-        const T aim = labels[i] >= 0 && target >= 0 && target < v.used ? x[target] - max : T(0); // e may take x's place
-        exp_of(x, max, e, v.used);
-        const T total = sum(e, v.used);
-        std::fill(e + v.used, e + v.count, T(0));
-        pair[0] = total;
-        pair[1] = aim;
-        if (c.out.size() > 2) // eager frameworks keep it; the sum over other ranks is not in it
-            for (std::int64_t j = 0; j < v.count; ++j) c.output<T>(2)[i * v.count + j] = j < v.used ? x[j] - max - std::log(total) : T(0);
-    }
+    split_rows(c.team(), w.tokens, 4 * v.count, [&](std::int64_t from, std::int64_t to) {
+        for (std::int64_t i = from; i < to; ++i) {
+            const T *x = c.input<T>(0) + i * v.count, max = c.input<T>(1)[i];
+            T *e = c.output<T>(0) + i * v.count, *pair = c.output<T>(1) + 2 * i;
+            const std::int64_t target = labels[i] - v.first;
+            const T aim = labels[i] >= 0 && target >= 0 && target < v.used ? x[target] - max : T(0); // e may take x's place
+            exp_of(x, max, e, v.used);
+            const T total = sum(e, v.used);
+            std::fill(e + v.used, e + v.count, T(0));
+            pair[0] = total;
+            pair[1] = aim;
+            if (c.out.size() < 3) continue; // eager frameworks keep the log-softmax; the sum over other ranks is not in it
+            T* const kept = c.output<T>(2) + i * v.count;
+            subtract(x, max, std::log(total), kept, v.used);
+            std::fill(kept + v.used, kept + v.count, T(0));
+        }
+    });
 }
 
 template <class T> void gradient(const CrossEntropy& w, const Call& c) {
@@ -45,15 +58,17 @@ template <class T> void gradient(const CrossEntropy& w, const Call& c) {
     const std::int64_t* labels = c.input<std::int64_t>(2) + w.first;
     const bool further = w.ahead > 1;
     const T weight = static_cast<T>((further ? f.mtp_weight / f.mtp_layers : 1.0) / static_cast<double>(f.loss_tokens));
-    for (std::int64_t i = 0; i < w.tokens; ++i) {
-        const T *e = c.input<T>(0) + i * v.count, scale = labels[i] < 0 ? T(0) : weight / c.input<T>(1)[2 * i];
-        T* dx = c.output<T>(0) + i * v.count;
-        for (std::int64_t j = 0; j < v.count; ++j) dx[j] = e[j] * scale;
-        const std::int64_t target = labels[i] - v.first;
-        if (labels[i] >= 0 && target >= 0 && target < v.used) dx[target] -= weight;
-        for (std::size_t more = 1; more < c.out.size(); ++more) // further gradients that eager frameworks make on the way
-            if (c.output<T>(more) != c.output<T>(0)) std::copy_n(dx, v.count, c.output<T>(more) + i * v.count);
-    }
+    split_rows(c.team(), w.tokens, v.count, [&](std::int64_t from, std::int64_t to) {
+        for (std::int64_t i = from; i < to; ++i) {
+            const T *e = c.input<T>(0) + i * v.count, scale = labels[i] < 0 ? T(0) : weight / c.input<T>(1)[2 * i];
+            T* dx = c.output<T>(0) + i * v.count;
+            multiply(e, scale, dx, v.count);
+            const std::int64_t target = labels[i] - v.first;
+            if (labels[i] >= 0 && target >= 0 && target < v.used) dx[target] -= weight;
+            for (std::size_t more = 1; more < c.out.size(); ++more) // further gradients that eager frameworks make on the way
+                if (c.output<T>(more) != c.output<T>(0)) std::copy_n(dx, v.count, c.output<T>(more) + i * v.count);
+        }
+    });
 }
 
 } // namespace
@@ -62,10 +77,9 @@ template <class T> void run(const CrossEntropy& w, const Call& c) {
     switch (w.part) {
     case CrossEntropy::Part::maximum: {
         const Columns v = columns_of(c, c.read(0));
-        for (std::int64_t i = 0; i < w.tokens; ++i) {
-            const T* x = c.input<T>(0) + i * v.count;
-            c.output<T>(0)[i] = largest(x, v.used);
-        }
+        split_rows(c.team(), w.tokens, v.count, [&](std::int64_t from, std::int64_t to) {
+            for (std::int64_t i = from; i < to; ++i) c.output<T>(0)[i] = largest(c.input<T>(0) + i * v.count, v.used);
+        });
         break;
     }
     case CrossEntropy::Part::sums:

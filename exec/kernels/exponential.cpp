@@ -3,6 +3,8 @@
 // bits.
 #include "exec/kernels/exponential.hpp"
 
+#include "exec/kernels/clones.hpp"
+
 #include <bit>
 #include <limits>
 #include <type_traits>
@@ -47,17 +49,11 @@ template <class T> inline T one(T x) {
     return x != x ? x : low; // NOLINT(misc-redundant-expression): NaN
 }
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define ORRERY_BEST_INSTRUCTIONS __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define ORRERY_BEST_INSTRUCTIONS
-#endif
-
-ORRERY_BEST_INSTRUCTIONS void all(float* x, std::int64_t n) {
+ORRERY_CLONES void all(float* x, std::int64_t n) {
     for (std::int64_t i = 0; i < n; ++i) x[i] = one(x[i]);
 }
 
-ORRERY_BEST_INSTRUCTIONS void all(double* x, std::int64_t n) {
+ORRERY_CLONES void all(double* x, std::int64_t n) {
     for (std::int64_t i = 0; i < n; ++i) x[i] = one(x[i]);
 }
 

@@ -58,6 +58,7 @@ struct Operand {
 };
 
 struct BucketLayouts; // buckets.hpp
+class Team;           // team.hpp
 
 struct KernelContext {
     const Plan& plan;
@@ -69,6 +70,7 @@ struct KernelContext {
     std::int64_t first_sequence = 0; // in the step's global batch: the first of the op's microbatch on this rank
     std::int64_t step = 0;           // from 0
     bool rounds = false;             // fp32: what is written to a buffer that the plan has in bf16 is rounded to it (rounding.hpp)
+    Team* team = nullptr;            // shares the rank's kernels; null: its one thread runs them
 };
 
 bool is_floating(DType t);

@@ -13,21 +13,36 @@ namespace {
 // does: (a, b) -> (a cos - b sin, b cos + a sin), or back.
 template <class T> struct Rotation {
     std::int64_t dim;
-    std::vector<T> cosine, sine; // by row, then frequency
+    std::vector<T> cosine, sine;    // by position from the least, then frequency
+    std::vector<std::int64_t> at{}; // of each row: where its angles begin
 
     Rotation(const KernelFacts& f, const std::vector<Token>& tokens, bool back) : dim(f.rope_dim) {
-        for (const Token& t : tokens)
-            for (std::int64_t i = 0; i < dim / 2; ++i) {
-                const double angle =
-                    static_cast<double>(t.position) * std::pow(f.rope_base, -2 * static_cast<double>(i) / static_cast<double>(dim));
-                cosine.push_back(static_cast<T>(f.rope_scale * std::cos(angle)));
-                sine.push_back(static_cast<T>(f.rope_scale * (back ? -std::sin(angle) : std::sin(angle))));
+        const auto by_position = [](const Token& a, const Token& b) { return a.position < b.position; };
+        const auto [least, most] = std::minmax_element(tokens.begin(), tokens.end(), by_position);
+        const std::int64_t half = dim / 2, from = tokens.empty() ? 0 : least->position, to = tokens.empty() ? 0 : most->position + 1;
+        std::vector<double> turns; // of a step to the next position
+        for (std::int64_t i = 0; i < half; ++i)
+            turns.push_back(std::pow(f.rope_base, -2 * static_cast<double>(i) / static_cast<double>(dim)));
+        std::vector<char> wanted(static_cast<std::size_t>(to - from), 0);
+        for (const Token& t : tokens) {
+            wanted[static_cast<std::size_t>(t.position - from)] = 1;
+            at.push_back((t.position - from) * half);
+        }
+        cosine.resize(static_cast<std::size_t>((to - from) * half));
+        sine.resize(cosine.size());
+        for (std::int64_t position = from; position < to; ++position)
+            for (std::int64_t i = 0; i < half && wanted[static_cast<std::size_t>(position - from)]; ++i) {
+                const double angle = static_cast<double>(position) * turns[static_cast<std::size_t>(i)];
+                const auto here = static_cast<std::size_t>((position - from) * half + i);
+                cosine[here] = static_cast<T>(f.rope_scale * std::cos(angle));
+                sine[here] = static_cast<T>(f.rope_scale * (back ? -std::sin(angle) : std::sin(angle)));
             }
     }
     // x and y: where these columns begin; add: to y.
     void turn(std::int64_t row, const T* x, T* y, bool add = false) const {
         const std::int64_t half = dim / 2;
-        const T *c = cosine.data() + row * half, *s = sine.data() + row * half;
+        const std::int64_t begin = at[static_cast<std::size_t>(row)];
+        const T *c = cosine.data() + begin, *s = sine.data() + begin;
         for (std::int64_t i = 0; i < half; ++i) {
             const T a = x[i], b = x[i + half], low = a * c[i] - b * s[i], high = b * c[i] + a * s[i];
             y[i] = add ? y[i] + low : low;
@@ -45,13 +60,15 @@ template <class T> void plain_rope(const Call& c, bool forward) {
         std::copy_n(x, still, y);
         rotation.turn(row, x + still, y + still);
     };
-    for (std::int64_t row = 0; row < from.rows; ++row) {
-        for (std::size_t h = 0; h < from.q.size(); ++h) head(row, from.q[h] + row * from.q_stride, to.q[h] + row * to.q_stride);
-        for (std::size_t g = 0; g < from.k.size(); ++g) {
-            head(row, from.k[g] + row * from.k_stride, to.k[g] + row * to.k_stride);
-            std::copy_n(from.v[g] + row * from.v_stride, shape.v_dim, to.v[g] + row * to.v_stride);
+    split_rows(c.team(), from.rows, columns(c.read(0)), [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t row = begin; row < end; ++row) {
+            for (std::size_t h = 0; h < from.q.size(); ++h) head(row, from.q[h] + row * from.q_stride, to.q[h] + row * to.q_stride);
+            for (std::size_t g = 0; g < from.k.size(); ++g) {
+                head(row, from.k[g] + row * from.k_stride, to.k[g] + row * to.k_stride);
+                std::copy_n(from.v[g] + row * from.v_stride, shape.v_dim, to.v[g] + row * to.v_stride);
+            }
         }
-    }
+    });
 }
 
 // Latent attention: queries, keys without position beside values, and the part of the key with position that all heads share.

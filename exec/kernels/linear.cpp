@@ -15,9 +15,11 @@ template <class T> void forward(const Call& c, std::int64_t n, std::int64_t k, c
     for (std::size_t g = 0; g < groups.begin.size(); ++g) {
         const std::int64_t first = groups.begin[g], m = groups.count[g];
         if (bias)
-            for (std::int64_t i = 0; i < m; ++i) std::copy_n(bias + static_cast<std::int64_t>(g) * n, n, y + (first + i) * n);
+            split_rows(c.team(), m, n, [&](std::int64_t from, std::int64_t to) {
+                for (std::int64_t i = from; i < to; ++i) std::copy_n(bias + static_cast<std::int64_t>(g) * n, n, y + (first + i) * n);
+            });
         if (m > 0)
-            gemm(false, true, m, n, k, T(1), x + first * k, k, w + static_cast<std::int64_t>(g) * n * k, k, bias ? T(1) : T(0),
+            gemm(c.team(), false, true, m, n, k, T(1), x + first * k, k, w + static_cast<std::int64_t>(g) * n * k, k, bias ? T(1) : T(0),
                  y + first * n, n);
     }
 }
@@ -28,7 +30,8 @@ template <class T> void input_gradient(const Call& c, std::int64_t n, std::int64
     for (std::size_t g = 0; g < groups.begin.size(); ++g) {
         const std::int64_t first = groups.begin[g], m = groups.count[g];
         if (m > 0)
-            gemm(false, false, m, k, n, T(1), dy + first * n, n, w + static_cast<std::int64_t>(g) * n * k, k, T(0), dx + first * k, k);
+            gemm(c.team(), false, false, m, k, n, T(1), dy + first * n, n, w + static_cast<std::int64_t>(g) * n * k, k, T(0),
+                 dx + first * k, k);
     }
 }
 
@@ -39,7 +42,7 @@ template <class T> void weight_gradient(const Call& c, std::int64_t n, std::int6
         const std::int64_t first = groups.begin[e], m = groups.count[e];
         T* const of = g + static_cast<std::int64_t>(e) * n * k;
         if (m > 0)
-            gemm(true, false, n, k, m, T(1), dy + first * n, n, x + first * k, k, accumulate ? T(1) : T(0), of, k);
+            gemm(c.team(), true, false, n, k, m, T(1), dy + first * n, n, x + first * k, k, accumulate ? T(1) : T(0), of, k);
         else if (!accumulate)
             std::fill_n(of, n * k, T(0));
     }
@@ -55,11 +58,11 @@ template <class T> void run_part(const Linear& w, const Call& c) {
     const T *const a = c.input<T>(0), *const b = c.input<T>(1);
     T* const out = c.output<T>(0);
     if (w.direction == Direction::forward)
-        gemm(false, true, w.m, w.n, w.k, T(1), a + at, w.k, b, w.k, T(0), out, w.n);
+        gemm(c.team(), false, true, w.m, w.n, w.k, T(1), a + at, w.k, b, w.k, T(0), out, w.n);
     else if (w.direction == Direction::input_gradient)
-        gemm(false, false, w.m, w.k, w.n, T(1), a, w.n, b, w.k, T(0), out + at, w.k);
+        gemm(c.team(), false, false, w.m, w.k, w.n, T(1), a, w.n, b, w.k, T(0), out + at, w.k);
     else
-        gemm(true, false, w.n, w.k, w.m, T(1), a, w.n, b + at, w.k, w.accumulate ? T(1) : T(0), out, w.k);
+        gemm(c.team(), true, false, w.n, w.k, w.m, T(1), a, w.n, b + at, w.k, w.accumulate ? T(1) : T(0), out, w.k);
 }
 
 } // namespace

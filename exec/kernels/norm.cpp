@@ -3,6 +3,7 @@
 // y = w (x - mean) r + b with r = 1 / sqrt(var + eps), statistics (mean, r); RMS: y = w x r with r = 1 / sqrt(mean x^2 + eps), statistics
 // r. Adjoint, with g = dy w and xh the normalised x:  dx = r (g - mean(g) - xh mean(g xh)), RMS without mean(g);  dw += dy xh;  db += dy.
 #include "exec/kernels/call.hpp"
+#include "exec/kernels/clones.hpp"
 #include "exec/kernels/packed.hpp"
 #include "exec/kernels/vector.hpp"
 
@@ -12,7 +13,10 @@
 namespace orrery {
 namespace {
 
-template <class T> void normalise(const T* x, const T* w, const T* b, T* y, T* statistics, std::int64_t n, bool layer, double epsilon) {
+constexpr std::int64_t narrowest = 64; // columns of a part: several lines of the cache in each row
+
+template <class T>
+ORRERY_CLONES void normalise(const T* x, const T* w, const T* b, T* y, T* statistics, std::int64_t n, bool layer, double epsilon) {
     const T mean = layer ? sum(x, n) / static_cast<T>(n) : T(0);
     for (std::int64_t i = 0; i < n; ++i) y[i] = x[i] - mean;
     const T r = 1 / std::sqrt(dot(y, y, n) / static_cast<T>(n) + static_cast<T>(epsilon));
@@ -29,15 +33,22 @@ template <class T> void normalise(const T* x, const T* w, const T* b, T* y, T* s
 }
 
 template <class T>
-void adjoint(const T* dy, const T* x, const T* statistics, const T* w, T* dx, T* gw, T* gb, T* scratch, std::int64_t n, bool layer) {
+ORRERY_CLONES void adjoint(const T* dy, const T* x, const T* statistics, const T* w, T* dx, T* scratch, std::int64_t n, bool layer) {
     const T mean = layer ? statistics[0] : T(0), r = layer ? statistics[1] : statistics[0], scale = 1 / static_cast<T>(n);
     T *const xh = scratch, *const g = scratch + n;
     for (std::int64_t i = 0; i < n; ++i) xh[i] = (x[i] - mean) * r;
-    for (std::int64_t i = 0; i < n && gw; ++i) gw[i] += dy[i] * xh[i];
-    for (std::int64_t i = 0; i < n && gb; ++i) gb[i] += dy[i];
     for (std::int64_t i = 0; i < n; ++i) g[i] = dy[i] * w[i];
     const T total = layer ? sum(g, n) : T(0), product = dot(g, xh, n);
     for (std::int64_t i = 0; i < n; ++i) dx[i] = r * (g[i] - (total + xh[i] * product) * scale);
+}
+
+// gw += dy xh, gb += dy of a row, in columns [from, to).
+template <class T>
+ORRERY_CLONES void weight_gradients(const T* dy, const T* x, const T* statistics, T* gw, T* gb, std::int64_t from, std::int64_t to,
+                                    bool layer) {
+    const T mean = layer ? statistics[0] : T(0), r = layer ? statistics[1] : statistics[0];
+    for (std::int64_t i = from; i < to; ++i) gw[i] += dy[i] * ((x[i] - mean) * r);
+    for (std::int64_t i = from; i < to && gb; ++i) gb[i] += dy[i];
 }
 
 template <class T> void heads_forward(const Call& c, std::int64_t heads_and_keys, std::int64_t dim) {
@@ -67,15 +78,58 @@ template <class T> void heads_backward(const Call& c, std::int64_t heads_and_key
     for (std::int64_t row = 0; row < rows; ++row) {
         const T *dy = c.input<T>(0) + row * width, *x = c.input<T>(1) + row * width, *statistics = c.input<T>(2) + row * heads_and_keys;
         T* dx = c.output<T>(0) + row * width;
-        for (std::int64_t h = 0; h < p.heads; ++h)
-            adjoint(dy + p.query(h), x + p.query(h), statistics + h, c.input<T>(3), dx + p.query(h), gq, static_cast<T*>(nullptr),
-                    scratch.data(), dim, false);
+        const auto head = [&](std::int64_t at, std::int64_t h, const T* weight, T* gw) {
+            if (gw) weight_gradients(dy + at, x + at, statistics + h, gw, static_cast<T*>(nullptr), 0, dim, false);
+            adjoint(dy + at, x + at, statistics + h, weight, dx + at, scratch.data(), dim, false);
+        };
+        for (std::int64_t h = 0; h < p.heads; ++h) head(p.query(h), h, c.input<T>(3), gq);
         for (std::int64_t h = 0; h < p.kv_heads; ++h) {
-            adjoint(dy + p.key(h), x + p.key(h), statistics + p.heads + h, c.input<T>(4), dx + p.key(h), gk, static_cast<T*>(nullptr),
-                    scratch.data(), dim, false);
+            head(p.key(h), p.heads + h, c.input<T>(4), gk);
             for (std::int64_t i = 0; i < p.v_dim; ++i) dx[p.value(h) + i] = dy[p.value(h) + i];
         }
     }
+}
+
+template <class T> void rows_forward(const Norm& w, const Call& c, std::int64_t rows, bool layer) {
+    const T* bias = layer ? c.input<T>(2) : nullptr;
+    const std::int64_t from = columns(c.read(0)), to = columns(c.written(0)), statistics = layer ? 2 : 1;
+    split_rows(c.team(), rows, w.cols, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t r = begin; r < end; ++r)
+            normalise(c.input<T>(0) + r * from, c.input<T>(1), bias, c.output<T>(0) + r * to, c.output<T>(1) + r * statistics, w.cols,
+                      layer, c.context.facts.norm_epsilon);
+    });
+}
+
+// dx may be wider than what was normalised: the rest is another's to fill. Several threads take the weights' gradients by columns, then dx
+// (which may take dy's place) by rows; one takes both row by row. Each sum has the rows' order.
+template <class T> void rows_backward(const Norm& w, const Call& c, std::int64_t rows, bool layer) {
+    const bool trained = c.out.size() > 1;
+    T *const gw = trained ? c.output<T>(1) : nullptr, *const gb = trained && layer ? c.output<T>(2) : nullptr;
+    const std::int64_t dy_width = columns(c.read(0)), x_width = columns(c.read(1)), dx_width = columns(c.written(0)),
+                       statistics = layer ? 2 : 1;
+    const T *const dy = c.input<T>(0), *const x = c.input<T>(1), *const kept = c.input<T>(2);
+    const auto weights = [&](std::int64_t r, std::int64_t from, std::int64_t to) {
+        if (gw) weight_gradients(dy + r * dy_width, x + r * x_width, kept + r * statistics, gw, gb, from, to, layer);
+    };
+    const auto input = [&](std::int64_t r, T* scratch) {
+        adjoint(dy + r * dy_width, x + r * x_width, kept + r * statistics, c.input<T>(3), c.output<T>(0) + r * dx_width, scratch, w.cols,
+                layer);
+    };
+    if (!c.team()) {
+        std::vector<T> scratch(static_cast<std::size_t>(2 * w.cols));
+        for (std::int64_t r = 0; r < rows; ++r) {
+            weights(r, 0, w.cols);
+            input(r, scratch.data());
+        }
+        return;
+    }
+    split(c.team(), w.cols, narrowest, [&](std::int64_t from, std::int64_t to) {
+        for (std::int64_t r = 0; r < rows; ++r) weights(r, from, to);
+    });
+    split_rows(c.team(), rows, w.cols, [&](std::int64_t begin, std::int64_t end) {
+        std::vector<T> scratch(static_cast<std::size_t>(2 * w.cols));
+        for (std::int64_t r = begin; r < end; ++r) input(r, scratch.data());
+    });
 }
 
 } // namespace
@@ -87,23 +141,7 @@ template <class T> void run(const Norm& w, const Call& c) {
         forward ? heads_forward<T>(c, w.heads, w.cols) : heads_backward<T>(c, w.heads, w.cols);
         return;
     }
-    const std::int64_t statistics = layer ? 2 : 1;
-    if (forward) {
-        const T* bias = layer ? c.input<T>(2) : nullptr;
-        const std::int64_t from = columns(c.read(0)), to = columns(c.written(0));
-        for (std::int64_t r = 0; r < rows; ++r)
-            normalise(c.input<T>(0) + r * from, c.input<T>(1), bias, c.output<T>(0) + r * to, c.output<T>(1) + r * statistics, w.cols,
-                      layer, c.context.facts.norm_epsilon);
-        return;
-    }
-    // dx may be wider than what was normalised: the rest is another's to fill.
-    const bool trained = c.out.size() > 1;
-    T *const gw = trained ? c.output<T>(1) : nullptr, *const gb = trained && layer ? c.output<T>(2) : nullptr;
-    std::vector<T> scratch(static_cast<std::size_t>(2 * w.cols));
-    const std::int64_t dy = columns(c.read(0)), x = columns(c.read(1)), dx = columns(c.written(0));
-    for (std::int64_t r = 0; r < rows; ++r)
-        adjoint(c.input<T>(0) + r * dy, c.input<T>(1) + r * x, c.input<T>(2) + r * statistics, c.input<T>(3), c.output<T>(0) + r * dx, gw,
-                gb, scratch.data(), w.cols, layer);
+    forward ? rows_forward<T>(w, c, rows, layer) : rows_backward<T>(w, c, rows, layer);
 }
 
 template void run<float>(const Norm&, const Call&);

@@ -2,6 +2,8 @@
 #include "exec/kernels/optimizer.hpp"
 
 #include "exec/kernels/call.hpp"
+#include "exec/kernels/clones.hpp"
+#include "exec/kernels/vector.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -11,16 +13,22 @@ namespace {
 
 using Constants = StepConstants;
 
-template <class T> void adam(const Constants& k, bool frozen, T* w, const T* g, T* m, T* v, std::int64_t n) {
+template <class T> ORRERY_CLONES void adam_part(const Constants& k, bool frozen, T* w, const T* g, T* m, T* v, std::int64_t n) {
     const T b1 = static_cast<T>(k.beta1), b2 = static_cast<T>(k.beta2), size = static_cast<T>(k.lr / k.correction1),
             root = static_cast<T>(1 / std::sqrt(k.correction2)), eps = static_cast<T>(k.epsilon);
     const T keep = static_cast<T>(k.decoupled ? 1 - k.lr * k.decay : 1), decay = static_cast<T>(k.decoupled ? 0 : k.decay);
+    const T b2_now = frozen ? T(1) : b2, fresh = frozen ? T(0) : 1 - b2;
     for (std::int64_t i = 0; i < n; ++i) {
         const T d = g[i] + decay * w[i];
         m[i] = b1 * m[i] + (1 - b1) * d;
-        if (!frozen) v[i] = b2 * v[i] + (1 - b2) * d * d;
+        v[i] = b2_now * v[i] + fresh * d * d;
         w[i] = keep * w[i] - size * m[i] / (std::sqrt(v[i]) * root + eps);
     }
+}
+
+template <class T> void adam(Team* team, const Constants& k, bool frozen, T* w, const T* g, T* m, T* v, std::int64_t n) {
+    split(team, n, split_grain,
+          [&](std::int64_t from, std::int64_t to) { adam_part(k, frozen, w + from, g + from, m + from, v + from, to - from); });
 }
 
 // A step on moments that are there already: 1-bit Adam's.
@@ -214,13 +222,19 @@ template <class T> void hold(const OptimizerStep& w, const Call& c) {
 } // namespace
 
 template <class T> void run(const GradientNorm&, const Call& c) {
-    double sum = 0;
-    for (std::size_t i = 0; i < c.in.size(); ++i) {
-        const T* g = c.input<T>(i);
-        for (const Range& r : counted_ranges(c.context, c.in[i], c.written(0)))
-            for (std::int64_t j = r.begin; j < r.end; ++j) sum += static_cast<double>(g[j]) * static_cast<double>(g[j]);
-    }
-    *c.output<T>(0) = static_cast<T>(sum);
+    double all = 0;
+    for (std::size_t i = 0; i < c.in.size(); ++i)
+        for (const Range& r : counted_ranges(c.context, c.in[i], c.written(0))) {
+            // A sum of each piece, then of these in their order, whoever makes them.
+            const std::int64_t n = r.end - r.begin, piece = 4 * split_grain, pieces = (n + piece - 1) / piece;
+            std::vector<double> sums(static_cast<std::size_t>(pieces));
+            split(c.team(), pieces, 1, [&](std::int64_t from, std::int64_t to) {
+                for (std::int64_t k = from; k < to; ++k)
+                    sums[static_cast<std::size_t>(k)] = sum_of_squares(c.input<T>(i) + r.begin + k * piece, std::min(piece, n - k * piece));
+            });
+            for (const double x : sums) all += x;
+        }
+    *c.output<T>(0) = static_cast<T>(all);
 }
 
 // in: gradients, the clipping factor where there is one (already applied), states; out: weights, states.
@@ -253,7 +267,7 @@ template <class T> void run(const OptimizerStep& w, const Call& c) {
             descend(k, p, g, first + at, n);
             break;
         case OptimizerKind::adam:
-            adam(k, w.frozen, p, g, first + at, second + at, n);
+            adam(c.team(), k, w.frozen, p, g, first + at, second + at, n);
             break;
         case OptimizerKind::lamb: {
             const Squares s = lamb_moments(k, p, g, first + at, second + at, n);

@@ -1,5 +1,6 @@
 #include "exec/kernels/pointwise.hpp"
 
+#include "exec/kernels/clones.hpp"
 #include "exec/kernels/dropout.hpp"
 #include "exec/kernels/rows.hpp"
 #include "exec/kernels/tokens.hpp"
@@ -39,6 +40,20 @@ template <class T> void drop(const Pointwise& w, const Call& c, const T* x, T* y
     }
 }
 
+// y = x + a (+ b).
+template <class T> ORRERY_CLONES void add_row(const T* x, const T* a, T* y, std::int64_t n) {
+    for (std::int64_t i = 0; i < n; ++i) y[i] = x[i] + a[i];
+}
+template <class T> ORRERY_CLONES void add_row(const T* x, const T* a, const T* b, T* y, std::int64_t n) {
+    for (std::int64_t i = 0; i < n; ++i) y[i] = x[i] + (a[i] + b[i]);
+}
+template <class T> ORRERY_CLONES void add_scaled_row(const T* x, const T* a, T scale, T* y, std::int64_t n) {
+    for (std::int64_t i = 0; i < n; ++i) y[i] = x[i] + scale * a[i];
+}
+template <class T> ORRERY_CLONES void scale_row(const T* x, T scale, T* y, std::int64_t n) {
+    for (std::int64_t i = 0; i < n; ++i) y[i] = x[i] * scale;
+}
+
 template <class T> void drop_gradient(const Call& c) {
     const T scale = static_cast<T>(1 / (1 - c.context.facts.dropout));
     const T* dy = c.input<T>(0);
@@ -63,8 +78,10 @@ template <class T> void bias_dropout_add(const Pointwise& w, const Call& c) {
         for (std::int64_t i = 0; i < n; ++i) y[i] = x[i] + dropped[static_cast<std::size_t>(i)];
         return;
     }
-    for (std::int64_t r = 0; r < n; r += cols)
-        for (std::int64_t j = 0; j < cols; ++j) y[r + j] = x[r + j] + (branch[r + j] + (bias ? bias[j] : T(0)));
+    split_rows(c.team(), n / cols, cols, [&](std::int64_t from, std::int64_t to) {
+        for (std::int64_t r = from * cols; r < to * cols; r += cols)
+            bias ? add_row(x + r, branch + r, bias, y + r, cols) : add_row(x + r, branch + r, y + r, cols);
+    });
 }
 
 // Rows of the position table for the tokens of each row.
@@ -88,18 +105,19 @@ template <class T> void balance(const Call& c) {
 template <class T> void add(const Call& c) {
     const T *a = c.input<T>(0), *b = c.input<T>(1);
     T* const y = c.output<T>(0);
-    const std::int64_t n = elements(c.written(0));
-    for (std::int64_t i = 0; i < n; ++i) y[i] = a[i] + b[i];
+    split(c.team(), elements(c.written(0)), split_grain,
+          [&](std::int64_t from, std::int64_t to) { add_row(a + from, b + from, y + from, to - from); });
 }
 
 // y, b -> y + s b;  dy -> s dy.
 template <class T> void add_scaled(const Pointwise& w, const Call& c) {
     const T scale = static_cast<T>(c.context.facts.adapter_scale);
-    const std::int64_t n = elements(c.written(0));
     const bool forward = w.direction == Direction::forward;
     const T *a = c.input<T>(0), *b = forward ? c.input<T>(1) : a;
     T* const y = c.output<T>(0);
-    for (std::int64_t i = 0; i < n; ++i) y[i] = forward ? a[i] + scale * b[i] : scale * a[i];
+    split(c.team(), elements(c.written(0)), split_grain, [&](std::int64_t from, std::int64_t to) {
+        forward ? add_scaled_row(a + from, b + from, scale, y + from, to - from) : scale_row(a + from, scale, y + from, to - from);
+    });
 }
 
 // x, table -> x + table[position];  dy, g -> g[position] += dy.
@@ -109,7 +127,7 @@ template <class T> void positions(const Pointwise& w, const Call& c) {
     const T *x = c.input<T>(0), *table = c.input<T>(1);
     T* const out = c.output<T>(0);
     each_position<T>(c, c.read(0), cols, [&](std::int64_t row, std::int64_t position) {
-        for (std::int64_t j = 0; j < cols; ++j) forward ? out[row + j] = x[row + j] + table[position + j] : out[position + j] += x[row + j];
+        forward ? add_row(x + row, table + position, out + row, cols) : add_row(out + position, x + row, out + position, cols);
     });
 }
 
@@ -125,8 +143,10 @@ template <class T> void bias_gradient(const Call& c) {
                 for (std::int64_t j = 0; j < cols; ++j) g[static_cast<std::int64_t>(e) * cols + j] += dy[r * cols + j];
         return;
     }
-    for (std::int64_t r = 0; r < elements(c.read(0)); r += cols)
-        for (std::int64_t j = 0; j < cols; ++j) g[j] += dy[r + j];
+    const std::int64_t rows = elements(c.read(0)) / cols;
+    split(c.team(), cols, std::max<std::int64_t>(64, split_grain / rows), [&](std::int64_t from, std::int64_t to) {
+        for (std::int64_t r = 0; r < rows; ++r) add_row(g + from, dy + r * cols + from, g + from, to - from);
+    });
 }
 
 // Rows of experts times their probabilities: x, p -> y; dy, x, p -> dx, dp.
@@ -174,7 +194,7 @@ template <class T> void clip(const Call& c) {
         const std::int64_t n = elements(c.written(i));
         const T* const g = c.input<T>(i);
         T* const out = c.output<T>(i);
-        for (std::int64_t j = 0; j < n; ++j) out[j] = g[j] * factor;
+        split(c.team(), n, split_grain, [&](std::int64_t from, std::int64_t to) { scale_row(g + from, factor, out + from, to - from); });
     }
 }
 
@@ -187,7 +207,9 @@ template <class T> void copy(const Call& c) {
         std::int64_t done = 0;
         while (done < n && from < c.in.size()) {
             const std::int64_t count = std::min(n - done, elements(c.read(from)) - at);
-            std::copy_n(c.input<T>(from) + at, count, c.output<T>(to) + done);
+            const T* const source = c.input<T>(from) + at;
+            T* const target = c.output<T>(to) + done;
+            split(c.team(), count, split_grain, [&](std::int64_t b, std::int64_t e) { std::copy(source + b, source + e, target + b); });
             done += count;
             at += count;
             if (at == elements(c.read(from))) {
@@ -322,7 +344,9 @@ template <class T> void run(const Pointwise& w, const Call& c) {
     case PointwiseKind::pad_rows: // rows of experts need no padding here
         return copy<T>(c);
     case PointwiseKind::zero:
-        for (std::size_t i = 0; i < c.out.size(); ++i) std::fill_n(c.output<T>(i), elements(c.written(i)), T(0));
+        for (std::size_t i = 0; i < c.out.size(); ++i)
+            split(c.team(), elements(c.written(i)), split_grain,
+                  [&](std::int64_t from, std::int64_t to) { std::fill(c.output<T>(i) + from, c.output<T>(i) + to, T(0)); });
         return;
     case PointwiseKind::average:
         for (std::size_t i = 0; i < c.out.size(); ++i)

@@ -1,12 +1,8 @@
 #include "exec/kernels/vector.hpp"
 
-#include <limits>
+#include "exec/kernels/clones.hpp"
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define ORRERY_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define ORRERY_CLONES
-#endif
+#include <limits>
 
 namespace orrery {
 namespace {
@@ -22,6 +18,15 @@ template <class T> [[gnu::always_inline]] inline T sum_parts(const T* x, const T
     for (int width = parts / 2; width > 0; width /= 2)
         for (int p = 0; p < width; ++p) part[p] += part[p + width];
     return part[0];
+}
+
+template <class T> [[gnu::always_inline]] inline double squares_of(const T* x, std::int64_t n) {
+    double part[parts] = {};
+    std::int64_t i = 0;
+    for (; i + parts <= n; i += parts)
+        for (int p = 0; p < parts; ++p) part[p] += static_cast<double>(x[i + p]) * static_cast<double>(x[i + p]);
+    for (int p = 0; i < n; ++i, ++p) part[p] += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+    return sum_parts<double>(part, nullptr, parts);
 }
 
 template <class T> [[gnu::always_inline]] inline T largest_of(const T* x, std::int64_t n) {
@@ -42,6 +47,8 @@ ORRERY_CLONES float sum(const float* x, std::int64_t n) { return sum_parts<float
 ORRERY_CLONES double sum(const double* x, std::int64_t n) { return sum_parts<double>(x, nullptr, n); }
 ORRERY_CLONES float dot(const float* x, const float* y, std::int64_t n) { return sum_parts(x, y, n); }
 ORRERY_CLONES double dot(const double* x, const double* y, std::int64_t n) { return sum_parts(x, y, n); }
+ORRERY_CLONES double sum_of_squares(const float* x, std::int64_t n) { return squares_of(x, n); }
+ORRERY_CLONES double sum_of_squares(const double* x, std::int64_t n) { return squares_of(x, n); }
 ORRERY_CLONES float largest(const float* x, std::int64_t n) { return largest_of(x, n); }
 ORRERY_CLONES double largest(const double* x, std::int64_t n) { return largest_of(x, n); }
 

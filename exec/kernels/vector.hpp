@@ -12,6 +12,8 @@ float sum(const float* x, std::int64_t n);
 double sum(const double* x, std::int64_t n);
 float dot(const float* x, const float* y, std::int64_t n);
 double dot(const double* x, const double* y, std::int64_t n);
+double sum_of_squares(const float* x, std::int64_t n);
+double sum_of_squares(const double* x, std::int64_t n);
 float largest(const float* x, std::int64_t n); // -inf of none
 double largest(const double* x, std::int64_t n);
 

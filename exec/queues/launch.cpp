@@ -14,12 +14,13 @@ namespace {
 using Variable = std::function<const char*(const char*)>;
 
 struct Launcher {
-    const char *by, *rank, *size, *local;
+    const char *by, *rank, *size, *local, *local_size;
 };
-constexpr Launcher known[] = {{"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK"},
-                              {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
-                              {"PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"},
-                              {"Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"}};
+constexpr Launcher known[] = {
+    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"},
+    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
+    {"PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
+    {"Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE"}};
 
 int number(const Variable& variable, const char* name, int least, int most) {
     const char* text = variable(name);
@@ -81,6 +82,7 @@ std::optional<LaunchedRank> launched_rank(const Variable& variable) {
         r.size = number(variable, size_variable(variable, l), 1, 1 << 20);
         r.rank = number(variable, l.rank, 0, r.size - 1);
         r.local_rank = variable(l.local) ? number(variable, l.local, 0, 1 << 10) : r.rank;
+        r.local_size = variable(l.local_size) ? number(variable, l.local_size, 1, 1 << 10) : 0;
         r.master = master_of(variable);
         r.port = port_of(variable);
         return r;

@@ -10,6 +10,7 @@ namespace orrery {
 
 struct LaunchedRank {
     int rank = 0, size = 1, local_rank = 0;
+    int local_size = 0;               // ranks on this machine; 0: the launcher does not say
     std::string master = "127.0.0.1"; // of rank 0: MASTER_ADDR, or the first node of Slurm's list
     int port = 29500;                 // of our store: ORRERY_PORT, or MASTER_PORT; one more where torchrun's agent listens there itself
     std::string by;                   // "torchrun", "Open MPI", ..

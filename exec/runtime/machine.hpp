@@ -9,6 +9,7 @@ namespace orrery {
 
 std::string processor_name(); // "AMD EPYC 9B45": of the first processor; "unknown processor"
 int processors();             // that this process may use
+int online_processors();      // that the machine has
 
 std::int64_t physical_memory(); // bytes, of the whole machine
 

@@ -18,9 +18,11 @@ constexpr Quantity kept[] = {Quantity::parameters, Quantity::states, Quantity::o
 
 std::string prefix(Quantity q) { return q == Quantity::parameters ? "parameters/" : q == Quantity::states ? "states/" : "outer/"; }
 
-// Workers step by optimizers of their own: states have the worker's number.
+// Workers step by optimizers of their own: states have the worker's number, and parameters too where fragments meet at different steps, so
+// that workers are never alike as a whole.
 std::string name_of(const World& world, const Rank& rank, Quantity q, const std::string& part) {
-    if (q != Quantity::states || world.plan.workers == 0) return prefix(q) + part;
+    const bool own = q == Quantity::states || (q == Quantity::parameters && world.scenario.strategy.streaming());
+    if (!own || world.plan.workers == 0) return prefix(q) + part;
     const auto worker = rank.context.at[static_cast<std::size_t>(Axis::dp)] +
                         rank.context.at[static_cast<std::size_t>(Axis::dpr)] * world.plan.mesh.extent(Axis::dp);
     return fmt::format("{}worker-{}/{}", prefix(q), worker, part);
@@ -35,11 +37,12 @@ std::string stored_name(const World& world, const CheckpointFiles& files, const 
 
 // The error where a checkpoint lacks a tensor.
 std::string lacks(const World& world, const CheckpointFiles& files, const std::string& name) {
-    if (world.plan.workers != 0 && name.starts_with("states/worker-"))
+    const std::size_t slash = name.find('/') + 1;
+    if (world.plan.workers != 0 && name.compare(slash, 7, "worker-") == 0)
         return fmt::format("the checkpoint has no {}: it is of fewer workers, or of another optimizer", name);
-    if (files.shape(fmt::format("states/worker-0/{}", name.substr(name.find('/') + 1))))
-        return fmt::format(
-            "the checkpoint has no {}: it is of workers, each with states of its own, and only as many workers go on from it", name);
+    if (files.shape(name.substr(0, slash) + "worker-0/" + name.substr(slash)))
+        return fmt::format("the checkpoint has no {}: it is of workers, each with {} of its own, and only as many workers go on from it",
+                           name, name.substr(0, slash - 1));
     return "the checkpoint has no " + name + ": it is of another model or optimizer";
 }
 
@@ -60,6 +63,44 @@ void read_part(const CheckpointFiles& files, const std::string& name, const Shar
 
 } // namespace
 
+namespace {
+
+// What compression keeps of a rank's gradients for its next steps: its own, of this plan alone.
+struct Kept {
+    std::string name;
+    std::int64_t count;
+    DType stored;
+    std::byte* data;
+};
+
+std::vector<Kept> kept_of(const World& world, const Rank& rank) {
+    std::vector<Kept> all;
+    for (std::size_t b = 0; b < world.plan.buffers.size(); ++b) {
+        const Buffer& x = world.plan.buffers[b];
+        const bool stays = x.role == Role::gradient_error || x.role == Role::sum_error || x.role == Role::factor_start;
+        if (!stays || x.stage != rank.stage || x.storage >= 0 || !rank.memory.block(static_cast<BufferId>(b), -1)) continue;
+        all.push_back({fmt::format("kept/rank-{}/{}-{}", rank.rank, b, x.name), elements(x), stored_type(x.dtype, world.real),
+                       rank.memory.at(static_cast<BufferId>(b), -1)});
+    }
+    return all;
+}
+
+CheckpointPiece piece_of(const Kept& k) { return {k.name, {k.count}, {0}, {k.count}, 0, k.count, k.stored, k.data}; }
+
+// Of a run of the same plan; another's begins anew.
+void restore_kept(const World& world, const CheckpointFiles& files, const Rank& rank) {
+    for (const Kept& k : kept_of(world, rank)) {
+        const auto* const shape = files.shape(k.name);
+        if (!shape || *shape != std::vector<std::int64_t>{k.count} || files.dtype(k.name) != k.stored) continue;
+        const auto width = static_cast<std::int64_t>(bytes_per_element(k.stored));
+        files.read(piece_of(k), [&](std::int64_t place, const std::byte* bytes, std::int64_t n) {
+            std::memcpy(k.data + place * width, bytes, static_cast<std::size_t>(n * width));
+        });
+    }
+}
+
+} // namespace
+
 std::vector<CheckpointPiece> pieces_of(const World& world) {
     std::vector<CheckpointPiece> pieces;
     std::set<std::tuple<std::string, std::vector<std::int64_t>, std::int64_t>> taken;
@@ -73,6 +114,7 @@ std::vector<CheckpointPiece> pieces_of(const World& world) {
                 if (!taken.insert({name, view.offset, part.begin}).second) continue;
                 pieces.push_back({name, view.whole, view.offset, view.local, part.begin, part.count, part.stored, part.data});
             }
+        for (const Kept& k : kept_of(world, *rank)) pieces.push_back(piece_of(k));
     }
     return pieces;
 }
@@ -117,6 +159,8 @@ void restore(World& world, const CheckpointFiles& files) {
             }
         }
     }
+    for (const auto& rank : world.ranks)
+        if (rank) restore_kept(world, files, *rank);
 }
 
 } // namespace orrery

@@ -192,6 +192,14 @@ void round_storage(World& world) {
         if (rank) rank->context.rounds = true;
 }
 
+void share_kernels(World& world, int threads) {
+    for (auto& rank : world.ranks) {
+        if (!rank) continue;
+        rank->team = threads > 1 ? std::make_unique<Team>(threads) : nullptr;
+        rank->context.team = rank->team.get();
+    }
+}
+
 void initialise(World& world) {
     const std::map<BufferId, BufferId> homes = homes_on_disk(world.plan);
     for (auto& rank : world.ranks) {

@@ -4,6 +4,7 @@
 #include "exec/kernels/buckets.hpp"
 #include "exec/kernels/facts.hpp"
 #include "exec/kernels/machine.hpp"
+#include "exec/kernels/team.hpp"
 #include "exec/runtime/corpus.hpp"
 #include "exec/runtime/storage.hpp"
 #include "sim/plan/issue_order.hpp"
@@ -25,6 +26,7 @@ struct Rank {
     const IssueOrder* order;
     double gradient_norm = -1;                         // of all gradients, as the last step clipped them; < 0: not known here
     std::map<int, std::vector<std::int64_t>> routed{}; // by layer with experts: tokens each expert was chosen for, since the world was made
+    std::unique_ptr<Team> team{};                      // shares its kernels; null: they are one thread's
 };
 
 // Which results must be numbers: none is looked at; the losses, and the gradients an optimizer takes; every op's.
@@ -69,6 +71,9 @@ std::unique_ptr<World> make_world(const Scenario& scenario, Plan plan, DType rea
 
 // Storage as the plan has it: from now on bf16 buffers hold what bf16 can. Before initialise; of a world in fp32.
 void round_storage(World& world);
+
+// From now on kernels of each rank that is here are shared by so many threads. Processors alone.
+void share_kernels(World& world, int threads);
 
 // First values of every parameter and master weight, by tensor and global index; moments are zero.
 void initialise(World& world);

@@ -6,14 +6,33 @@
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <string>
 #include <unistd.h>
+#include <vector>
 
 namespace orrery::simexec {
 
 namespace {
 
-int calibrate_gpu(const Options& options, const CalibrateOptions& how) {
+// At the scenarios' own sizes; nothing where one has problems, which have been printed.
+std::optional<std::vector<KernelSample>> own_samples(const std::vector<std::string>& files, const Options& options,
+                                                     const SampleOptions& sampling) {
+    std::vector<Scenario> scenarios;
+    for (const std::string& file : files) {
+        std::optional<Scenario> scenario = load(file, options);
+        if (!scenario) return std::nullopt;
+        scenarios.push_back(std::move(*scenario));
+    }
+    std::vector<KernelSample> all;
+    for (const Scenario& s : scenarios) {
+        const std::vector<KernelSample> own = sample_own(sampling, s);
+        all.insert(all.end(), own.begin(), own.end());
+    }
+    return all;
+}
+
+int calibrate_gpu(const std::vector<std::string>& files, const Options& options, const CalibrateOptions& how) {
     std::string why_not;
     std::string on;
     {
@@ -36,14 +55,18 @@ int calibrate_gpu(const Options& options, const CalibrateOptions& how) {
     };
     sampling.warm_s = 1;
     const double issue_us = sample_issue(sampling, gpu_issue_scenario(preset));
+    const auto own = own_samples(files, options, sampling);
+    if (!own) return bad_input;
     const std::vector<KernelSample> samples = sample_kernels(sampling, gpu_calibration_scenarios(preset, how.scale));
-    return deliver(gpu_cluster_json(preset, on, issue_us, fit_laws(samples), samples), options) ? done : bad_input;
+    auto laws = fit_laws(samples);
+    add_own_laws(laws, *own);
+    return deliver(gpu_cluster_json(preset, on, issue_us, laws, samples), options) ? done : bad_input;
 }
 
 } // namespace
 
-int run_calibrate(const Options& options, const CalibrateOptions& how) {
-    if (how.device == "cuda") return calibrate_gpu(options, how);
+int run_calibrate(const std::vector<std::string>& files, const Options& options, const CalibrateOptions& how) {
+    if (how.device == "cuda") return calibrate_gpu(files, options, how);
     Progress progress(options);
     SampleOptions sampling;
     sampling.steps = how.steps;
@@ -51,20 +74,25 @@ int run_calibrate(const Options& options, const CalibrateOptions& how) {
     sampling.progress = [&](std::size_t at, std::size_t total) {
         progress.show(static_cast<int>(at), static_cast<int>(total), "models trained");
     };
+    const auto own = own_samples(files, options, sampling);
+    if (!own) return bad_input;
     const std::vector<KernelSample> samples = sample_kernels(sampling);
     const auto laws = fit_laws(samples);
     const MachineFacts machine = measure_machine();
     const RunFacts run = measure_runs(".simexec-calibrate-" + std::to_string(getpid()), how); // where checkpoints would be written
-    if (!deliver(cluster_json(machine, laws, samples, run), options)) return bad_input;
+    auto written = laws;
+    add_own_laws(written, *own);
+    if (!deliver(cluster_json(machine, written, samples, run), options)) return bad_input;
     if (options.quiet || options.output.empty()) return done;
     Table table{{"kind of op", "points", "median error of its law"}, {false, true, true}, {}};
     for (const auto& [kind, law] : laws)
         table.rows.push_back({kind, fmt::format("{}", law.points), fmt::format("{:.1f} %", 100 * law.error)});
     Options screen = options;
     screen.output.clear();
-    const std::string text = fmt::format("{}, {} processors, {}: {} sizes of {} kinds of op\n{}\nUse it: simexec check SCENARIO.json "
+    const std::string text = fmt::format("{}, {} processors, {}: {} sizes of {} kinds of op{}\n{}\nUse it: simexec check SCENARIO.json "
                                          "--calibration {}, or \"cluster\": \"{}\" in a scenario\n",
                                          machine.processor, machine.cores, machine.gemm, samples.size(), laws.size(),
+                                         own->empty() ? "" : fmt::format(", and {} sizes of the scenarios given", own->size()),
                                          to_text(table, output_style(screen)), options.output, options.output);
     return deliver(text, screen) ? done : bad_input;
 }

@@ -43,6 +43,7 @@ struct Options {
 struct RunOptions {
     std::string executor = "serial", device = "cpu", text, trace, checkpoint, resume, routing;
     int steps = 10, every = 0;
+    int threads = 0; // that share the kernels of a rank; 0: the cores of this machine over its ranks
     bool fp64 = false, fp32 = false, find_nan = false, deterministic = false;
     double patience = 60; // threads, mpi: seconds without progress
     TokenType token_type = TokenType::by_file;
@@ -102,7 +103,7 @@ int run_restarts(const std::string& file, const Options& options, const RunOptio
 int run_agree(const std::string& file, const Options& options, const AgreeOptions& how);
 int run_check(const std::vector<std::string>& files, const Options& options, const CheckOptions& how);
 int run_replay(const std::string& file, const Options& options, const ReplayOptions& how);
-int run_calibrate(const Options& options, const CalibrateOptions& how);
+int run_calibrate(const std::vector<std::string>& files, const Options& options, const CalibrateOptions& how);
 int run_doctor(const Options& options);
 
 Backend machine_of(const std::string& device); // "cpu", "cuda"; throws std::runtime_error with why there is none

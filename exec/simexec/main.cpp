@@ -33,6 +33,7 @@ constexpr const char* examples =
   simexec agree job.json                                               does this strategy train like one rank?
   simexec calibrate -o local.json                                      measure this machine, for the next line and for simrun
   simexec run job.json --checkpoint runs/a --every 20 --restart 99 --drill 2 --calibration local.json    how much do kills cost? predicted, and measured
+  simexec calibrate job.json -o local.json                             the same, and at that scenario's own sizes
   simexec check job.json --calibration local.json                      predicted and measured, side by side
   simexec check scenarios/tiny-*.json --calibration local.json         a table of several scenarios
   mpirun -n 4 simexec check job.json --executor mpi                    the same, a process a rank: one trace of all on one clock
@@ -203,6 +204,10 @@ void add_run(CLI::App& app, Parsed& p) {
     run->add_option("--memory", p.run.memory_gb, "Memory limit of a rank in GB (default: all memory of the machine)")
         ->check(CLI::PositiveNumber)
         ->type_name("GB");
+    run->add_option("--threads", p.run.threads,
+                    "Threads that share the kernels of a rank on a processor (default: the cores of this machine over its ranks)")
+        ->check(CLI::Range(1, 1024))
+        ->type_name("N");
     run->add_option(
            "--routing", p.run.routing,
            "Write how many tokens chose each expert, a list a layer: a scenario takes it as model.moe.imbalance = {\"file\": FILE}")
@@ -265,6 +270,15 @@ void add_replay(CLI::App& app, Parsed& p) {
 
 void add_calibrate(CLI::App& app, Parsed& p) {
     CLI::App* calibrate = app.add_subcommand("calibrate", "Measure this machine's kernels; write them as a cluster (-o local.json)");
+    calibrate
+        ->add_option("scenarios", p.files,
+                     "Scenarios whose ops are measured at their own sizes too, a step of each trained here: predictions of them are nearer")
+        ->type_name("SCENARIO.json");
+    calibrate->add_option("--set", p.options.overrides, "Override a field of them: strategy.tensor_parallel=2 (repeat for more)")
+        ->type_name("PATH=VALUE")
+        ->expected(1)
+        ->allow_extra_args(false)
+        ->take_all();
     add_output(*calibrate, p.options);
     calibrate->add_option("--device", p.calibrate.device, "Whose kernels: the processor's, or the first GPU's")
         ->check(CLI::IsMember({"cpu", "cuda"}));
@@ -301,7 +315,7 @@ int dispatch(const CLI::App& app, Parsed& p) {
     if (app.got_subcommand("agree")) return run_agree(p.file, p.options, p.agree);
     if (app.got_subcommand("check")) return run_check(p.files, p.options, p.check);
     if (app.got_subcommand("replay")) return run_replay(p.file, p.options, p.replay);
-    if (app.got_subcommand("calibrate")) return run_calibrate(p.options, p.calibrate);
+    if (app.got_subcommand("calibrate")) return run_calibrate(p.files, p.options, p.calibrate);
     return run_doctor(p.options);
 }
 

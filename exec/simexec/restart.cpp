@@ -204,8 +204,6 @@ int run_restarts(const std::string& file, const Options& options, const RunOptio
     if (!scenario) return bad_input;
     if (how.checkpoint.empty())
         return complain("--restart goes on from checkpoints: add --checkpoint DIR, and --every N for how often"), bad_input;
-    if (const char* why = keeps_no_checkpoint(scenario->strategy); *why)
-        return complain(std::string(why) + ": --restart has nothing to go on from"), bad_input;
     if (scenario->strategy.workers() && restart.elastic)
         return complain(
                    "--elastic goes on with fewer replicas, and a worker of local_sgd and diloco has optimizer states of its own: leave "

@@ -133,15 +133,21 @@ PeerLink link_of(const OrreryTransport* t, const std::optional<Others>& others, 
 }
 
 // Why this plan cannot be run like this; empty: it can.
-std::string refusal(const Scenario& scenario, const Plan& plan, const RunOptions& how, const std::optional<LaunchedRank>& launched) {
-    if (const char* why = keeps_no_checkpoint(scenario.strategy); *why && (!how.checkpoint.empty() || !how.resume.empty()))
-        return fmt::format("{}: leave out --checkpoint and --resume", why);
+std::string refusal(const Plan& plan, const RunOptions& how, const std::optional<LaunchedRank>& launched) {
     if (launched && how.copy_every > 0) return "--copy-every sends copies over MPI: leave it out where GPUs have processes of their own";
     if (plan.workers != 0 && how.decay != RateDecay::none)
         return "strategy.synchronization.kind = local_sgd runs several steps at a time with one learning rate: leave out --decay";
     if (launched && launched->size != plan.mesh.ranks())
         return fmt::format("the scenario has {} ranks, and {} started {} processes", plan.mesh.ranks(), launched->by, launched->size);
     return "";
+}
+
+// "OpenBLAS .. on AMD EPYC, 2 threads a rank": compare repeats it, so that nobody takes a wait for a core for slow work.
+std::string on_processor(const Cores& cores) {
+    std::string text = fmt::format("{} on {}", gemm_library(), processor_name());
+    if (cores.threads > 1) text += fmt::format(", {} threads a rank", cores.threads);
+    if (cores.shared()) text += fmt::format(", {} ranks share {} core{}", cores.ranks, cores.cores, cores.cores == 1 ? "" : "s");
+    return text;
 }
 
 // The parts of this process's run, once it is known who the others are.
@@ -152,6 +158,7 @@ struct Job {
     const RunOptions& how;
     const StopSignals& signals;
     Supervised& life;
+    Cores cores;
     const OrreryTransport* transport = nullptr;
     World* world = nullptr;
     World* warm = nullptr;          // runs the steps before gradients are compressed; null: there are none
@@ -239,9 +246,8 @@ int Job::train() {
         return done;
     }
     Result r;
-    r.on = fleet                  ? fleet->devices[0]->name() + ", " + fleet->software
-           : how.device == "cuda" ? world->machine.name
-                                  : fmt::format("{} on {}", gemm_library(), processor_name());
+    r.threads = cores.threads;
+    r.on = fleet ? fleet->devices[0]->name() + ", " + fleet->software : how.device == "cuda" ? world->machine.name : on_processor(cores);
     std::unique_ptr<Executor> running;
     const auto trace = [&](bool complete) {
         if (!r.record.empty()) write_trace(*world, r, how, others ? &*others : nullptr, complete);
@@ -289,7 +295,7 @@ int train(const Scenario& scenario, Corpus corpus, const Options& options, const
     const bool gpus = how.device == "cuda" && how.executor == "queues";
     std::optional<LaunchedRank> launched = gpus ? launched_rank() : std::nullopt;
     if (launched && launched->size == 1) launched.reset(); // one process that drives all GPUs of its node
-    if (const std::string why = refusal(scenario, plan, how, launched); !why.empty()) return refuse(why);
+    if (const std::string why = refusal(plan, how, launched); !why.empty()) return refuse(why);
     Supervised life(how.watch, how.attempt, transport ? transport->rank : launched ? launched->rank : 0); // from here on it is watched
     if (!gpus) require_memory(plan, scenario, transport ? 1 : plan.mesh.ranks());
     std::vector<int> here;
@@ -301,6 +307,8 @@ int train(const Scenario& scenario, Corpus corpus, const Options& options, const
                                   here, gpus ? cpu_machine() : machine_of(how.device));
     if (const char* why = keeps_more(*world); how.eval_every > 0 && *why)
         return refuse(fmt::format("--eval-every has no meaning here: {}", why));
+    const Cores cores = cores_of(how, static_cast<int>(here.empty() ? world->ranks.size() : here.size()));
+    share_kernels(*world, cores.threads);
     world->facts.deterministic = how.deterministic;
     if (how.deterministic && gpus) // a user's own setting stands
         for (const auto& [variable, value] : {std::pair("NCCL_ALGO", "Ring"), std::pair("NCCL_PROTO", "Simple")})
@@ -312,9 +320,10 @@ int train(const Scenario& scenario, Corpus corpus, const Options& options, const
         Scenario before = scenario;
         before.strategy.compression.phase = Compression::Phase::warmup;
         warm = make_world(before, how.fp64 ? DType::fp64 : DType::fp32, here, machine_of(how.device));
+        share_kernels(*warm, cores.threads);
         if (rounded(scenario, how)) round_storage(*warm);
     }
-    Job job{scenario, corpus, options, how, signals, life, transport, world.get(), warm.get()};
+    Job job{scenario, corpus, options, how, signals, life, cores, transport, world.get(), warm.get()};
     if (gpus) job.fleet = cuda_fleet(*world, launched, how.patience); // rank 0 listens before it makes weights
     if (transport) {
         job.others = over(*transport, how.patience);

@@ -1,5 +1,7 @@
 #include "exec/simexec/training.hpp"
 
+#include "exec/queues/launch.hpp"
+#include "exec/runtime/machine.hpp"
 #include "exec/runtime/resume.hpp"
 
 #include <fmt/format.h>
@@ -24,6 +26,22 @@ double median(std::vector<double> v) {
 bool falls_due(std::int64_t n, std::int64_t begin, std::int64_t end) { return n > 0 && end / n > begin / n; }
 
 } // namespace
+
+// A process of several on this machine has the cores its launcher bound it to, but no more than its part of all.
+Cores cores_of(const RunOptions& how, int ranks_here) {
+    Cores c{1, ranks_here, processors()};
+    int part = c.cores / ranks_here;
+    if (how.executor == "mpi") {
+        const auto launched = launched_rank();
+        c.ranks = launched ? (launched->local_size > 0 ? launched->local_size : launched->size) : ranks_here;
+        c.cores = online_processors();
+        part = std::min(processors(), c.cores / c.ranks);
+    } else if (how.executor == "serial") {
+        c.ranks = 1; // one after the other
+    }
+    c.threads = how.device != "cpu" ? 1 : how.threads > 0 ? how.threads : std::max(1, part);
+    return c;
+}
 
 std::filesystem::path folder_of_copies(const RunOptions& how, int rank) {
     std::string folder = how.copies.empty() ? copies_folder(how.checkpoint).string() : how.copies;
@@ -72,13 +90,6 @@ void Training::take_loss(bool first, std::int64_t step, Result& r) const {
     if (std::isfinite(r.last_loss)) return;
     if (others && others->rank > 0) let_the_first_speak(); // all have the same loss
     throw NotFinite(fmt::format("training has failed at step {}: the loss is no number", step));
-}
-
-const char* keeps_no_checkpoint(const Strategy& s) {
-    if (s.streaming())
-        return "strategy.synchronization.kind = streaming_diloco keeps no checkpoints: workers have unlike parameters at any time";
-    if (s.workers() && s.sends_signs()) return "strategy.gradient_compression = 0/1 adam keeps no checkpoints: workers meet between them";
-    return "";
 }
 
 std::string hold_text(Corpus& corpus, std::int64_t count, const Scenario& s, RunOptions& how) {

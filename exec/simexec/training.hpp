@@ -41,11 +41,19 @@ struct Result {
     std::int64_t first_step = 0, steps = 0;
     double first_loss = 0, last_loss = 0, step_s = 0;
     int signal = 0;
+    int threads = 1; // that shared a rank's kernels
     std::vector<OpTime> record;
     std::vector<std::int64_t> allocated;                        // bytes of device memory, by rank; 0: of another process
     std::vector<std::vector<CommunicatorMemory>> communicators; // by rank; empty: of another process, or nobody can tell
     std::optional<double> eval_loss;                            // of the held part, behind the last step
     std::string checkpoint, on;                                 // on: "NVIDIA H200, CUDA runtime ..", or the kernels and the processor
+};
+
+// Threads of a rank on a processor, and whether ranks have less than a core each.
+struct Cores {
+    int threads = 1;
+    int ranks = 1, cores = 1; // on this machine
+    bool shared() const { return ranks > cores; }
 };
 
 struct Training {
@@ -74,8 +82,8 @@ struct Training {
     void run(std::int64_t first, Result& result);
 };
 
-// Whose state checkpoints do not hold, and why; empty: they hold it.
-const char* keeps_no_checkpoint(const Strategy& strategy);
+Cores cores_of(const RunOptions& how, int ranks_here);
+
 // Keeps the end of a text of `count` tokens for evaluation. Why it cannot; empty: it can.
 std::string hold_text(Corpus& corpus, std::int64_t count, const Scenario& scenario, RunOptions& how);
 std::filesystem::path folder_of_copies(const RunOptions& how, int rank); // --copies, or a folder in memory

@@ -28,6 +28,14 @@ struct Summary {
 
 bool is_measured(const Trace& t) { return t.source.starts_with("measured"); }
 
+// "4 ranks share 2 cores", where the source of a measured trace says so; else nothing.
+std::string shared_cores(const std::string& source) {
+    const std::size_t share = source.find(" ranks share ");
+    if (share == std::string::npos) return {};
+    const std::size_t comma = source.rfind(", ", share), begin = comma == std::string::npos ? 0 : comma + 2;
+    return source.substr(begin, source.find_first_of(",;", share) - begin);
+}
+
 // "l17.qkv.fwd" -> "l*.qkv.fwd"; what belongs to no layer keeps its name.
 std::string without_layer(const TraceOp& op) {
     const std::string mine = "l" + std::to_string(op.layer) + ".";
@@ -148,6 +156,9 @@ void pair_memory(Comparison& c, const Summary& a, const Summary& b) {
 void remark(Comparison& c, const Summary& a, const Summary& b) {
     if (c.measured && a.side.plan_hash != b.side.plan_hash)
         c.notes.push_back("the two ran different plans: errors are of the plan as well as of the prediction");
+    for (const Summary* s : {&a, &b})
+        if (const std::string shared = shared_cores(s->side.source); !shared.empty())
+            c.notes.push_back(s->side.name + ": " + shared + ", so an op's time holds its waits for a core");
     if (a.side.ranks != b.side.ranks) c.notes.push_back("unlike numbers of ranks: times are means over the ranks of each");
     if (!c.only_a.empty() || !c.only_b.empty()) {
         c.notes.push_back(std::to_string(c.only_a.size()) + " ops only in the first, " + std::to_string(c.only_b.size()) +

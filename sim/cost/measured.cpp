@@ -1,5 +1,7 @@
 #include "sim/cost/measured.hpp"
 
+#include <fmt/format.h>
+
 namespace orrery {
 
 namespace {
@@ -101,6 +103,10 @@ KernelSize kernel_size(const Plan& plan, const Op& op) {
     return size;
 }
 
+std::string kernel_key(const std::string& key, const KernelSize& size) {
+    return fmt::format("{} of {:.0f} FLOPs, {:.0f} bytes", key, size.flops, size.bytes);
+}
+
 double law_us(const KernelLaw& law, const KernelSize& size) {
     double us = law.start_us;
     if (law.gflops_per_s > 0) us += size.flops / (law.gflops_per_s * 1e3);
@@ -110,9 +116,12 @@ double law_us(const KernelLaw& law, const KernelSize& size) {
 
 std::optional<double> measured_us(const Device& device, const Plan& plan, const Op& op) {
     if (device.kernels.empty()) return std::nullopt;
-    const auto law = device.kernels.find(kernel_key(plan, op));
+    const std::string key = kernel_key(plan, op);
+    const KernelSize size = kernel_size(plan, op);
+    auto law = device.kernels.find(kernel_key(key, size));
+    if (law == device.kernels.end()) law = device.kernels.find(key);
     if (law == device.kernels.end()) return std::nullopt;
-    return law_us(law->second, kernel_size(plan, op));
+    return law_us(law->second, size);
 }
 
 } // namespace orrery

@@ -19,8 +19,12 @@ struct KernelSize {
 };
 KernelSize kernel_size(const Plan& plan, const Op& op);
 
+// The key of a law of this size alone, which a calibration at a scenario's own shapes has: "linear dx fp32 of 201326592 FLOPs, 1966080
+// bytes".
+std::string kernel_key(const std::string& key, const KernelSize& size);
+
 double law_us(const KernelLaw& law, const KernelSize& size);
-// Nothing where the device has no law for such an op.
+// By the law of its size where there is one, else of its kind; nothing where the device has neither.
 std::optional<double> measured_us(const Device& device, const Plan& plan, const Op& op);
 
 } // namespace orrery

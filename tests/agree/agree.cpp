@@ -65,6 +65,7 @@ Trained train(const Scenario& scenario, const TrainOptions& options) {
     t.world->facts.forced_routing =
         options.forced_routing && scenario.model.moe && scenario.model.moe->capacity_factor <= 0; // experts' rows in known numbers
     if (options.rounds) round_storage(*t.world);
+    share_kernels(*t.world, options.threads);
     initialise(*t.world);
     for (auto& r : t.world->ranks) r->memory.poison(true);
     const auto executor = options.make ? options.make(*t.world) : make_executor(options.executor, *t.world);

@@ -40,6 +40,7 @@ struct TrainOptions {
     bool forced_routing = true;
     MakeExecutor make{};
     bool rounds = false;
+    int threads = 1; // of a rank
 };
 Trained train(const Scenario& scenario, const TrainOptions& options = {});
 

@@ -76,7 +76,10 @@ TEST(Resume, WorkersGoOnToTheBit) {
          {local, with({diloco}), with({diloco, "strategy.tensor_parallel=2", "strategy.bucket_bytes=2000"}),
           with({diloco, "strategy.pipeline_parallel=2", "training.optimizer=momentum", "training.precision=bf16",
                 "training.master_weights=false"}),
-          with({diloco, "strategy.synchronization.outer_optimizer=sgd", "strategy.synchronization.payload_dtype=int8"})}) {
+          with({diloco, "strategy.synchronization.outer_optimizer=sgd", "strategy.synchronization.payload_dtype=int8"}),
+          with({"strategy.synchronization.kind=streaming_diloco", "strategy.synchronization.fragments=2"}),
+          with({"strategy.synchronization.kind=streaming_diloco", "strategy.synchronization.fragments=1",
+                "strategy.synchronization.overlap_steps=1", "strategy.synchronization.mixing=0.5"})}) {
         SCOPED_TRACE(fields.back());
         const Scenario scenario = tiny(fields);
         const auto folder = fresh_folder("workers");
@@ -84,6 +87,27 @@ TEST(Resume, WorkersGoOnToTheBit) {
         initialise(*whole);
         train_rounds(*whole, 0, 6);
         save_checkpoint(folder, {6, scenario.training.seed, {}}, pieces_of(*whole));
+        restore(*resumed, CheckpointFiles(checkpoints_in(folder).at(0)));
+        EXPECT_EQ(all_pieces(*resumed), all_pieces(*whole));
+        train_rounds(*whole, 6, 12);
+        train_rounds(*resumed, 6, 12);
+        EXPECT_EQ(all_pieces(*resumed), all_pieces(*whole));
+    }
+}
+
+// What error feedback kept back goes on too.
+TEST(Resume, CompressedGradientsGoOnToTheBit) {
+    for (const char* kind :
+         {R"("kind": "powersgd", "rank": 2)", R"("kind": "top-k", "density": 0.1)", R"("kind": "onebit-adam", "start_step": 2)",
+          R"("kind": "zero-one-adam", "local_steps": 3, "start_step": 2)"}) {
+        SCOPED_TRACE(kind);
+        const Scenario scenario = tiny({"strategy.data_parallel=2", std::string("strategy.gradient_compression={") + kind + "}"});
+        const auto folder = fresh_folder("compressed");
+        const auto whole = make_world(scenario, DType::fp32), resumed = make_world(scenario, DType::fp32);
+        initialise(*whole);
+        train_rounds(*whole, 0, 6);
+        save_checkpoint(folder, {6, scenario.training.seed, {}}, pieces_of(*whole));
+        initialise(*resumed);
         restore(*resumed, CheckpointFiles(checkpoints_in(folder).at(0)));
         EXPECT_EQ(all_pieces(*resumed), all_pieces(*whole));
         train_rounds(*whole, 6, 12);

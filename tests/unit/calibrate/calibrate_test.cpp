@@ -50,6 +50,33 @@ TEST(SampleKernels, MeetsEveryKindAStepHas) {
         EXPECT_GE(sizes[key], 3) << key;
 }
 
+// At a scenario's own sizes: each op of every rank takes what was measured, not what the law of its kind says.
+TEST(SampleKernels, OwnSizesOfAScenarioHaveLawsOfTheirOwn) {
+    const ParseResult r =
+        parse_scenario(R"({"name": "own", "model": {"layers": 2, "hidden_size": 64, "attention_heads": 4, "vocab_size": 256,
+        "position": "rope", "activation": "swiglu"}, "cluster": {"preset": "local-cpu", "nodes": 1, "devices_per_node": 2},
+        "training": {"global_batch_size": 4, "sequence_length": 32, "precision": "fp32", "optimizer": "adamw"},
+        "strategy": {"framework": "megatron", "pipeline_parallel": 2, "schedule": "1f1b"}})");
+    ASSERT_TRUE(r.scenario) << to_text(r.problems);
+    const std::vector<KernelSample> own = sample_own({.steps = 1}, *r.scenario);
+    std::map<std::string, FittedLaw> laws;
+    add_own_laws(laws, own);
+    Device device;
+    for (const auto& [key, law] : laws) device.kernels[key] = law.law;
+    const Plan plan = lower(*r.scenario);
+    std::map<std::string, int> kinds;
+    for (const Block& block : plan.blocks)
+        for (const Op& op : block.ops) {
+            if (op.queue != compute_queue || std::holds_alternative<Alloc>(op.work) || std::holds_alternative<Free>(op.work)) continue;
+            const auto us = measured_us(device, plan, op);
+            ASSERT_TRUE(us) << kernel_key(plan, op);
+            EXPECT_GE(*us, 0);
+            ++kinds[kernel_key(plan, op)];
+        }
+    for (const char* key : {"rope fwd fp32", "rope bwd fp32", "swiglu fwd fp32", "attention fwd causal fp32"})
+        EXPECT_GT(kinds[key], 0) << key;
+}
+
 // The whole way: what was measured is written, read by a scenario, and times its ops.
 TEST(ClusterFile, IsTakenByAScenarioAsItIs) {
     const std::vector<KernelSample> samples{

@@ -56,6 +56,16 @@ TEST(Compare, ThePredictionComesFirstWhicheverWayTheyAreNamed) {
     }
 }
 
+TEST(Compare, SaysWhereRanksSharedCores) {
+    const Trace predicted = sample_trace(2, 3, 5, false);
+    Trace real = stretched(predicted, 2);
+    real.source = "measured: OpenBLAS on a machine, 4 ranks share 2 cores, threads executor";
+    EXPECT_NE(to_text(compare(predicted, real)).find("4 ranks share 2 cores, so an op's time holds its waits for a core"),
+              std::string::npos);
+    real.source = "measured: OpenBLAS on a machine, 2 threads a rank, threads executor";
+    EXPECT_TRUE(compare(predicted, real).notes.empty());
+}
+
 TEST(Compare, AFoldedLaneWeighsAsManyRanksAsItStandsFor) {
     Trace folded = sample_trace(1, 2, 4, false);
     folded.lanes[0].ranks = 3;
