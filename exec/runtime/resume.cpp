@@ -46,6 +46,11 @@ std::string lacks(const World& world, const CheckpointFiles& files, const std::s
     return "the checkpoint has no " + name + ": it is of another model or optimizer";
 }
 
+bool trained(const World& world, const TensorPart& part) {
+    const TensorId t = world.plan.buffers[static_cast<std::size_t>(part.tensor)].tensor;
+    return t < 0 || world.plan.tensors[static_cast<std::size_t>(t)].trained;
+}
+
 // Into a rank's part; rows that pad a vocabulary are zero.
 void read_part(const CheckpointFiles& files, const std::string& name, const ShardView& view, const TensorPart& part) {
     const DType stored = files.dtype(name);
@@ -101,13 +106,14 @@ void restore_kept(const World& world, const CheckpointFiles& files, const Rank& 
 
 } // namespace
 
-std::vector<CheckpointPiece> pieces_of(const World& world) {
+std::vector<CheckpointPiece> pieces_of(const World& world, bool trained_alone) {
     std::vector<CheckpointPiece> pieces;
     std::set<std::tuple<std::string, std::vector<std::int64_t>, std::int64_t>> taken;
     for (const auto& rank : world.ranks) {
         if (!rank) continue;
         for (Quantity q : kept)
             for (const TensorPart& part : parts_of(world, *rank, q)) {
+                if (trained_alone && !trained(world, part)) continue;
                 const ShardView view = shard_view(world.plan, world.plan.buffers[static_cast<std::size_t>(part.tensor)], rank->context.at,
                                                   rank->context.expert_at);
                 const std::string name = name_of(world, *rank, q, part.name);
@@ -138,6 +144,7 @@ void carry_over(const World& from, World& to) {
 }
 
 void restore(World& world, const CheckpointFiles& files) {
+    const bool part_of_all = files.state().facts.contains(trained_alone_fact);
     for (Quantity q : kept) {
         if (q == Quantity::outer) initialise_common(world); // where a synchronous run goes on as workers, this is their start
         for (const auto& rank : world.ranks) {
@@ -146,7 +153,7 @@ void restore(World& world, const CheckpointFiles& files) {
                 const Buffer& buffer = world.plan.buffers[static_cast<std::size_t>(part.tensor)];
                 const ShardView view = shard_view(world.plan, buffer, rank->context.at, rank->context.expert_at);
                 const std::string name = stored_name(world, files, *rank, q, part.name);
-                if (name.empty() && q == Quantity::outer) continue;
+                if (name.empty() && (q == Quantity::outer || (part_of_all && !trained(world, part)))) continue;
                 if (name.empty()) throw WrongModel(lacks(world, files, name_of(world, *rank, q, part.name)));
                 const std::vector<std::int64_t>* const shape = files.shape(name);
                 // Rows that pad a vocabulary differ between strategies; nothing else may.

@@ -9,8 +9,10 @@
 
 namespace orrery {
 
-// Each element once, by the first rank that holds it; the pieces name memory of the world.
-std::vector<CheckpointPiece> pieces_of(const World& world);
+// Each element once, by the first rank that holds it; the pieces name memory of the world. trained_alone: without parameters that nothing
+// trains (what adapters stand beside); such a checkpoint's facts have `trained_alone`, and whoever goes on from it has the rest.
+inline constexpr const char* trained_alone_fact = "trained_alone";
+std::vector<CheckpointPiece> pieces_of(const World& world, bool trained_alone = false);
 
 // A parameter or state is not in the checkpoint, or of another size.
 struct WrongModel : std::runtime_error {
@@ -18,7 +20,7 @@ struct WrongModel : std::runtime_error {
 };
 
 // Reads of the checkpoint what the ranks of this process hold, each part where it lies, without a copy of the whole. Throws WrongModel, or
-// what CheckpointFiles throws where a piece is damaged.
+// what CheckpointFiles throws where a piece is damaged. Of a checkpoint of what is trained alone the rest stays as it is.
 void restore(World& world, const CheckpointFiles& files);
 
 // The state that `to`, of the same model on the same ranks, goes on from: each rank's parameters and optimizer states. Whatever else it

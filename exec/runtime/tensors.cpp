@@ -28,8 +28,9 @@ std::vector<Worked> worked_on(const World& world, const Rank& rank) {
         Worked own;
         for (BufferId b : i.op->in) {
             const MemoryKind kind = world.plan.buffers[static_cast<std::size_t>(b)].kind;
-            if (kind == MemoryKind::gradients) own.gradients.push_back(b);
-            if (kind == MemoryKind::optimizer_states) own.states.push_back(homes.contains(b) ? homes.at(b) : b);
+            const BufferId kept = homes.contains(b) ? homes.at(b) : b;
+            if (kind == MemoryKind::gradients) own.gradients.push_back(kept);
+            if (kind == MemoryKind::optimizer_states) own.states.push_back(kept);
         }
         for (BufferId b : i.op->out)
             if (world.plan.buffers[static_cast<std::size_t>(b)].kind == MemoryKind::parameters) own.weights.push_back(b);

@@ -36,7 +36,7 @@ Gathered gather(const World& world, Quantity what);
 // Parts of gathered tensors into every shard and replica this process holds; tensors that are not there are left as they are.
 void scatter(World& world, Quantity what, const Tensors& tensors);
 
-// The place between steps of each state that is in the host's memory for the optimizer's step alone.
+// The place between steps of what comes from NVMe to the host for a while: states, parameters, gradients.
 std::map<BufferId, BufferId> homes_on_disk(const Plan& plan);
 
 // A part of a logical tensor in a rank's memory: `count` elements from `begin` of its own part of the tensor, in `data`.

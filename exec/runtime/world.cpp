@@ -41,15 +41,18 @@ void initialise_shard(Rank& rank, const BucketLayout& layout, BufferId shard, co
 void initialise_master(Rank& rank, const Op& op, const std::map<BufferId, BufferId>& homes, const World& world) {
     const DType real = world.real;
     const std::size_t states = op.out.size();
+    const auto at_home = [&](BufferId b) {
+        const auto home = homes.find(b);
+        return rank.memory.operand(home == homes.end() ? b : home->second, -1);
+    };
     for (std::size_t k = 0; k < states; ++k) {
         if (world.plan.buffers[static_cast<std::size_t>(op.out[k])].role != Role::master) continue;
-        const auto home = homes.find(op.out[k]);
-        const Operand master = rank.memory.operand(home == homes.end() ? op.out[k] : home->second, -1);
+        const Operand master = at_home(op.out[k]);
         std::int64_t at = 0;
         const DType stored = stored_type(master.buffer->dtype, real);
         for (BufferId w : op.out) {
             if (world.plan.buffers[static_cast<std::size_t>(w)].kind != MemoryKind::parameters) break;
-            const Operand weight = rank.memory.operand(w, -1);
+            const Operand weight = at_home(w);
             const DType from = stored_type(weight.buffer->dtype, real);
             in_parallel(elements(*weight.buffer), [&](std::int64_t begin, std::int64_t end) {
                 for (std::int64_t i = begin; i < end; ++i) write_element(master.data, at + i, read_element(weight.data, i, from), stored);
@@ -122,8 +125,7 @@ void refuse_machine(const Plan& plan, const Backend& machine) {
     if (machine.name == "cpu") return;
     const auto any_buffer = [&](auto&& is) { return std::any_of(plan.buffers.begin(), plan.buffers.end(), is); };
     if (any_buffer([](const Buffer& b) { return b.space == Space::nvme; }))
-        throw std::runtime_error(
-            "strategy.offload.optimizer = nvme runs on processors alone: use --device cpu, or offload.optimizer = cpu");
+        throw std::runtime_error("strategy.offload to nvme runs on processors alone: use --device cpu, or offload to cpu");
     const auto in_blocks = [](const Buffer& b) {
         return b.dtype == DType::int8 || b.dtype == DType::int4 || b.dtype == DType::fp4 || b.dtype == DType::nf4;
     };

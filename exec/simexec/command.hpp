@@ -59,6 +59,7 @@ struct RunOptions {
     std::string watch;            // of a supervised run: the folder of its checkpoints, where rank 0 keeps the record
     int attempt = 0;
     std::string weights, export_weights; // files that the run begins with; the folder that it leaves its weights in
+    bool adapters = false;               // checkpoints hold what is trained alone
     bool export_bf16 = false;
     bool export_fp32 = false;
     int eval_every = 0, eval_batches = 4; // steps between evaluations, 0: none; batches of the held part at each, at most

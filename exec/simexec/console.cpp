@@ -4,6 +4,7 @@
 #include "exec/cuda/plugin.hpp"
 #include "exec/queues/launch.hpp"
 #include "exec/runtime/world.hpp"
+#include "sim/memory/best_segments.hpp"
 
 #include <fmt/format.h>
 
@@ -39,7 +40,10 @@ std::optional<Scenario> load(const std::string& file, const Options& options, bo
     ParseResult parsed = load_scenario(file, options.overrides);
     if (parsed.scenario && parsed.problems.empty()) parsed.problems = unsupported(*parsed.scenario);
     if (parsed.scenario && parsed.problems.empty()) parsed.problems = not_executable(*parsed.scenario, forced_routing);
-    if (parsed.scenario && parsed.problems.empty()) return std::move(parsed.scenario);
+    if (parsed.scenario && parsed.problems.empty()) {
+        settle(*parsed.scenario);
+        return std::move(parsed.scenario);
+    }
     let_the_first_speak();
     console::complain("simexec", file, parsed.problems);
     return std::nullopt;

@@ -196,6 +196,10 @@ void add_run(CLI::App& app, Parsed& p) {
     run->add_option("--checkpoint", p.run.checkpoint, "Write checkpoints into this folder: at the end, when stopped, and with --every")
         ->type_name("DIR");
     run->add_option("--every", p.run.every, "Write a checkpoint every N steps")->type_name("N");
+    run->add_flag(
+        "--adapters", p.run.adapters,
+        "Checkpoints hold what model.trainable trains alone, as LoRA's adapters, with its optimizer states; --resume takes the rest "
+        "from --weights or, as at the start, from training.seed");
     run->add_option("--resume", p.run.resume, "Resume from the newest checkpoint of this folder; the strategy may differ")
         ->type_name("DIR");
     add_evaluation(*run, p);

@@ -103,12 +103,17 @@ std::optional<std::int64_t> begin_or_resume(World& world, const Scenario& scenar
     const bool speaks = !others || others->rank == 0;
     if (!how.checkpoint.empty() && speaks) remove_drafts(how.checkpoint); // of a run that died
     const fs::path from = newest_state(how, link);
-    if (from.empty()) {
+    if (from.empty() || scenario.model.trainable.partial()) { // of adapters a checkpoint may hold no more
         initialise(world);
         if (!how.weights.empty()) load_weights(world, SafeTensors(how.weights));
-        return 0;
     }
+    if (from.empty()) return 0;
     const CheckpointState state = resume(world, from.string(), others);
+    const auto beside = state.facts.find(trained_alone_fact);
+    if (beside != state.facts.end() &&
+        (beside->second != std::to_string(how.weights_are) || (how.weights.empty() && state.seed != scenario.training.seed)))
+        throw std::runtime_error(from.string() + " holds what was trained beside other weights: name the same --weights, or, where there "
+                                                 "were none, the same training.seed");
     const auto it = state.facts.find("corpus");
     if (speaks && (state.seed != scenario.training.seed || (it != state.facts.end() && it->second != how.text)))
         complain("the checkpoint was trained on another text or seed: going on with this one");
@@ -134,6 +139,8 @@ PeerLink link_of(const OrreryTransport* t, const std::optional<Others>& others, 
 
 // Why this plan cannot be run like this; empty: it can.
 std::string refusal(const Plan& plan, const RunOptions& how, const std::optional<LaunchedRank>& launched) {
+    if (how.adapters && std::ranges::all_of(plan.tensors, [](const LogicalTensor& t) { return t.trained; }))
+        return "--adapters leaves out what is not trained, and all of this model is: set model.trainable, or leave it out";
     if (launched && how.copy_every > 0) return "--copy-every sends copies over MPI: leave it out where GPUs have processes of their own";
     if (plan.workers != 0 && how.decay != RateDecay::none)
         return "strategy.synchronization.kind = local_sgd runs several steps at a time with one learning rate: leave out --decay";

@@ -54,12 +54,12 @@ void Training::checkpoint(std::optional<CheckpointWriter>& writer, std::int64_t 
     executor.fetch();
     if (!others) {
         if (!writer) writer.emplace(how.checkpoint);
-        return writer->begin(state(step), pieces_of(world));
+        return writer->begin(state(step), pieces_of(world, how.adapters));
     }
     const CheckpointDraft draft(how.checkpoint, step);
     bool failed_here = false;
     try {
-        draft.write_part(others->rank, pieces_of(world));
+        draft.write_part(others->rank, pieces_of(world, how.adapters));
     } catch (const std::exception& e) {
         failed_here = true;
         complain(e.what());
@@ -167,7 +167,7 @@ void Training::run(std::int64_t first, Result& r) {
         const std::int64_t end = step + round;                                   // steps done
         if (copies && end < how.steps && falls_due(how.copy_every, step, end)) { // the last is saved
             executor.fetch();
-            copies->begin(state(end), pieces_of(world));
+            copies->begin(state(end), pieces_of(world, how.adapters));
         }
         const int got = signals.pending();
         if (anyone(got != 0)) r.signal = got ? got : SIGTERM;

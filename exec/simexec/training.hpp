@@ -5,6 +5,7 @@
 #include "exec/checkpoint/copies.hpp"
 #include "exec/local/executor.hpp"
 #include "exec/runtime/corpus.hpp"
+#include "exec/runtime/resume.hpp"
 #include "exec/simexec/command.hpp"
 #include "exec/simexec/others.hpp"
 #include "exec/simexec/step_log.hpp"
@@ -72,7 +73,9 @@ struct Training {
     bool anyone(bool mine) const { return others ? others->any(mine) : mine; }
     void checkpoint(std::optional<CheckpointWriter>& writer, std::int64_t step) const;
     CheckpointState state(std::int64_t step) const {
-        return {step, world.scenario.training.seed, {{"scenario", world.scenario.name}, {"corpus", corpus_name}}};
+        CheckpointState s{step, world.scenario.training.seed, {{"scenario", world.scenario.name}, {"corpus", corpus_name}}};
+        if (how.adapters) s.facts[trained_alone_fact] = std::to_string(how.weights_are); // beside which weights
+        return s;
     }
     double evaluate() const; // the mean loss of batches of the held part; changes nothing that stays
     void note(std::int64_t step, std::int64_t end, double seconds, std::optional<StepLog>& log,

@@ -2,6 +2,7 @@
 #include "gui/core/run.hpp"
 #include "gui/core/tracks.hpp"
 #include "sim/advise/fix.hpp"
+#include "sim/memory/best_segments.hpp"
 #include "sim/memory/samples.hpp"
 #include "sim/plan/lower.hpp"
 #include "topology/input_error.hpp"
@@ -71,6 +72,7 @@ std::shared_ptr<const RunData> simulate_run(const std::string& scenario_json, co
     if (!data->problems.empty()) return data;
     try {
         if (!go_on(tr("planning"))) return nullptr;
+        settle(*data->scenario);
         data->plan = lower(scenario, stop);
         if (!go_on(tr("working out memory"))) return nullptr;
         const MemoryReport bytes = memory(*data->plan, scenario);

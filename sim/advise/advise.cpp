@@ -1,6 +1,7 @@
 #include "sim/advise/advise.hpp"
 
 #include "sim/advise/changes.hpp"
+#include "sim/memory/best_segments.hpp"
 #include "sim/scenario/variations.hpp"
 #include "sim/trace/critical_path.hpp"
 
@@ -283,6 +284,7 @@ AdviceResult advise(const std::string& json, const AdviseOptions& options) {
     ParseResult parsed = parse_scenario(json, options.parsing);
     if (parsed.scenario && parsed.problems.empty()) parsed.problems = unsupported(*parsed.scenario);
     if (!parsed.problems.empty() || !parsed.scenario) return {{}, std::move(parsed.problems)};
+    settle(*parsed.scenario);
     return {Adviser(whole_text(json, options.parsing), options).advise(*parsed.scenario), {}};
 }
 

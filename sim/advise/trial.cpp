@@ -1,5 +1,6 @@
 #include "sim/advise/trial.hpp"
 
+#include "sim/memory/best_segments.hpp"
 #include "sim/plan/lower.hpp"
 
 #include <nlohmann/json.hpp>
@@ -78,6 +79,7 @@ Trial try_one(const std::string& json, const StrategyChange& change, const TryOp
             return t;
         }
         t.scenario = std::move(parsed.scenario);
+        settle(*t.scenario);
         t.report = report_of(*t.scenario, options);
     } catch (const std::exception& e) { // a plan that cannot run, too: a change is refused, whatever the reason
         t.refused = e.what();

@@ -3,6 +3,7 @@
 #include "sim/model/forward.hpp"
 #include "sim/plan/emit.hpp"
 #include "sim/plan/passes/passes.hpp"
+#include "topology/check.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -86,6 +87,8 @@ constexpr Pass recipe[] = {
 } // namespace
 
 Plan lower(const Scenario& scenario, StopFlag stop) {
+    require(scenario.strategy.recompute_segments >= 0,
+            "strategy.recompute = {segments: auto} was not settled (sim/memory/best_segments.hpp)");
     Lowering l{scenario};
     for (const Pass& pass : recipe) {
         stop_if(stop);

@@ -42,6 +42,7 @@ struct Lowering {
     Indexed<std::int16_t, ChunkBlocks> chunks{};                          // by chunk
     Indexed<std::int16_t, Indexed<std::int32_t, Parameter>> parameters{}; // by stage
     std::map<BufferId, BufferId> homes{}; // on the host, of parameters and gradients that live there (offload_shards.cpp)
+    std::map<BufferId, BufferId> disks{}; // on NVMe, of those of `homes` that are on the host for a while only
     std::vector<BufferId> leaving{};      // activations that may leave the device between the passes (offload_activations.cpp)
     DataParallel data_parallel{};
     Indexed<std::int16_t, Draft> drafts{}; // by stage

@@ -33,6 +33,10 @@ std::string queue_text(const Plan& plan, QueueId q) {
         return "h2d";
     case host_queue:
         return "host";
+    case from_disk_queue:
+        return "from_disk";
+    case to_disk_queue:
+        return "to_disk";
     default:
         return plan.communicators[static_cast<std::size_t>(q - first_comm_queue)].name;
     }

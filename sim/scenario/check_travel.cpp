@@ -138,13 +138,16 @@ void check_segments(Reading& reading) {
     if (s.recompute_segments == 0 || !sound(reading, {"/strategy", "/model"})) return;
     const auto refuse = [&](bool broken, const std::string& why) {
         if (broken)
-            reading.problem("/strategy/recompute", "strategy.recompute = {segments: " + std::to_string(s.recompute_segments) + "} " + why);
+            reading.problem("/strategy/recompute", "strategy.recompute = {segments: " +
+                                                       (s.recompute_segments < 0 ? "auto" : std::to_string(s.recompute_segments)) + "} " +
+                                                       why);
     };
     int most = 0;
     for (int n : s.layers_per_chunk) most = std::max(most, n);
     refuse(most > 0 && s.recompute_segments > most,
            "is more than the " + std::to_string(most) + " layers of a chunk: try " + std::to_string(most) + ", or full, a layer at a time");
-    refuse(!s.recompute_layers.empty() || s.recompute_every > 0, "is of all layers: leave strategy.recompute_layers out");
+    refuse(s.recompute_segments < 0 && !s.recompute_layers.empty(), "chooses the layers: leave strategy.recompute_layers out");
+    refuse(s.recompute_every > 0, "is of layers that follow one another: leave strategy.recompute_layers.every out");
     refuse(s.zero_stage == 3 || (s.zero_stage == 2 && practice_of(reading.scenario).fully_sharded()),
            "is not modelled where weights are gathered layer by layer (zero_stage = " + std::to_string(s.zero_stage) +
                "): try full, or zero_stage = 1");

@@ -94,6 +94,11 @@ void read_recompute(Reading& reading, const Json& value, const std::string& wher
             strategy.recompute_segments = segments->get<int>();
             return;
         }
+        if (value.size() == 1 && segments != value.end() && *segments == "auto") {
+            strategy.recompute = RecomputeKind::full;
+            strategy.recompute_segments = -1; // settled by sim/memory/best_segments.hpp
+            return;
+        }
         const auto budget = value.find("memory_budget");
         if (value.size() == 1 && budget != value.end() && budget->is_number() && budget->get<double>() >= 0 && budget->get<double>() <= 1) {
             strategy.recompute = RecomputeKind::budget;
@@ -103,7 +108,8 @@ void read_recompute(Reading& reading, const Json& value, const std::string& wher
     }
     if (!value.is_array()) {
         reading.problem(where, dotted(where) + " = " + short_text(value) + " is " + type_name(value) +
-                                   ": expected none, selective, full, a list of op kinds, {\"segments\": n} with n >= 1, or "
+                                   ": expected none, selective, full, a list of op kinds, {\"segments\": n} with n >= 1, "
+                                   "{\"segments\": \"auto\"}, or "
                                    "{\"memory_budget\": x} with x from 0 "
                                    "to 1");
         return;

@@ -182,12 +182,13 @@ const Fields& strategy_fields() {
             .most(max_degree),
         Field{"recompute", CustomSlot{read_recompute},
               "activations made again in the backward pass: none, selective (attention), full (a layer at a time), a list of op kinds, or "
-              "{\"segments\": n}: each chunk's layers in n segments, of which the inputs alone are kept; {\"memory_budget\": x}: of the "
+              "{\"segments\": n}: each chunk's layers in n segments, of which the inputs alone are kept (\"auto\": as few layers, in the "
+              "number of segments, as fit the memory); {\"memory_budget\": x}: of the "
               "results "
               "of products and attention those are kept that save the most work in the part x of their bytes (torch.compile's "
               "activation_memory_budget)"}
             .like(
-                R"({"oneOf":[{"enum":["none","selective","full"]},{"type":"array","items":{"type":"string"}},{"type":"object","properties":{"segments":{"type":"integer","minimum":1}},"required":["segments"],"additionalProperties":false},{"type":"object","properties":{"memory_budget":{"type":"number","minimum":0,"maximum":1}},"required":["memory_budget"],"additionalProperties":false}]})"),
+                R"({"oneOf":[{"enum":["none","selective","full"]},{"type":"array","items":{"type":"string"}},{"type":"object","properties":{"segments":{"anyOf":[{"type":"integer","minimum":1},{"enum":["auto"]}]}},"required":["segments"],"additionalProperties":false},{"type":"object","properties":{"memory_budget":{"type":"number","minimum":0,"maximum":1}},"required":["memory_budget"],"additionalProperties":false}]})"),
         Field{"recompute_layers", CustomSlot{read_recompute_layers},
               "how many layers are recomputed: a count per stage, a list with one a stage, or {\"every\": n}"}
             .like(

@@ -146,9 +146,11 @@ void note_without_effect(Reading& reading) {
         o.optimizer == Tier::none && o.parameters == Tier::none && o.gradients == Tier::none && o.activations == Tier::none;
     note("/strategy/overlap/offload", s.overlap.offload && all_here, "nothing is offloaded");
     note("/strategy/offload/optimizer_fraction", o.optimizer == Tier::none, "offload.optimizer is none");
-    for (const char* field : {"/strategy/offload/sub_group_size", "/strategy/offload/pipelined", "/cluster/host/nvme_read_gb_per_s",
-                              "/cluster/host/nvme_write_gb_per_s"})
-        note(field, o.optimizer != Tier::nvme, "no optimizer states lie on NVMe");
+    const bool streams = o.optimizer == Tier::nvme || o.parameters == Tier::nvme || o.gradients == Tier::nvme;
+    for (const char* field : {"/strategy/offload/sub_group_size", "/strategy/offload/pipelined"})
+        note(field, !streams, "no optimizer states, parameters or gradients lie on NVMe");
+    for (const char* field : {"/cluster/host/nvme_read_gb_per_s", "/cluster/host/nvme_write_gb_per_s"})
+        note(field, !streams && o.activations != Tier::nvme, "nothing lies on NVMe");
     note("/strategy/offload/activation_ops", o.activations == Tier::none, "offload.activations is none");
     note("/strategy/offload/activation_layers", o.activations == Tier::none, "offload.activations is none");
     for (const char* field : {"/cluster/host/cxl_gb", "/cluster/host/cxl_gb_per_s"}) note(field, all_here, "nothing is offloaded");

@@ -3,24 +3,6 @@
 #include "sim/scenario/parse.hpp"
 
 namespace orrery {
-namespace {
-
-// Parts of an offload that have no pass yet. `refuse` is unsupported()'s.
-template <class F> void refuse_offload(const Strategy& s, F&& refuse) {
-    const auto tier = [&](const char* key, Tier asked) {
-        const std::string field = std::string("strategy.offload.") + key;
-        refuse(asked == Tier::nvme, (std::string("/strategy/offload/") + key).c_str(), field + " = nvme",
-               field + " = cpu is, and offload.optimizer = nvme");
-    };
-    tier("parameters", s.offload.parameters);
-    tier("gradients", s.offload.gradients);
-    tier("activations", s.offload.activations);
-    refuse(s.offload.delayed_update, "/strategy/offload/delayed_update", "strategy.offload.delayed_update = true",
-           "false waits for the host's update at the end of each step");
-}
-
-} // namespace
-
 std::vector<Problem> unsupported(const Scenario& scenario) {
     std::vector<Problem> problems;
     const Strategy& s = scenario.strategy;
@@ -41,7 +23,8 @@ std::vector<Problem> unsupported(const Scenario& scenario) {
            "not mind)");
     refuse(s.context_parallel > 1 && scenario.training.document_tokens > 0, "/training/document_tokens",
            "training.document_tokens with context parallelism (ranks would share documents unequally)");
-    refuse_offload(s, refuse);
+    refuse(s.offload.delayed_update, "/strategy/offload/delayed_update", "strategy.offload.delayed_update = true",
+           "false waits for the host's update at the end of each step");
     refuse(s.gradient_compression != GradientCompression::none && s.zero_stage > 0, "/strategy/gradient_compression",
            std::string("strategy.gradient_compression = ") + name(s.gradient_compression) +
                " with strategy.zero_stage = " + std::to_string(s.zero_stage),

@@ -151,6 +151,8 @@ SpaceFile read_space(const std::string& text, std::vector<Problem>& problems) {
             problems.push_back({where, "the space cannot vary " + pointer + ": " +
                                            (pointer.ends_with("data_parallel") ? "it follows from the other degrees"
                                                                                : "it depends on the stages; the search refines it")});
+        else if (pointer == "/strategy/recompute" && list.dump().find("auto") != std::string::npos)
+            problems.push_back({where, "the space cannot choose segments by \"auto\": name numbers, as in {\"segments\": 4}"});
         // A list of recomputed ops is a value itself.
         else if (list.is_array() && !(pointer == "/strategy/recompute" && list.front().is_string() && list.front() != "none" &&
                                       list.front() != "selective" && list.front() != "full"))
@@ -195,6 +197,10 @@ StrategySpace make_space(std::string_view json_text, const SpaceOptions& options
         parsing.overrides.insert(parsing.overrides.end(), overrides.begin(), overrides.end());
         SpaceMachine machine{Variations(json_text, parsing), "", {}};
         for (const Problem& p : machine.variations.problems()) space.problems.push_back(p);
+        if (space.problems.empty() && machine.variations.base().strategy.recompute_segments < 0)
+            space.problems.push_back({"/strategy/recompute",
+                                      "strategy.recompute = {segments: auto} chooses for one strategy, and a search for "
+                                      "each of its own: leave it out, or name numbers of segments in the space"});
         if (!space.problems.empty()) return space;
         for (const std::string& one : overrides) machine.label += (machine.label.empty() ? "" : " ") + one.substr(one.rfind('/') + 1);
         space.machines.push_back(std::move(machine));

@@ -1,4 +1,5 @@
 // simrun's voice: its name in messages, its options, its bar. The parts that other programs share are in sim/console.
+#include "sim/memory/best_segments.hpp"
 #include "sim/simrun/command.hpp"
 
 #include <fmt/format.h>
@@ -21,6 +22,7 @@ std::optional<Scenario> load(const std::string& file, const Options& options) {
         complain(file, parsed.problems);
         return std::nullopt;
     }
+    settle(*parsed.scenario);
     return std::move(parsed.scenario);
 }
 

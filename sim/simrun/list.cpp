@@ -84,7 +84,7 @@ Table schedule_table() {
 
 // The fields that choose a strategy, in the order a person meets them.
 Table strategies() {
-    static constexpr std::array<std::array<const char*, 3>, 44> rows{{
+    static constexpr std::array<std::array<const char*, 3>, 48> rows{{
         {"data parallelism", "data_parallel", "derived from the devices where left out"},
         {"gradient accumulation", "training.global_batch_size", "over data_parallel x micro_batch_size: microbatches a step"},
         {"ZeRO 1, 2, 3 and FSDP", "zero_stage", "optimizer states, + gradients, + parameters sharded over data-parallel ranks"},
@@ -103,7 +103,10 @@ Table strategies() {
         {"pipeline parallelism", "pipeline_parallel", "layers in stages"},
         {"virtual stages", "virtual_pipeline", "several chunks of layers a stage"},
         {"uneven stages", "layer_split", "layers of each stage, or of each chunk"},
-        {"recompute", "recompute", "none, selective, full, a list of op kinds, or {\"segments\": n}"},
+        {"recompute", "recompute", "none, selective, full, or a list of op kinds"},
+        {"recompute in segments", "recompute",
+         "{\"segments\": n}: of each chunk's layers, the inputs of segments alone are kept; \"auto\": as few layers as must be"},
+        {"recompute within a budget", "recompute", "{\"memory_budget\": x}: as torch.compile chooses"},
         {"recompute in part", "recompute_layers", "a count a stage, or {\"every\": n}"},
         {"precision", "training.precision", "fp32, tf32, fp16, bf16, fp8 ..: what matmuls run in"},
         {"overlap", "overlap", "grad_reduce, param_gather, tensor_parallel, pipeline: hidden under compute"},
@@ -125,6 +128,8 @@ Table strategies() {
          "kind async_average: parameters averaged with random peers beside the steps (AD-PSGD); simulated"},
         {"optimizer on NVMe", "offload.optimizer",
          "nvme: states come to the host a sub-group at a time (offload.sub_group_size), pipelined or one after another, and go back"},
+        {"parameters and gradients on NVMe", "offload.parameters",
+         "nvme, and offload.gradients: read from NVMe to the host, copied to the device, gathered, a unit ahead each (ZeRO-Infinity)"},
         {"gradient and parameter offload", "offload.gradients",
          "cpu, with offload.parameters: shards, or what one device has, live on the host and pass through the device unit by unit"},
         {"gradient compression", "gradient_compression",
@@ -137,11 +142,12 @@ Table strategies() {
         {"0/1 Adam", "gradient_compression",
          "kind zero-one-adam: replicas step alone, and every local_steps steps send signs of their drift"},
         {"activation offload", "offload.activations",
-         "cpu: saved activations wait on the host; activation_ops: which; activation_layers: of how many layers"},
+         "cpu, nvme: saved activations wait on the host or on NVMe; activation_ops: which; activation_layers: of how many layers"},
         {"LoRA", "model.trainable.lora", "adapters of rank `rank` beside linears are trained, the model itself is not"},
         {"QLoRA", "model.trainable.base_dtype", "nf4: with lora, matrices of layers are kept in 4 bits and widened for each product"},
         {"frozen parameters", "model.trainable.frozen", "parts, or frozen_layers: the first layers, without gradients and states"},
         {"federated learning", "federated", "clients of a table or drawn; fedavg in rounds, or fedbuff: simulated"},
+        {"update in the backward pass", "training.optimizer_in_backward", "each bucket is updated when its gradients are there"},
         {"optimizer barrier", "optimizer_sync", "global, or post-validation as in the zero-bubble paper"},
     }};
     Table t{{"strategy", "field of strategy", "what it does"}, {false, false, false}, {}};

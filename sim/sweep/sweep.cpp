@@ -4,6 +4,7 @@
 
 #include "sim/cost/own_constants.hpp"
 #include "sim/job/whole_run.hpp"
+#include "sim/memory/best_segments.hpp"
 #include "sim/plan/lower.hpp"
 #include "sim/report/reuse.hpp"
 #include "sim/sweep/writer.hpp"
@@ -170,6 +171,7 @@ SweepRow evaluate(const SweepPoint& point, std::int64_t index, const std::string
             row.reason = in_one_line(parsed.problems);
             return row;
         }
+        settle(*parsed.scenario);
         PredictOptions predicting;
         predicting.cache = false;
         predicting.only_if_fits = true;

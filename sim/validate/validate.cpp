@@ -1,6 +1,7 @@
 // Predictions of all rows, side by side, and their errors summed up.
 #include "sim/validate/validate.hpp"
 
+#include "sim/memory/best_segments.hpp"
 #include "sim/scenario/parse.hpp"
 #include "sim/validate/statistics.hpp"
 
@@ -166,6 +167,7 @@ void predict_row(ValidationRow& row, bool shares) {
             row.refused = true;
             return;
         }
+        settle(*parsed.scenario);
         PredictOptions predicting;
         predicting.shares = shares;
         predicting.simulate.factors = row.factors;

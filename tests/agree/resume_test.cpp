@@ -145,6 +145,29 @@ TEST(Resume, ASynchronousRunGoesOnAsWorkersAndNotBack) {
     }
 }
 
+// Adapters alone: the rest is where the run began, and it goes on to the bit.
+TEST(Resume, AdaptersAreKeptAloneAndGoOn) {
+    const Scenario scenario = tiny({"model.trainable.lora.rank=2", "strategy.data_parallel=2"});
+    const auto folder = fresh_folder("adapters");
+    const auto whole = make_world(scenario, DType::fp32), resumed = make_world(scenario, DType::fp32);
+    initialise(*whole);
+    initialise(*resumed);
+    train_rounds(*whole, 0, 3);
+    const std::vector<CheckpointPiece> alone = pieces_of(*whole, true), all = pieces_of(*whole);
+    ASSERT_FALSE(alone.empty());
+    EXPECT_LT(alone.size(), all.size());
+    for (const CheckpointPiece& p : alone) EXPECT_NE(p.tensor.find(".lora_"), std::string::npos) << p.tensor;
+    save_checkpoint(folder, {3, scenario.training.seed, {{trained_alone_fact, "0"}}}, alone);
+    restore(*resumed, CheckpointFiles(checkpoints_in(folder).at(0)));
+    EXPECT_EQ(all_pieces(*resumed), all_pieces(*whole));
+    train_rounds(*whole, 3, 6);
+    train_rounds(*resumed, 3, 6);
+    EXPECT_EQ(all_pieces(*resumed), all_pieces(*whole));
+    const auto untold = fresh_folder("untold"); // it does not say that it is a part
+    save_checkpoint(untold, {3, scenario.training.seed, {}}, alone);
+    EXPECT_THROW(restore(*resumed, CheckpointFiles(checkpoints_in(untold).at(0))), WrongModel);
+}
+
 TEST(Resume, SaysWhatIsOfAnotherModel) {
     const Scenario scenario = tiny();
     const auto folder = fresh_folder("another");

@@ -1,6 +1,7 @@
 // Checkpoints of segments of several layers (Chen et al., arXiv:1604.06174).
 #include "tests/laws/scenarios.hpp"
 
+#include "sim/memory/best_segments.hpp"
 #include "sim/memory/memory.hpp"
 #include "sim/plan/verify.hpp"
 #include "sim/report/report.hpp"
@@ -10,7 +11,8 @@
 namespace orrery::laws {
 namespace {
 
-Scenario segments(int n, int layers = 16) {
+// n: 0: full recomputation, a layer at a time; -1: auto.
+Scenario segments(int n, int layers = 16, const std::string& more = "", const std::string& cluster = "") {
     Gpt g;
     g.layers = layers;
     g.hidden = 1024;
@@ -20,10 +22,13 @@ Scenario segments(int n, int layers = 16) {
     g.dropout = 0;
     g.flash = true;
     g.recompute = n == 0 ? "full" : "none";
+    g.extra_strategy = more;
+    g.cluster = cluster;
     std::string text = g.text();
-    if (n > 0) {
+    if (n != 0) {
         const std::string none = R"("recompute": "none")";
-        text.replace(text.find(none), none.size(), fmt::format(R"("recompute": {{"segments": {}}})", n));
+        text.replace(text.find(none), none.size(),
+                     fmt::format(R"("recompute": {{"segments": {}}})", n > 0 ? std::to_string(n) : "\"auto\""));
     }
     return scenario(text);
 }
@@ -60,6 +65,63 @@ TEST(Segments, MemoryIsLeastNearTheSquareRoot) {
     const double predicted = std::sqrt(16 * layer / input);
     EXPECT_GE(best, std::min(16.0, predicted) / 1.5);
     EXPECT_LE(best, predicted * 1.5 + 1);
+}
+
+// Of the first layers alone: the others keep all, and take no time again.
+TEST(Segments, OfSomeLayersLieBetweenNoneAndAll) {
+    Scenario none = segments(1);
+    none.strategy.recompute = RecomputeKind::none, none.strategy.recompute_segments = 0;
+    double time = predict(none).report.step_time_s, bytes = static_cast<double>(activations(none));
+    for (const int layers : {4, 8, 12, 16}) {
+        const Scenario some = segments(16, 16, fmt::format(R"(, "recompute_layers": {})", layers)); // each a segment
+        EXPECT_EQ(verify(lower(some)).size(), 0u) << layers << to_text(verify(lower(some)));
+        const double longer = predict(some).report.step_time_s, less = static_cast<double>(activations(some));
+        EXPECT_GT(longer, time) << layers;
+        EXPECT_LT(less, bytes) << layers;
+        time = longer, bytes = less;
+        const Scenario longer_ones = segments(2, 16, fmt::format(R"(, "recompute_layers": {})", layers));
+        EXPECT_EQ(verify(lower(longer_ones)).size(), 0u) << layers << to_text(verify(lower(longer_ones)));
+    }
+    EXPECT_EQ(to_text(lower(segments(2, 16, R"(, "recompute_layers": 16)"))), to_text(lower(segments(2))));
+}
+
+// The least layers that fit, however little memory there is; and no other number of segments has a lower peak.
+TEST(Segments, AutoRecomputesAsFewLayersAsFit) {
+    const auto on = [](double memory_gb) {
+        return segments(
+            -1, 16, "",
+            fmt::format(R"({{"device": {{"preset": "a100-sxm-80gb", "memory_gb": {}}}, "nodes": 1, "devices_per_node": 1}})", memory_gb));
+    };
+    int before = -1;
+    double time = 0;
+    bool some = false;
+    for (double gb = 12; gb > 4; gb -= 0.4) {
+        Scenario chosen = on(gb);
+        settle(chosen);
+        EXPECT_FALSE(chosen.notes.empty());
+        const Report r = predict(chosen).report;
+        if (!r.memory.fits) { // the least there is
+            for (const int n : {1, 2, 4, 8, 16}) {
+                Scenario other = segments(n);
+                EXPECT_GE(predict(other).report.memory.stages[0].peak, r.memory.stages[0].peak) << n;
+            }
+            break;
+        }
+        const int layers = chosen.strategy.recompute == RecomputeKind::none ? 0 : chosen.strategy.recompute_layers.at(0);
+        EXPECT_GE(layers, before) << gb;
+        EXPECT_GE(r.step_time_s, 0.999 * time) << gb;
+        some = some || (layers > 0 && layers < 16);
+        before = layers, time = r.step_time_s;
+        if (layers == 0) continue;
+        Scenario less = chosen; // one layer less does not fit, in any number of segments
+        less.strategy.recompute_layers = {layers - 1};
+        if (layers == 1) less.strategy.recompute = RecomputeKind::none, less.strategy.recompute_segments = 0;
+        for (int n = 1; n < std::max(2, layers); ++n) {
+            if (layers > 1) less.strategy.recompute_segments = n;
+            EXPECT_FALSE(predict(less).report.memory.fits) << gb << " " << n;
+        }
+    }
+    EXPECT_TRUE(some);
 }
 
 TEST(Segments, OfAPipelinesChunks) {

@@ -76,9 +76,9 @@ bool uses_queue(const Op& op, QueueId q) {
 
 // A communication starts after the computation issued before it, as a framework's communication stream waits for the current one:
 // its buffer may have been that computation's. Parameter gathers are prefetched on a stream that does not. An activation comes back from
-// the host no earlier than there is room for it.
+// the host, or from NVMe to it, no earlier than there is room for it.
 bool follows_computation(const Op& op) {
-    if (op.queue == h2d_queue) return op.layer >= 0;
+    if (op.queue == h2d_queue || op.queue == from_disk_queue) return op.layer >= 0;
     return op.queue >= first_comm_queue && op.phase != Phase::param_gather;
 }
 

@@ -141,8 +141,8 @@ void share_out(Lowering& l) {
     if (once_a_step(l)) dp.zero = std::min(dp.zero, 1);
     dp.gathers_in_step = std::max(dp.shards, dp.expert_shards) > 1 && (dp.zero == 3 || (dp.zero == 2 && dp.fsdp && l.plan.stages == 1));
     const bool one = std::max(dp.shards, dp.expert_shards) * std::max(dp.replicas, dp.expert_replicas) == 1;
-    dp.fetches = one && st.offload.parameters == Tier::cpu;
-    dp.sends = one && st.offload.gradients == Tier::cpu;
+    dp.fetches = one && st.offload.parameters != Tier::none;
+    dp.sends = one && st.offload.gradients != Tier::none;
     dp.gathers_in_step = dp.gathers_in_step || dp.fetches;
     dp.keeps_until_backward = dp.gathers_in_step && dp.zero == 2;
     // (In a pipeline most microbatches come after the first backward pass, where all gradients are there.)
@@ -186,8 +186,8 @@ void make_blocks(Lowering& l, BucketBlocks& maker, Bucket& b, std::int64_t run, 
     if (dp.sharded(b)) maker.make_gather(b);
     if (dp.sharded(b) && dp.secondary > 1) maker.make_secondary(b);
     if (dp.reduces_each_run(b)) maker.make_acquire(b);
-    if (dp.gathers_in_step && st.offload.parameters == Tier::cpu) fetch_shard(l, b);
-    if (dp.reduces_each_run(b) && st.offload.gradients == Tier::cpu) send_shard(l, b);
+    if (dp.gathers_in_step && st.offload.parameters != Tier::none) fetch_shard(l, b);
+    if (dp.reduces_each_run(b) && st.offload.gradients != Tier::none) send_shard(l, b);
 }
 
 } // namespace

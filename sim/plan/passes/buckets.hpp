@@ -26,6 +26,8 @@ struct Bucket {
     BufferId weight_shard = -1;
     std::int32_t reduce = -1, gather = -1, copy_out = -1, release = -1, acquire = -1; // blocks; -1: none
     std::int32_t update = -1;         // the block that updates it in the backward pass; -1: the step's end does
+    std::int32_t read = -1;           // the block that brings its shard from NVMe to the host, for `gather` to take
+    std::int32_t store = -1;          // the block that takes its gradients' sum from the host to NVMe, when a step has made it
     std::int32_t replicate = -1;      // the block that adds the copies of its shard, where that is once a step; -1: `reduce` does
     std::int32_t gather_again = -1;   // the block that gathers in the backward pass, where that is another; -1: `gather`
     bool comes_with_backward = false; // its gradient shard is there from its reduction until the next step begins (PyTorch's zero_grad)

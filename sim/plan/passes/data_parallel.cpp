@@ -3,6 +3,7 @@
 //
 // After it: every piece of computation has the parameters it reads, and every gradient is reduced over its replicas. Compute steps are cut
 // where something stands between their ops.
+#include "sim/plan/passes/offload_shards.hpp"
 #include "sim/plan/passes/passes.hpp"
 #include "sim/plan/passes/pieces.hpp"
 
@@ -127,6 +128,7 @@ struct Weaving {
         for (const Bucket* b : pieces[i].weights) {
             if (b->gather < 0 || (!forward && kept(*b)) || !once(gathered, b) || w.uses[b].weights++ > 0) continue;
             const std::int32_t block = !forward && b->gather_again >= 0 ? b->gather_again : b->gather;
+            if (block == b->gather && b->read >= 0) w.push(b->read);
             DraftAction& a = w.push(block);
             if (b->copy_out >= 0) to_copy.push_back(b);
             const std::int32_t op = first_timed_op(w.block(block), 0, a.run.last);
@@ -158,6 +160,7 @@ struct Weaving {
         if (b->reduce < 0 || w.uses[b].gradients == 0 || --w.uses[b].gradients > 0) return;
         const std::int32_t reduction = w.push(b->reduce).id;
         if (b->replicate >= 0 && now.last && w.unfinished[b] == 1) w.push(b->replicate);
+        if (b->store >= 0 && now.last && w.unfinished[b] <= 1) w.push(b->store);
         if (b->update >= 0) w.push(b->update);
         const Overlap& overlap = w.l.scenario.strategy.overlap;
         if (!(w.dp.sends ? overlap.offload : overlap.grad_reduce) && w.dp.reduces_each_run(*b)) unhidden = reduction;
@@ -305,6 +308,7 @@ void Weaver::run() {
         else
             compute(std::move(action));
     if (dp.active() && !reduces_early()) reduce_at_the_end();
+    if (l.scenario.strategy.offload.parameters == Tier::nvme) read_ahead(l, draft_);
 }
 
 } // namespace

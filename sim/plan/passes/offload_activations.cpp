@@ -2,9 +2,11 @@
 // policies). An activation that strategy.offload names leaves when the forward pass has read it last, beside the next unit's computation,
 // and comes back while the backward pass computes the unit before the one that reads it.
 //
+// On NVMe it passes through the host both ways (ZeRO-Infinity): written while the next unit but one computes, read back two units before.
+//
 // After it: such a buffer has two lives on the device. The first ends with the forward pass's next unit, which waits for the copy if it is
-// late; the second begins a unit early. Its place on the host lives from one to the other. Small or large, all that is named goes; what
-// one pass alone reads, and what crosses stages, stays.
+// late; the second begins a unit early. Its place on the host lives from one to the other, or, where it is on its way to NVMe and back, has
+// two lives too. Small or large, all that is named goes; what one pass alone reads, and what crosses stages, stays.
 #include "sim/plan/passes/passes.hpp"
 
 #include <algorithm>
@@ -111,12 +113,21 @@ class Offloading {
 
     void find_lives();
     bool goes(const Life& life) const;
-    void send(std::int32_t block, const Touched& in, BufferId x, BufferId host);
-    void fetch(std::int32_t block, const Touched& in, BufferId x, BufferId written, BufferId host);
+    // Where it is while it is away; disk: -1: on the host all the time.
+    struct Places {
+        BufferId host, disk;
+    };
+    Places places_of(BufferId x);
+    void send(std::int32_t block, const Touched& in, BufferId x, const Places& to);
+    void store(std::int32_t block, const Touched& in, const Places& to);
+    void fetch(std::int32_t block, const Touched& in, BufferId x, BufferId written, const Places& from);
+    void wait(std::int32_t block, std::int64_t end, const char* what, BufferId x, BufferId written);
     const Block& block(std::int32_t b) const { return l_.plan.blocks[static_cast<std::size_t>(b)]; }
     // The first op of the run of ops of one unit that op i stands in, and the op behind it.
     std::int64_t begin_of_unit(const Block& b, std::int64_t i) const;
     std::int64_t end_of_unit(const Block& b, std::int64_t i) const;
+    std::int64_t units_before(const Block& b, std::int64_t i, int units) const;
+    std::int64_t units_after(const Block& b, std::int64_t i, int units) const;
     Op op_like(const Op& near, Work work, QueueId queue) const;
     Op copy(const Op& near, CopyKind kind, BufferId from, BufferId to) const;
 
@@ -180,6 +191,19 @@ std::int64_t Offloading::end_of_unit(const Block& b, std::int64_t i) const {
     return i;
 }
 
+// The begin of the unit so many before that of op i, and the end of the one so many behind it.
+std::int64_t Offloading::units_before(const Block& b, std::int64_t i, int units) const {
+    std::int64_t begin = begin_of_unit(b, i);
+    for (; units > 0 && begin > 0; --units) begin = begin_of_unit(b, begin - 1);
+    return begin;
+}
+
+std::int64_t Offloading::units_after(const Block& b, std::int64_t i, int units) const {
+    std::int64_t end = end_of_unit(b, i);
+    for (; units > 0 && end < at(b.ops.size()); --units) end = end_of_unit(b, end);
+    return end;
+}
+
 Op Offloading::op_like(const Op& near, Work work, QueueId queue) const {
     Op op;
     op.work = std::move(work);
@@ -192,41 +216,78 @@ Op Offloading::op_like(const Op& near, Work work, QueueId queue) const {
 }
 
 Op Offloading::copy(const Op& near, CopyKind kind, BufferId from, BufferId to) const {
-    const bool leaves = kind == CopyKind::device_to_host;
-    Op op = op_like(near, Copy{kind, l_.plan.buffers[static_cast<std::size_t>(from)].bytes}, leaves ? d2h_queue : h2d_queue);
-    op.name = (leaves ? "to_host." : "from_host.") + l_.plan.buffers[static_cast<std::size_t>(leaves ? from : to)].name;
+    const bool leaves = kind == CopyKind::device_to_host || kind == CopyKind::host_to_nvme;
+    static constexpr QueueId queues[] = {d2h_queue, h2d_queue, to_disk_queue, from_disk_queue};
+    static constexpr const char* names[] = {"to_host.", "from_host.", "to_disk.", "from_disk."};
+    const auto k = static_cast<std::size_t>(kind);
+    Op op = op_like(near, Copy{kind, l_.plan.buffers[static_cast<std::size_t>(from)].bytes}, queues[k]);
+    op.name = names[k] + l_.plan.buffers[static_cast<std::size_t>(leaves ? from : to)].name;
     op.in = {from};
     op.out = {to};
     return op;
 }
 
-void Offloading::send(std::int32_t id, const Touched& in, BufferId x, BufferId host) {
-    const Block& b = block(id);
-    Insertions& insert = inserted_[static_cast<std::size_t>(id)];
-    const Op& last = b.ops[static_cast<std::size_t>(in.last)];
-    insert.before(in.last + 1, op_like(last, Alloc{host}, host_queue));
-    insert.before(in.last + 1, copy(last, CopyKind::device_to_host, in.written, host));
-    // Computation goes on where the copy has ended: its memory is another's from there.
-    const std::int64_t own = end_of_unit(b, in.last), end = own < at(b.ops.size()) ? end_of_unit(b, own) : own;
-    const Op& near = b.ops[static_cast<std::size_t>(end - 1)];
+Offloading::Places Offloading::places_of(BufferId x) {
+    Buffer host = l_.buffer(x), disk = host;
+    host.name = "host." + host.name;
+    host.space = Space::host;
+    Places places{l_.add(std::move(host)), -1};
+    if (l_.scenario.strategy.offload.activations != Tier::nvme) return places;
+    disk.name = "disk." + disk.name;
+    disk.space = Space::nvme;
+    places.disk = l_.add(std::move(disk));
+    return places;
+}
+
+// Computation goes on at `end` where the way of `written` has ended: the memory of `x` is another's from there.
+void Offloading::wait(std::int32_t id, std::int64_t end, const char* what, BufferId x, BufferId written) {
+    const Op& near = block(id).ops[static_cast<std::size_t>(end - 1)];
     Op wait = op_like(near, HostWork{Time{}}, compute_queue);
-    wait.name = "left." + l_.plan.buffers[static_cast<std::size_t>(x)].name;
-    wait.in = wait.out = {in.written};
+    wait.name = what + l_.plan.buffers[static_cast<std::size_t>(x)].name;
+    wait.in = wait.out = {written};
+    Insertions& insert = inserted_[static_cast<std::size_t>(id)];
     insert.before(end, std::move(wait));
     insert.before(end, op_like(near, Free{x}, host_queue));
 }
 
-// The values written last on the device are those that come back.
-void Offloading::fetch(std::int32_t id, const Touched& in, BufferId x, BufferId written, BufferId host) {
+void Offloading::send(std::int32_t id, const Touched& in, BufferId x, const Places& to) {
     const Block& b = block(id);
     Insertions& insert = inserted_[static_cast<std::size_t>(id)];
-    std::int64_t begin = begin_of_unit(b, in.first);
-    if (begin > 0) begin = begin_of_unit(b, begin - 1);
+    const Op& last = b.ops[static_cast<std::size_t>(in.last)];
+    insert.before(in.last + 1, op_like(last, Alloc{to.host}, host_queue));
+    insert.before(in.last + 1, copy(last, CopyKind::device_to_host, in.written, to.host));
+    if (to.disk >= 0) store(id, in, to);
+    wait(id, units_after(b, in.last, 1), "left.", x, in.written);
+}
+
+void Offloading::store(std::int32_t id, const Touched& in, const Places& to) {
+    const Block& b = block(id);
+    Insertions& insert = inserted_[static_cast<std::size_t>(id)];
+    const Op& last = b.ops[static_cast<std::size_t>(in.last)];
+    insert.before(in.last + 1, op_like(last, Alloc{to.disk}, host_queue));
+    insert.before(in.last + 1, copy(last, CopyKind::host_to_nvme, to.host, to.disk));
+    wait(id, units_after(b, in.last, 2), "stored.", to.host, to.host);
+}
+
+// The values written last on the device are those that come back.
+void Offloading::fetch(std::int32_t id, const Touched& in, BufferId x, BufferId written, const Places& from) {
+    const Block& b = block(id);
+    Insertions& insert = inserted_[static_cast<std::size_t>(id)];
+    if (from.disk >= 0) {
+        const std::int64_t early = units_before(b, in.first, 2);
+        const Op& near = b.ops[static_cast<std::size_t>(early)];
+        insert.before(early, op_like(near, Alloc{from.host}, host_queue));
+        Op read = copy(near, CopyKind::nvme_to_host, from.disk, from.host);
+        read.layer = b.ops[static_cast<std::size_t>(in.first)].layer;
+        insert.before(early, std::move(read));
+    }
+    const std::int64_t begin = units_before(b, in.first, 1);
     const Op& near = b.ops[static_cast<std::size_t>(begin)];
     insert.before(begin, op_like(near, Alloc{x}, host_queue));
-    Op back = copy(near, CopyKind::host_to_device, host, written);
+    Op back = copy(near, CopyKind::host_to_device, from.host, written);
     back.layer = b.ops[static_cast<std::size_t>(in.first)].layer;
     insert.before(begin, std::move(back));
+    if (from.disk >= 0) insert.before(begin, op_like(near, Free{from.host}, host_queue));
 }
 
 void Offloading::run() {
@@ -236,15 +297,13 @@ void Offloading::run() {
         const Life& life = lives_[static_cast<std::size_t>(leaves_[b])];
         if (!goes(life)) continue;
         const auto x = static_cast<BufferId>(b);
-        Buffer host = l_.buffer(x);
-        host.name = "host." + host.name;
-        host.space = Space::host;
-        const BufferId away = l_.add(std::move(host));
+        const Places away = places_of(x);
         send(life[0].first, life[0].second, x, away);
         fetch(life[1].first, life[1].second, x, life[0].second.written, away);
         const auto& [last, where] = life.back();
         const Op& freed = block(last).ops[static_cast<std::size_t>(where.free)];
-        inserted_[static_cast<std::size_t>(last)].before(where.free + 1, op_like(freed, Free{away}, host_queue));
+        inserted_[static_cast<std::size_t>(last)].before(where.free + 1,
+                                                         op_like(freed, Free{away.disk >= 0 ? away.disk : away.host}, host_queue));
     }
     for (std::size_t b = 0; b < inserted_.size(); ++b) inserted_[b].apply(l_.plan.blocks[b]);
 }
@@ -253,7 +312,7 @@ void Offloading::run() {
 
 void note_leaving(Lowering& l, const Graph& g, const std::vector<BufferId>& forward_buffers) {
     const Offload& o = l.scenario.strategy.offload;
-    if (o.activations != Tier::cpu) return;
+    if (o.activations == Tier::none) return;
     const std::vector<int> place = places_of_layers(l, g);
     const auto listed = [&](OffloadOp op) {
         return o.activation_ops.empty() || std::find(o.activation_ops.begin(), o.activation_ops.end(), op) != o.activation_ops.end();

@@ -3,12 +3,18 @@
 // arXiv:2104.07857: all links carry shares of one unit). Where several runs of microbatches add to a gradient, the sum so far comes back to
 // be added to: DeepSpeed accumulates in the host's memory by way of the device.
 //
-// After it: such shards are on the device inside a block alone, and Lowering::homes says where each lives.
+// On NVMe (ZeRO-Infinity) both pass through the host: a shard is read from NVMe some units before it is copied to the device, and that a
+// unit before it is gathered. A sum of gradients is written when the step has made it; until then the host has it.
+//
+// After it: such shards are on the device inside a block alone, and Lowering::homes says where on the host each lives, or passes through on
+// its way to where Lowering::disks says.
 #include "sim/plan/passes/offload_shards.hpp"
 #include "sim/plan/passes/bucket_blocks.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <map>
+#include <set>
 
 namespace orrery {
 namespace {
@@ -26,17 +32,35 @@ Op copy_op(const Lowering& l, BufferId from, BufferId to) {
     return op;
 }
 
-// Where `b` lives from now on; on the device it is inside an action alone.
+// Where `b` lives from now on, on the host or behind it; on the device it is inside an action alone.
 BufferId home_of(Lowering& l, BufferId b) {
     const auto [it, fresh] = l.homes.try_emplace(b, -1);
     if (!fresh) return it->second;
+    const bool weight = l.buffer(b).kind == MemoryKind::parameters;
+    const Offload& o = l.scenario.strategy.offload;
     Buffer x = l.buffer(b);
+    l.buffer(b).scope = Scope::action;
+    x.storage = -1;
+    x.scope = weight ? Scope::run : Scope::step;
+    BufferId disk = -1;
+    if ((weight ? o.parameters : o.gradients) == Tier::nvme) {
+        Buffer away = x;
+        away.name = "disk." + x.name;
+        away.space = Space::nvme;
+        disk = l.add(std::move(away));
+        x.scope = Scope::action;
+    }
     x.name = "host." + x.name;
     x.space = Space::host;
-    x.scope = x.kind == MemoryKind::parameters ? Scope::run : Scope::step;
-    x.storage = -1;
-    l.buffer(b).scope = Scope::action;
-    return it->second = l.add(std::move(x));
+    it->second = l.add(std::move(x));
+    if (disk >= 0) l.disks[it->second] = disk;
+    return it->second;
+}
+
+// From the host to NVMe, which leaves the host without it.
+void store(Lowering& l, BufferId home, std::vector<Op>& ops) {
+    ops.push_back(disk_copy(l, home, l.disks.at(home)));
+    ops.push_back(memory_op(Free{home}, Phase::offload));
 }
 
 Block block_of(const Lowering& l, const Bucket& b, BlockKind kind, const char* what) {
@@ -60,19 +84,62 @@ void insert(Block& b, std::size_t place, std::vector<Op> ops) {
 
 } // namespace
 
+Op disk_copy(const Lowering& l, BufferId from, BufferId to) {
+    const Buffer &a = l.plan.buffers[static_cast<std::size_t>(from)], &b = l.plan.buffers[static_cast<std::size_t>(to)];
+    const bool reads = a.space == Space::nvme;
+    Op op;
+    op.name = (reads ? "from_disk." : "to_disk.") + (reads ? b : a).name;
+    op.work = Copy{reads ? CopyKind::nvme_to_host : CopyKind::host_to_nvme, a.bytes};
+    op.queue = reads ? from_disk_queue : to_disk_queue;
+    op.phase = Phase::offload;
+    op.in = {from};
+    op.out = {to};
+    return op;
+}
+
+namespace {
+
+// The block that reads these homes' contents from NVMe; -1 where they live on the host.
+std::int32_t read_block(Lowering& l, const Bucket& b, const std::vector<BufferId>& homes) {
+    if (!l.disks.contains(homes.front())) return -1;
+    Block read = block_of(l, b, BlockKind::other, "read");
+    for (BufferId home : homes) {
+        read.ops.push_back(memory_op(Alloc{home}, Phase::offload));
+        read.ops.push_back(disk_copy(l, l.disks.at(home), home));
+    }
+    return l.add(std::move(read));
+}
+
+std::int32_t store_block(Lowering& l, const Bucket& b, const std::vector<BufferId>& homes) {
+    Block out = block_of(l, b, BlockKind::reduce, "store");
+    for (BufferId home : homes) store(l, home, out.ops);
+    return l.add(std::move(out));
+}
+
+} // namespace
+
 void fetch_shard(Lowering& l, Bucket& b) {
     const BufferId shard = b.weight_shard, home = home_of(l, shard);
+    b.read = read_block(l, b, {home});
     Block& gather = l.plan.blocks[static_cast<std::size_t>(b.gather)];
     const std::size_t at = find(gather, [](const Op& op) { return std::holds_alternative<Collective>(op.work); });
     insert(gather, at + 1, {memory_op(Free{shard}, Phase::offload)});
+    if (b.read >= 0) insert(gather, at, {memory_op(Free{home}, Phase::offload)});
     insert(gather, at, {memory_op(Alloc{shard}, Phase::offload), copy_op(l, home, shard)});
 }
 
 void send_shard(Lowering& l, Bucket& b) {
     const BufferId shard = b.gradient_shard, home = home_of(l, shard);
+    const bool on_disk = l.disks.contains(home);
+    if (on_disk && b.accumulates) b.store = store_block(l, b, {home});
     Block& reduce = l.plan.blocks[static_cast<std::size_t>(b.reduce)];
     if (!b.accumulates) {
-        insert(reduce, reduce.ops.size(), {copy_op(l, shard, home), memory_op(Free{shard}, Phase::offload)});
+        std::vector<Op> leaves{copy_op(l, shard, home), memory_op(Free{shard}, Phase::offload)};
+        if (on_disk) {
+            leaves.insert(leaves.begin(), memory_op(Alloc{home}, Phase::offload));
+            store(l, home, leaves);
+        }
+        insert(reduce, reduce.ops.size(), std::move(leaves));
         insert(reduce, 0, {memory_op(Alloc{shard}, Phase::offload)});
         return;
     }
@@ -86,25 +153,34 @@ void send_shard(Lowering& l, Bucket& b) {
 
 void fetch_whole(Lowering& l, Bucket& b) {
     Block gather = block_of(l, b, BlockKind::gather, "fetch"), release = block_of(l, b, BlockKind::release, "release");
+    std::vector<BufferId> homes;
     for (std::int32_t i : b.parameters) {
         const BufferId w = l.parameters[static_cast<std::size_t>(b.stage)][static_cast<std::size_t>(i)].weight;
         const BufferId home = home_of(l, w);
+        homes.push_back(home);
         gather.ops.push_back(memory_op(Alloc{w}, Phase::offload));
         gather.ops.push_back(copy_op(l, home, w));
+        if (l.disks.contains(home)) gather.ops.push_back(memory_op(Free{home}, Phase::offload));
         release.ops.push_back(memory_op(Free{w}, Phase::offload));
     }
+    b.read = read_block(l, b, homes);
     b.gather = l.add(std::move(gather));
     b.release = l.add(std::move(release));
 }
 
 void send_whole(Lowering& l, Bucket& b) {
     Block send = block_of(l, b, BlockKind::reduce, "send");
+    std::vector<BufferId> homes;
     for (std::int32_t i : b.parameters) {
         const Parameter& p = l.parameters[static_cast<std::size_t>(b.stage)][static_cast<std::size_t>(i)];
         const BufferId home = home_of(l, p.gradient);
+        const bool on_disk = l.disks.contains(home);
+        homes.push_back(home);
         if (!b.accumulates) {
+            if (on_disk) send.ops.push_back(memory_op(Alloc{home}, Phase::offload));
             send.ops.push_back(copy_op(l, p.gradient, home));
             send.ops.push_back(memory_op(Free{p.gradient}, Phase::offload));
+            if (on_disk) store(l, home, send.ops);
             continue;
         }
         Buffer so_far = l.buffer(p.gradient);
@@ -123,7 +199,41 @@ void send_whole(Lowering& l, Bucket& b) {
         send.ops.push_back(copy_op(l, sum, home));
         send.ops.push_back(memory_op(Free{sum}, Phase::offload));
     }
+    if (b.accumulates && l.disks.contains(homes.front())) b.store = store_block(l, b, homes);
     b.reduce = l.add(std::move(send));
+}
+
+void read_ahead(const Lowering& l, Draft& draft) {
+    std::map<std::int32_t, std::int32_t> gather_of; // by block that reads
+    std::set<std::int32_t> gathers;
+    for (const auto& of_chunk : l.data_parallel.buckets)
+        for (const Bucket& b : of_chunk)
+            if (b.read >= 0) gather_of[b.read] = b.gather, gathers.insert(b.gather);
+    std::vector<DraftAction> reads, rest;
+    for (DraftAction& a : draft.actions) (gather_of.contains(a.run.block) ? reads : rest).push_back(std::move(a));
+    constexpr std::size_t buffers = 5; // DeepSpeed's default (aio's buffer_count of offload_param)
+    draft.actions.clear();
+    std::vector<std::int32_t> taken; // ids of the gathers so far
+    std::size_t next = 0;
+    // A read goes when one of the rooms is free: when the gather so many before its own has taken what lay there.
+    const auto read = [&](std::size_t until) {
+        for (; next < reads.size() && next < until; ++next) {
+            const std::int32_t own = gather_of.at(reads[next].run.block);
+            if (std::count_if(reads.begin() + static_cast<std::ptrdiff_t>(taken.size()), reads.begin() + static_cast<std::ptrdiff_t>(next),
+                              [&](const DraftAction& r) { return gather_of.at(r.run.block) == own; }) > 0)
+                return; // its own room is still taken
+            const std::int32_t op = first_timed_op(l.plan.blocks[static_cast<std::size_t>(reads[next].run.block)], 0, reads[next].run.last);
+            if (next >= buffers) reads[next].waits.push_back({op, taken[next - buffers]});
+            draft.actions.push_back(std::move(reads[next]));
+        }
+    };
+    for (DraftAction& a : rest) {
+        if (gathers.contains(a.run.block)) {
+            read(taken.size() + buffers);
+            taken.push_back(a.id);
+        }
+        draft.actions.push_back(std::move(a));
+    }
 }
 
 } // namespace orrery

@@ -1,4 +1,5 @@
-// Parameters and gradients that live on the host. Internal to `buckets`, which calls these on a bucket whose blocks it has made.
+// Parameters and gradients that live on the host or on NVMe. Internal to `buckets`, which calls these on a bucket whose blocks it has made,
+// and to `data_parallel`, which puts them between the computation.
 #pragma once
 
 #include "sim/plan/lowering.hpp"
@@ -12,5 +13,10 @@ void send_shard(Lowering& l, Bucket& b);
 // The same of a rank that shares nothing: its parameters and gradients whole. These make the blocks that gather, release and reduce.
 void fetch_whole(Lowering& l, Bucket& b);
 void send_whole(Lowering& l, Bucket& b);
+
+// A copy between the host's memory and its NVMe.
+Op disk_copy(const Lowering& l, BufferId from, BufferId to);
+// Reads from NVMe that stand before their gathers move up, until five units have their room on the host at a time.
+void read_ahead(const Lowering& l, Draft& draft);
 
 } // namespace orrery

@@ -12,6 +12,7 @@
 #include "sim/plan/passes/passes.hpp"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 namespace orrery {
@@ -82,18 +83,32 @@ bool listed(const std::vector<RecomputeOp>& ops, const Graph& g, const Node& n) 
     return has(RecomputeOp::linear) || (op && has(*op));
 }
 
-// The segment of each of a chunk's layers: as even as can be, longer ones first, by the order of layers.
-std::vector<std::int16_t> segments_of(const Graph& g, int segments) {
-    std::vector<std::int16_t> layers; // in order
-    for (const Node& n : g.nodes)
-        if (n.layer >= 0 && (layers.empty() || layers.back() != n.layer)) layers.push_back(n.layer);
+// The stretch of each layer of a chunk by its first layer: of these layers segments as even as can be, longer ones first; the others alone.
+std::map<int, std::int16_t> stretches_of(const Graph& g, const std::vector<std::int16_t>& layers, int segments) {
+    std::map<int, std::int16_t> of;
+    for (const Node& n : g.nodes) of[n.layer] = n.layer;
     const int count = static_cast<int>(layers.size()), used = std::max(1, std::min(segments, count));
     const int length = count / used, longer = count % used;
-    std::vector<std::int16_t> of(layers.empty() ? 0 : static_cast<std::size_t>(*std::max_element(layers.begin(), layers.end())) + 1, 0);
-    for (int i = 0; i < count; ++i)
-        of[static_cast<std::size_t>(layers[static_cast<std::size_t>(i)])] =
-            static_cast<std::int16_t>(i < longer * (length + 1) ? i / (length + 1) : longer + (i - longer * (length + 1)) / length);
+    for (int i = 0; segments > 0 && i < count; ++i) {
+        const int first = i < longer * (length + 1) ? i / (length + 1) * (length + 1) : i - (i - longer * (length + 1)) % length;
+        of[layers[static_cast<std::size_t>(i)]] = layers[static_cast<std::size_t>(first)];
+    }
     return of;
+}
+
+// The layers of a chunk that are recomputed, in order. seen: layers of its stage met in the chunks before.
+std::vector<std::int16_t> recomputed_layers(const Strategy& st, const Graph& g, int& seen) {
+    std::vector<std::int16_t> layers;
+    int last = -1;
+    for (const Node& n : g.nodes) {
+        if (n.layer < 0 || n.layer == last) continue;
+        last = n.layer;
+        const int index = seen++;
+        const bool first =
+            st.recompute_layers.empty() || index < st.recompute_layers[static_cast<std::size_t>(g.stage) % st.recompute_layers.size()];
+        if (st.recompute_every > 0 ? n.layer % st.recompute_every == 0 : first) layers.push_back(n.layer);
+    }
+    return layers;
 }
 
 } // namespace
@@ -103,26 +118,15 @@ void mark_recompute(Lowering& l) {
     if (st.recompute == RecomputeKind::none) return;
     std::vector<int> seen(static_cast<std::size_t>(l.plan.stages), 0); // layers met on each stage, in model order
     for (Graph& g : l.graphs) {
-        const std::vector<std::int16_t> segments = segments_of(g, st.recompute_segments);
-        const auto stretch = [&](const Node& n) {
-            return n.layer < 0 ? std::int16_t{-1} : st.recompute_segments > 0 ? segments[static_cast<std::size_t>(n.layer)] : n.layer;
-        };
+        const std::vector<std::int16_t> layers = recomputed_layers(st, g, seen[static_cast<std::size_t>(g.stage)]);
+        const std::map<int, std::int16_t> stretches = stretches_of(g, layers, st.recompute_segments);
         std::set<std::int32_t> kept;
         if (st.recompute == RecomputeKind::budget) kept = kept_in_budget(g, st.recompute_budget);
-        int last_layer = -1;
-        bool apply = false;
         for (std::size_t i = 0; i < g.nodes.size(); ++i) {
             Node& n = g.nodes[i];
             if (n.layer < 0) continue;
-            n.stretch = stretch(n);
-            if (n.layer != last_layer) {
-                last_layer = n.layer;
-                const int index = seen[static_cast<std::size_t>(g.stage)]++;
-                apply = st.recompute_layers.empty() ||
-                        index < st.recompute_layers[static_cast<std::size_t>(g.stage) % st.recompute_layers.size()];
-                if (st.recompute_every > 0) apply = n.layer % st.recompute_every == 0;
-            }
-            if (!apply) continue;
+            n.stretch = stretches.at(n.layer);
+            if (std::find(layers.begin(), layers.end(), n.layer) == layers.end()) continue;
             switch (st.recompute) {
             case RecomputeKind::selective:
                 n.recompute = l.practice.selective_by_op ? made_again_by_op(st, n) : attention_core(n.kind);
@@ -139,7 +143,7 @@ void mark_recompute(Lowering& l) {
             case RecomputeKind::none:
                 break;
             }
-            const bool last_of_stretch = i + 1 == g.nodes.size() || stretch(g.nodes[i + 1]) != n.stretch;
+            const bool last_of_stretch = i + 1 == g.nodes.size() || stretches.at(g.nodes[i + 1].layer) != n.stretch;
             if (last_of_stretch) g.value(n.out[0]).saved = true;
         }
     }

@@ -1,0 +1,24 @@
+// The ends of a step whose gradients live on the host or on NVMe: they begin as zero, and are clipped, there. Internal to
+// offload_optimizer.
+#pragma once
+
+#include "sim/plan/lowering.hpp"
+
+namespace orrery {
+
+// The square of the norm and the factor, both on the host, by which gradients are clipped when they come from NVMe; -1: they are not.
+struct GroupClip {
+    BufferId total = -1, factor = -1;
+};
+
+std::int64_t elements_of(const Buffer& b);
+
+// Sums that several runs add to begin as zero; the device has none of them.
+void zero_on_host(Lowering& l, int stage);
+// The norm and the clipping of gradients that live on the host: there, with a number's way to the device where ranks add theirs. Of those
+// that live on NVMe the norm is made as they pass the host, and the step that reads them clips them.
+GroupClip clip_on_host(Lowering& l, std::int32_t block);
+// The clipping of the gradients of one step.
+Op clip_group(const Lowering& l, const GroupClip& clip, const Op& step);
+
+} // namespace orrery
