@@ -3,37 +3,55 @@
 #include "topology/input_error.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace orrery {
 
-InputPeriod input_period(const InputPipeline& data, double samples, const InputSupply& supply) {
-    InputPeriod period;
-    const auto limit = [&](double seconds, const char* what) {
-        if (seconds > period.seconds) period = {seconds, what};
-    };
-    const double bytes = samples * data.bytes_per_sample, readers = supply.devices * std::max(1, data.workers);
-    if (supply.storage > 0) limit(bytes / supply.storage, "storage");
-    if (supply.per_node > 0) limit(bytes / (supply.per_node * supply.nodes), "a node's link to storage");
-    if (data.reader_mb_per_s > 0) limit(bytes / (data.reader_mb_per_s * 1e6 * readers), "readers");
-    limit(samples * data.cpu_ms_per_sample * 1e-3 / readers, "decoding");
-    return period;
-}
-
-double input_stall(const InputPipeline& data, double step_s, double period_s) {
-    return data.workers == 0 ? period_s : std::max(0.0, period_s - step_s);
-}
-
-void wait_for_input(Report& r, const Scenario& s) {
-    if (!s.training.data || r.step_time_s <= 0) return;
+InputSupply input_supply(const Scenario& s) {
     const Cluster& c = s.cluster;
     InputSupply supply;
     supply.devices = s.world_size();
     supply.nodes = c.nodes;
     supply.storage = c.storage.read.value > 0 ? c.storage.read.value : 1e9 * c.nodes; // assumed: 1 GB/s a node
     supply.per_node = c.storage.per_node.value > 0 ? c.storage.per_node.value : c.inter.nics_per_node * c.inter.nic_bandwidth.value;
-    const InputPeriod period = input_period(*s.training.data, static_cast<double>(s.training.global_batch_size), supply);
-    const double stall = input_stall(*s.training.data, r.step_time_s, period.seconds);
-    if (stall <= 0) return;
+    return supply;
+}
+
+InputPeriod input_period(const InputPipeline& data, double samples, const InputSupply& supply) {
+    InputPeriod period;
+    const double bytes = samples * data.bytes_per_sample, readers = supply.devices * std::max(1, data.workers);
+    const double spread = bytes > 0 ? data.bytes_spread / data.bytes_per_sample / std::sqrt(samples) : 0;
+    const auto limit = [&](double seconds, const char* what, double varies) {
+        if (seconds > period.seconds) period = {seconds, what, varies};
+    };
+    if (supply.storage > 0) limit(bytes / supply.storage, "storage", spread);
+    if (supply.per_node > 0) limit(bytes / (supply.per_node * supply.nodes), "a node's link to storage", spread);
+    if (data.reader_mb_per_s > 0) limit(bytes / (data.reader_mb_per_s * 1e6 * readers), "readers", spread);
+    limit(samples * data.cpu_ms_per_sample * 1e-3 / readers, "decoding", 0);
+    return period;
+}
+
+double input_stall(const InputPipeline& data, double step_s, const InputPeriod& period) {
+    if (data.workers == 0) return period.seconds;
+    if (period.seconds <= 0) return 0;
+    const double behind = period.seconds - step_s, batches = static_cast<double>(data.workers) * data.prefetch;
+    const double variance = period.spread * period.spread * period.seconds; // of the reading's progress, in seconds of it a step
+    if (variance <= 0) return std::max(0.0, behind);
+    // Reflected between 0 and what the ready batches are worth, with the drift -behind: the mean push off 0.
+    const double x = 2 * behind * batches / variance;
+    if (std::abs(x) < 1e-9) return variance / (2 * batches);
+    return behind / -std::expm1(-x); // towards `behind` for a large x, towards 0 for a small one
+}
+
+double input_first_batch(const InputPipeline& data, const InputPeriod& period) { return data.workers * period.seconds; }
+
+void wait_for_input(Report& r, const Scenario& s) {
+    if (!s.training.data || r.step_time_s <= 0) return;
+    const InputPipeline& data = *s.training.data;
+    const auto samples = static_cast<double>(s.training.global_batch_size);
+    const InputPeriod period = input_period(data, samples, input_supply(s));
+    const double stall = input_stall(data, r.step_time_s, period);
+    if (stall < 1e-12) return;             // a picosecond
     constexpr double longest_step_s = 4e6; // of the simulator's clock (engine/clock.hpp)
     if (!(r.step_time_s + stall < longest_step_s))
         throw InputError("/training/data: a step waits " + seconds_text(stall) +

@@ -11,16 +11,24 @@ namespace orrery {
 struct InputSupply {
     double devices = 1, nodes = 1, storage = 0, per_node = 0;
 };
+// What a scenario's readers have.
+InputSupply input_supply(const Scenario& scenario);
+
 // Seconds until `samples` of a step lie ready, and what limits it: the slowest of storage, the nodes' links, readers and decoding.
 struct InputPeriod {
     double seconds = 0;
     const char* limit = "";
+    double spread = 0; // standard deviation from step to step, as a share of it
 };
 InputPeriod input_period(const InputPipeline& data, double samples, const InputSupply& supply);
 
-// Batches are read ahead while steps run: a step waits for what the period is longer than itself. Without workers the training process
-// reads between steps: it waits for all of the period. A sample's size varies: what one step lacks its prefetched batches even out.
-double input_stall(const InputPipeline& data, double step_s, double period_s);
+// Batches are read ahead while steps run: a step waits for what the period is longer than itself. Periods that vary are evened out by the
+// batches that lie ready, workers x prefetch of them: a Brownian motion between an empty and a full store, whose mean wait is known.
+// Without workers the training process reads between steps: it waits for all of the period.
+double input_stall(const InputPipeline& data, double step_s, const InputPeriod& period);
+
+// Readers begin all at once, one batch each, and share what they read from: the first batch is ready when the first of every reader is.
+double input_first_batch(const InputPipeline& data, const InputPeriod& period);
 
 // Adds the stall to a report's step, and says so in its notes. Nothing where the scenario has no training.data.
 void wait_for_input(Report& report, const Scenario& scenario);

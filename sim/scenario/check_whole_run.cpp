@@ -111,6 +111,9 @@ void note_whole_run(Reading& reading) {
     const std::optional<InputPipeline>& data = sc.training.data;
     note("/training/data", data && data->bytes_per_sample <= 0 && data->cpu_ms_per_sample <= 0,
          "bytes_per_sample and cpu_ms_per_sample are 0");
+    note("/training/data/bytes_spread", data && data->bytes_per_sample <= 0, "bytes_per_sample is 0");
+    note("/training/data/prefetch", data && (data->bytes_spread <= 0 || data->workers == 0),
+         data && data->workers == 0 ? "workers is 0" : "bytes_spread is 0: all samples are alike");
     note("/training/convergence/replica_penalty", !sc.strategy.workers(), "synchronization.kind is synchronous");
     note("/cluster/storage", !sc.run && !data, "there is neither a run that saves nor training.data that is read");
     if (!sc.run) return;

@@ -177,7 +177,7 @@ constexpr FieldExample examples[] = {
     {"training.data.bytes_per_sample", "16384", "not known"},
     {"training.data.bytes_spread", "0", "0"},
     {"training.data.cpu_ms_per_sample", "0.5", "0"},
-    {"training.data.workers", "4", "0"},
+    {"training.data.workers", "4", "2"},
     {"training.data.prefetch", "2", "2"},
     {"training.data.reader_mb_per_s", "200", "storage and network alone limit it"},
     {"training.convergence.target", "loss 2.5, with min_samples ..", "none"},

@@ -312,7 +312,8 @@ const Fields& data_fields() {
             "bytes_per_sample", [](Scenario& s) { return &s.training.data->bytes_per_sample; }, "read for one sequence or picture", 0, 1e15,
             "bytes"),
         number(
-            "bytes_spread", [](Scenario& s) { return &s.training.data->bytes_spread; }, "standard deviation of that", 0, 1e15, "bytes"),
+            "bytes_spread", [](Scenario& s) { return &s.training.data->bytes_spread; },
+            "standard deviation of that: steps wait for large ones where few batches lie ready", 0, 1e15, "bytes"),
         number(
             "cpu_ms_per_sample", [](Scenario& s) { return &s.training.data->cpu_ms_per_sample; }, "to decode one, on one core", 0, 1e9,
             "ms"),

@@ -389,6 +389,11 @@ Pair recent(Random& random, const Json& base) {
         job["cluster"]["storage"] = {{"read_gb_per_s", 2}, {"write_gb_per_s", 2}, {"per_node_gb_per_s", 1}};
         if (one_of(random, 3) == 0) return less(random, job, "/training/data/cpu_ms_per_sample", 1);
         if (one_of(random, 2) == 0) return whole(job, "/training/data/workers", 1, any<int>(random, {2, 4, 16}));
+        if (one_of(random, 2) == 0) {
+            job["training"]["data"]["bytes_spread"] = any<double>(random, {1e4, 1e5, 1e6});
+            if (one_of(random, 2) == 0) return whole(job, "/training/data/prefetch", 1, any<int>(random, {2, 4, 16}));
+            return less(random, job, "/training/data/bytes_spread", job["training"]["data"]["bytes_spread"].get<double>());
+        }
         return rate(random, job, any<const char*>(random, {"/cluster/storage/read_gb_per_s", "/cluster/storage/per_node_gb_per_s"}), 1);
     }
     case 5:
