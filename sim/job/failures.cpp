@@ -55,23 +55,23 @@ FailureStream::FailureStream(const TrainingJob& job, int number)
     pop();
 }
 
-double FailureStream::repair_s() {
+inline double FailureStream::repair_s(JobRandom& random) const {
     const WholeRun::Repair& r = job_.run.repair;
-    if (r.days.size() != 9) return random_.exponential() * r.mean_days * day;
-    const double x = random_.share() * 10;
+    if (r.days.size() != 9) return random.exponential() * r.mean_days * day;
+    const double x = random.share() * 10;
     const auto i = static_cast<std::size_t>(x);
-    if (i == 9) return (r.days[8] + tail_days_ * random_.exponential()) * day;
+    if (i == 9) return (r.days[8] + tail_days_ * random.exponential()) * day;
     const double low = i > 0 ? r.days[i - 1] : 0;
     return (low + (r.days[i] - low) * (x - static_cast<double>(i))) * day;
 }
 
-void FailureStream::fill(MachineEvent& event) {
-    const double x = random_.share();
+inline void FailureStream::fill(MachineEvent& event, JobRandom& random) const {
+    const double x = random.share();
     std::size_t part = part_from_[static_cast<std::size_t>(x * 256)];
     while (part + 1 < failing_parts && parts_[part] <= x) ++part;
     event.part = static_cast<FailingPart>(part);
-    event.repaired = !of_software(event.part) && random_.share() >= job_.run.failures.transient;
-    if (event.repaired) event.repair_s = repair_s();
+    event.repaired = !of_software(event.part) && random.share() >= job_.run.failures.transient;
+    if (event.repaired) event.repair_s = repair_s(random);
 }
 
 MachineEvent FailureStream::from_trace() {
@@ -91,63 +91,68 @@ MachineEvent FailureStream::from_trace() {
     return event;
 }
 
+// Of what comes at constant rates: one at that moment.
+inline void FailureStream::draw_steady(MachineEvent& event, double at, JobRandom& random) {
+    using Kind = MachineEvent::Kind;
+    const WholeRun& r = job_.run;
+    const double x = random.share() * rates_[5];
+    std::size_t kind = 0;
+    while (kind < 5 && rates_[kind] <= x) ++kind;
+    event.kind = static_cast<Kind>(kind);
+    event.slot = random.below(job_.nodes);
+    if (event.kind == Kind::failure) {
+        fill(event, random);
+        if (r.failures.burst_size > 1) // the rest of its burst: as many as a geometric law of that mean says
+            while (random.share() > 1 / r.failures.burst_size)
+                waiting_.push({at += random.exponential() * r.failures.burst_hours * hour, random.below(job_.nodes)});
+    } else if (event.kind == Kind::group) {
+        const WholeRun::Failures& f = r.failures;
+        const double racks = f.racks.nodes > 0 ? f.racks.per_day / f.racks.nodes : 0;
+        const double switches = f.switches.nodes > 0 ? f.switches.per_day / f.switches.nodes : 0;
+        const int size = random.share() * (racks + switches) < racks ? f.racks.nodes : f.switches.nodes;
+        event.slot -= event.slot % size;
+        event.slots = std::min(size, job_.nodes - event.slot);
+        event.part = FailingPart::network;
+        event.repaired = random.share() >= f.transient;
+        if (event.repaired) event.repair_s = repair_s(random);
+    } else if (event.kind != Kind::planned) {
+        const WholeRun::Degraded& d = event.kind == Kind::slow_node   ? r.slow_node
+                                      : event.kind == Kind::slow_link ? r.slow_link
+                                                                      : r.lost_nic;
+        event.lasts_s = random.exponential() * d.hours * hour;
+    }
+}
+
 void FailureStream::draw(MachineEvent& event) {
     using Kind = MachineEvent::Kind;
     const WholeRun& r = job_.run;
-    const bool trace = r.failures.distribution == FailureLaw::trace;
-    const double total = rates_[5], steady = total > 0 ? time_s_ + random_.exponential() * mean_s_ : never;
-    const double heap = waiting_.empty() ? never : waiting_.top().time_s;
+    JobRandom random = random_; // in registers
+    const double steady = rates_[5] > 0 ? time_s_ + random.exponential() * mean_s_ : never;
     event = {};
-    if (trace) {
+    if (r.failures.distribution == FailureLaw::trace) {
         const MachineEvent from = from_trace();
         if (from.time_s <= steady) {
+            random_ = random;
             if (from.kind != Kind::none) ++trace_at_;
             if (from.kind != Kind::none) time_s_ = from.time_s;
             event = from; // what the steady rates bring is drawn again: they have no memory
             return;
         }
     }
-    if (heap < steady) {
+    if (!waiting_.empty() && waiting_.top().time_s < steady) {
+        const Later next = waiting_.top();
         event.kind = Kind::failure;
-        event.time_s = heap;
-        event.slot = waiting_.top().slot;
+        event.time_s = time_s_ = next.time_s;
+        event.slot = next.slot;
         waiting_.pop();
-        time_s_ = heap;
         if (r.failures.distribution == FailureLaw::weibull)
-            waiting_.push({heap + random_.weibull(r.failures.shape) * day / r.failures.per_node_day, event.slot});
-        fill(event);
-        return;
+            waiting_.push({next.time_s + random.weibull(r.failures.shape) * day / r.failures.per_node_day, event.slot});
+        fill(event, random);
+    } else {
+        event.time_s = time_s_ = steady;
+        if (steady != never) draw_steady(event, steady, random);
     }
-    event.time_s = time_s_ = steady;
-    if (steady == never) return;
-    const double x = random_.share() * total;
-    std::size_t kind = 0;
-    while (kind < 5 && rates_[kind] <= x) ++kind;
-    event.kind = static_cast<Kind>(kind);
-    event.slot = random_.below(job_.nodes);
-    if (event.kind == Kind::failure) {
-        fill(event);
-        if (r.failures.burst_size > 1) { // the rest of its burst: as many as a geometric law of that mean says
-            double at = steady;
-            while (random_.share() > 1 / r.failures.burst_size)
-                waiting_.push({at += random_.exponential() * r.failures.burst_hours * hour, random_.below(job_.nodes)});
-        }
-    } else if (event.kind == Kind::group) {
-        const WholeRun::Failures& f = r.failures;
-        const double racks = f.racks.nodes > 0 ? f.racks.per_day / f.racks.nodes : 0;
-        const double switches = f.switches.nodes > 0 ? f.switches.per_day / f.switches.nodes : 0;
-        const int size = random_.share() * (racks + switches) < racks ? f.racks.nodes : f.switches.nodes;
-        event.slot -= event.slot % size;
-        event.slots = std::min(size, job_.nodes - event.slot);
-        event.part = FailingPart::network;
-        event.repaired = random_.share() >= f.transient;
-        if (event.repaired) event.repair_s = repair_s();
-    } else if (event.kind != Kind::planned) {
-        const WholeRun::Degraded& d = event.kind == Kind::slow_node   ? r.slow_node
-                                      : event.kind == Kind::slow_link ? r.slow_link
-                                                                      : r.lost_nic;
-        event.lasts_s = random_.exponential() * d.hours * hour;
-    }
+    random_ = random;
 }
 
 } // namespace orrery

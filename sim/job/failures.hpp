@@ -29,8 +29,9 @@ class FailureStream {
   private:
     void draw(MachineEvent& event);
     MachineEvent from_trace();
-    void fill(MachineEvent& event); // part, transient, repair
-    double repair_s();
+    void fill(MachineEvent& event, JobRandom& random) const; // part, transient, repair
+    double repair_s(JobRandom& random) const;
+    void draw_steady(MachineEvent& event, double at, JobRandom& random);
     struct Later {
         double time_s;
         int slot;

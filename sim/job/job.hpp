@@ -23,9 +23,10 @@ enum class LostTime : std::uint8_t {
     wasted,         // steps that are done again
     recovery,       // detection, new nodes, waits for repairs, planned interruptions
     evaluation,
+    data, // readers begin, until the first samples are there
     slower
 };
-inline constexpr std::size_t lost_times = 9;
+inline constexpr std::size_t lost_times = 10;
 const char* name(LostTime t);
 const char* in_words(LostTime t); // "infrastructure recovery"
 
@@ -49,6 +50,7 @@ struct SaveCost {
     double storage_s = 0;    // peer, local, tiers: of the copy that goes to storage every storage_every saves
     double load_s = 0;       // from storage
     double near_load_s = 0;  // from peers' memory or the node's NVMe
+    double host_bytes = 0;   // of copies that a node's memory holds at most
 };
 
 struct TrainingJob {
@@ -61,6 +63,7 @@ struct TrainingJob {
     std::int64_t save_every = 1; // steps
     SaveCost save;
     double init_s = 0;
+    double first_batch_s = 0; // after a start, until samples are there
     int spares = 0;
     std::function<Pace(const MachineState&)> pace; // of states other than the whole machine's; may be called from several threads
     std::int64_t most_failures = 2'000'000;        // of one simulated run: beyond, it is given up

@@ -27,6 +27,7 @@ Json saves_json(const WholeRunReport& r) {
            {"write_s", r.save.write_s},
            {"step_factor_while_writing", r.save.write_factor},
            {"load_s", r.save.load_s},
+           {"host_bytes_of_a_node", r.save.host_bytes},
            {"storage_bytes", r.storage_bytes},
            {"near_bytes", r.near_bytes},
            {"curve", Json::array()}};

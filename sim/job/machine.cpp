@@ -81,20 +81,24 @@ bool JobNodes::leaves(int slot, double now, double back) {
 
 // Who is back by now stands by. The order does not matter where no place waits.
 void JobNodes::settle(double now) {
-    const auto first = std::partition(repairs_.begin(), repairs_.end(), [&](const Back& b) { return b.first > now; });
-    anonymous_spares_ += static_cast<int>(repairs_.end() - first);
-    repairs_.erase(first, repairs_.end());
-    if (ordered_) std::ranges::make_heap(repairs_, std::greater<>());
+    std::size_t kept = 0;
+    for (const Back& b : repairs()) { // no branch: their order is none
+        repairs_[kept] = b;
+        kept += b.first > now;
+    }
+    anonymous_spares_ += static_cast<int>(away_nodes_ - kept);
+    away_nodes_ = kept;
+    if (ordered_) std::ranges::make_heap(repairs(), std::greater<>());
 }
 
 void JobNodes::order() {
-    if (!ordered_) std::ranges::make_heap(repairs_, std::greater<>());
+    if (!ordered_) std::ranges::make_heap(repairs(), std::greater<>());
     ordered_ = true;
 }
 
 void JobNodes::add_repair(Back back) {
-    repairs_.push_back(back);
-    if (ordered_) std::ranges::push_heap(repairs_, std::greater<>());
+    put(back, true);
+    if (ordered_) std::ranges::push_heap(repairs(), std::greater<>());
 }
 
 void JobNodes::outage(int node, double now, double back) {
@@ -116,10 +120,10 @@ void JobNodes::outage(int node, double now, double back) {
 
 int JobNodes::arrives(double now) {
     int filled = 0;
-    while (!repairs_.empty() && repairs_.front().first <= now) {
+    while (away_nodes_ > 0 && repairs_.front().first <= now) {
         const auto [at, node] = repairs_.front();
-        std::ranges::pop_heap(repairs_, std::greater<>());
-        repairs_.pop_back();
+        std::ranges::pop_heap(repairs(), std::greater<>());
+        --away_nodes_;
         if (named_ && at < back_[static_cast<std::size_t>(node)]) continue; // a later fault holds it
         if (named_) away_[static_cast<std::size_t>(node)] = 0;
         if (!empty_.empty()) {
@@ -142,13 +146,13 @@ int JobNodes::arrives(double now) {
 }
 
 double JobNodes::next_arrival() const {
-    if (repairs_.empty()) return std::numeric_limits<double>::infinity();
-    return ordered_ ? repairs_.front().first : std::ranges::min_element(repairs_)->first;
+    if (away_nodes_ == 0) return std::numeric_limits<double>::infinity();
+    return ordered_ ? repairs_.front().first : std::ranges::min_element(repairs())->first;
 }
 
 double JobNodes::down_s(double now) const {
     double ahead = 0; // what is still to come
-    std::vector<Back> sorted = repairs_;
+    std::vector<Back> sorted(repairs().begin(), repairs().end());
     std::ranges::sort(sorted);
     for (const auto& [at, node] : sorted)
         if (!named_ || at >= back_[static_cast<std::size_t>(node)]) ahead += std::max(0.0, at - now);

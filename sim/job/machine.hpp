@@ -4,6 +4,7 @@
 
 #include "sim/job/failures.hpp"
 
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -17,7 +18,17 @@ class JobNodes {
     int struck(const MachineEvent& event, int slot) { return !named_ && empty_.empty() ? slot : struck_of_some(event, slot); }
     // The node of a place breaks at `now` and is back at `back`; a spare takes its place where there is one. A node back at once stays.
     // Returns whether the place is filled.
-    bool leave(int slot, double now, double back) { return (!named_ && back <= now) || leaves(slot, now, back); }
+    bool leave(int slot, double now, double back) {
+        const bool away = back > now;
+        if (ordered_ || (anonymous_spares_ == 0 && away)) return (!named_ && !away) || leaves(slot, now, back);
+        // A spare takes the place, as nearly always. Whether the node goes is a coin's toss: no branch.
+        put({back, -1}, away);
+        down_s_ += back - now;
+        anonymous_spares_ -= away;
+        return true;
+    }
+    // Nodes that are alike, all places taken, and one that stands by.
+    bool have_spare() const { return !ordered_ && anonymous_spares_ > 0; }
     // Nodes whose repair has ended by `now` fill empty places, then stand by. Returns how many places they filled.
     // (In no order: no place waits, and settle() sees to them when spares run out.)
     int arrive(double now) { return ordered_ ? arrives(now) : 0; }
@@ -44,11 +55,19 @@ class JobNodes {
     std::vector<double> back_;
     double weights_ = 0, all_weights_ = 0;
     using Back = std::pair<double, int>;
+    void put(Back back, bool counts) {
+        if (away_nodes_ == repairs_.size()) repairs_.resize(2 * repairs_.size() + 16);
+        repairs_[away_nodes_] = back;
+        away_nodes_ += counts;
+    }
+    std::span<Back> repairs() { return {repairs_.data(), away_nodes_}; }
+    std::span<const Back> repairs() const { return {repairs_.data(), away_nodes_}; }
     void add_repair(Back back);
     void settle(double now);
     void order();
-    std::vector<Back> repairs_; // when who is back; a heap, the next first, while its order matters
-    bool ordered_ = false;      // named nodes, or a place that waits; else spares are enough, and nobody needs to know who is back when
+    std::vector<Back> repairs_; // when who is back; a heap, the next first, while its order matters. The first away_nodes_ of it
+    std::size_t away_nodes_ = 0;
+    bool ordered_ = false; // named nodes, or a place that waits; else spares are enough, and nobody needs to know who is back when
     int anonymous_spares_ = 0;
     double down_s_ = 0;
     std::vector<int> lost_memory_;

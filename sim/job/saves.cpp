@@ -47,6 +47,9 @@ SaveCost save_cost(const Scenario& s, double bytes) {
     SaveCost cost;
     cost.load_s = bytes / storage_rate(cluster, cluster.storage.read.value, 1e9);
     cost.near_load_s = cost.load_s;
+    // A copy is held until it is written; in peers' memory the one before until the next is whole.
+    const int held = c.kind == CheckpointKind::peer || c.kind == CheckpointKind::tiers ? 2 * (1 + c.replicas) : 1;
+    cost.host_bytes = c.kind == CheckpointKind::sync ? 0 : held * bytes / cluster.nodes;
     switch (c.kind) {
     case CheckpointKind::sync:
         cost.block_s = stored;

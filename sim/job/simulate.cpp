@@ -13,8 +13,9 @@ namespace orrery {
 
 const char* name(LostTime t) {
     static constexpr const char* names[] = {
-        "accelerator_initialization", "training_preparation", "program_startup", "checkpoint_save", "checkpoint_restore", "wasted_progress",
-        "infrastructure_recovery",    "evaluation",           "slower_steps"};
+        "accelerator_initialization", "training_preparation", "program_startup",         "checkpoint_save",
+        "checkpoint_restore",         "wasted_progress",      "infrastructure_recovery", "evaluation",
+        "data_loading_sync",          "slower_steps"};
     return names[static_cast<std::size_t>(t)];
 }
 const char* in_words(LostTime t) {
@@ -26,6 +27,7 @@ const char* in_words(LostTime t) {
                                             "wasted progress",
                                             "infrastructure recovery",
                                             "evaluation",
+                                            "data loading",
                                             "slower steps"};
     return words[static_cast<std::size_t>(t)];
 }
@@ -45,7 +47,10 @@ class JobRun {
           random_(job.seed + 77 + static_cast<std::uint64_t>(number) * 0x9e3779b97f4a7c15u), timeline_(timeline),
           near_(near(job.run.checkpoint.kind)), goal_(job.steps > 0 ? job.steps : never), horizon_(job.steps > 0 ? never : job.horizon_s),
           evaluates_(job.run.evaluate_every_steps > 0 && job.run.evaluation_s > 0),
-          warm_s_(job.run.restart.warmup_steps * job.step_s() * (job.run.restart.warmup_factor - 1)) {}
+          warm_s_(job.run.restart.warmup_steps * job.step_s() * (job.run.restart.warmup_factor - 1)),
+          longest_start_s_(run_.restart.schedule_s + run_.spares.cold_s + job.init_s + job.save.load_s + run_.restart.compile_s +
+                           job.first_batch_s + warm_s_),
+          usual_(!timeline && !near_ && run_.elastic != Elasticity::stepwise && run_.restart.repeat <= 0) {}
 
     JobOutcome result() {
         while (!over()) advance();
@@ -75,6 +80,7 @@ class JobRun {
     void train(double seconds, const SaveCycle& c);
     double time_to(double target, const SaveCycle& c) const;
     void event();
+    bool recovers_usually(const MachineEvent& e);
     void timer();
     void go_back(double to, const SaveCycle& c);
     void recover();
@@ -85,8 +91,16 @@ class JobRun {
         return true;
     }
     bool wait_through(double seconds, LostTime why);
+    void pass_start(double load) { // after the wait for nodes
+        pass(job_.init_s, LostTime::initialisation);
+        pass(load, LostTime::restore);
+        pass(run_.restart.compile_s, LostTime::startup);
+        if (job_.first_batch_s > 0) pass(job_.first_batch_s, LostTime::data);
+        pass(warm_s_, LostTime::startup);
+    }
     bool start(double schedule, bool far);
     void take_in(const MachineEvent& e);
+    bool loses_copies(const MachineEvent& e, int slot);
     void restart_planned(const char* why);
     bool enough_nodes() const;
     void finish();
@@ -99,7 +113,8 @@ class JobRun {
     bool timeline_, near_;  // near_: saves lie in memory or on the node's disk
     double goal_, horizon_; // steps, seconds; never: the other ends the run
     bool evaluates_;
-    double warm_s_;
+    double warm_s_, longest_start_s_;
+    bool usual_; // failures may be of the usual kind
     bool finished_ = false;
     std::int64_t met_ = 0; // failures, degradations and planned stops
     JobOutcome out_;
@@ -217,10 +232,9 @@ void JobRun::advance() {
     } else if (until == reached) {
         evaluated_ = target;
         const double begin = now_;
-        if (wait(run_.evaluation_s, LostTime::evaluation))
-            span(begin, now_, "evaluation");
-        else
-            recover();
+        const bool whole = wait(run_.evaluation_s, LostTime::evaluation);
+        span(begin, now_, "evaluation");
+        if (!whole) recover();
     } else if (until == stream_.peek().time_s) {
         event();
     } else {
@@ -252,19 +266,22 @@ void JobRun::take_in(const MachineEvent& e) {
             continue;
         }
         if (i == 0) ++met_, ++out_.failures, ++out_.by_part[static_cast<std::size_t>(e.part)];
-        const bool soft = e.part == FailingPart::software || e.part == FailingPart::hang;
-        const bool away = e.repair_s > 0;
-        const bool filled = nodes_.leave(slot, e.time_s, away ? e.time_s + e.repair_s : e.time_s);
-        reschedule_ = reschedule_ || !away || !run_.spares.warm;
-        cold_ = cold_ || (away && filled && !run_.spares.warm);
-        const CheckpointKind kind = run_.checkpoint.kind;
-        bool gone = false;
-        if (kind == CheckpointKind::local) gone = away;
-        if (kind == CheckpointKind::peer && !soft) gone = nodes_.lose_memory(slot);
-        if (kind == CheckpointKind::tiers && !soft) gone = nodes_.lose_memory(slot) && away;
-        far_ = far_ || gone;
+        const bool away = e.repair_s > 0, cold = !run_.spares.warm;
+        const bool filled = nodes_.leave(slot, e.time_s, e.time_s + e.repair_s);
+        reschedule_ |= !away | cold; // no branches: they would be a coin's toss
+        cold_ |= away & filled & cold;
+        if (near_) far_ = loses_copies(e, slot) || far_;
         detect_s_ = std::max(detect_s_, e.part == FailingPart::hang ? run_.detect.hang : run_.detect.crash);
     }
+}
+
+// Whether no copy of the newest near save is left of what lay in this place.
+bool JobRun::loses_copies(const MachineEvent& e, int slot) {
+    const bool soft = e.part == FailingPart::software || e.part == FailingPart::hang, away = e.repair_s > 0;
+    if (run_.checkpoint.kind == CheckpointKind::local) return away;
+    if (soft) return false;
+    const bool gone = nodes_.lose_memory(slot);
+    return gone && (away || run_.checkpoint.kind == CheckpointKind::peer);
 }
 
 bool JobRun::enough_nodes() const {
@@ -297,17 +314,14 @@ bool JobRun::wait_through(double seconds, LostTime why) {
 // Processes, ranks, the checkpoint, kernels, warm steps. False: a failure came between.
 bool JobRun::start(double schedule, bool far) {
     const double load = far ? job_.save.load_s : job_.save.near_load_s;
-    const double end = now_ + (schedule + job_.init_s + load + run_.restart.compile_s + warm_s_) * (1 + 1e-12);
+    const double end = now_ + (schedule + job_.init_s + load + run_.restart.compile_s + job_.first_batch_s + warm_s_) * (1 + 1e-12);
     if (stream_.peek().time_s > end && end < horizon_) { // nothing comes between, as nearly always
         pass(schedule, LostTime::recovery);
-        pass(job_.init_s, LostTime::initialisation);
-        pass(load, LostTime::restore);
-        pass(run_.restart.compile_s, LostTime::startup);
-        pass(warm_s_, LostTime::startup);
+        pass_start(load);
         return true;
     }
     return wait(schedule, LostTime::recovery) && wait(job_.init_s, LostTime::initialisation) && wait(load, LostTime::restore) &&
-           wait(run_.restart.compile_s, LostTime::startup) && wait(warm_s_, LostTime::startup);
+           wait(run_.restart.compile_s, LostTime::startup) && wait(job_.first_batch_s, LostTime::data) && wait(warm_s_, LostTime::startup);
 }
 
 // From a failure, already taken in, to the next step. A failure on the way begins it again.
@@ -349,6 +363,24 @@ void JobRun::recover() {
     set_pace();
 }
 
+// The usual failure: a spare takes the node's place, and nothing else happens until training goes on. The same sums in the same order as
+// take_in() and recover() make, without their questions. False: it is of another kind, and nothing has been done.
+bool JobRun::recovers_usually(const MachineEvent& e) {
+    const double detect = e.part == FailingPart::hang ? run_.detect.hang : run_.detect.crash;
+    const double until = now_ + (detect + longest_start_s_) * (1 + 1e-9);
+    if (!usual_ || timers_ || !sound_ || e.slots != 1 || !nodes_.have_spare() || met_ >= job_.most_failures ||
+        stream_.peek().time_s < until || until >= horizon_)
+        return false;
+    ++met_, ++out_.failures, ++out_.by_part[static_cast<std::size_t>(e.part)], ++out_.interruptions;
+    nodes_.leave(e.slot, e.time_s, e.time_s + e.repair_s);
+    const bool away = e.repair_s > 0, cold = !run_.spares.warm;
+    go_back(std::min(durable(), work(cycle_)), cycle_);
+    if (const double end = now_ + detect; end > now_) pass(end - now_, LostTime::recovery);
+    pass((!away | cold) * run_.restart.schedule_s + (away & cold) * run_.spares.cold_s, LostTime::recovery);
+    pass_start(job_.save.load_s);
+    return true;
+}
+
 // A stop that is known before: nothing is lost but the time of a save and a start.
 void JobRun::restart_planned(const char* why) {
     const SaveCycle& c = cycle_;
@@ -357,13 +389,12 @@ void JobRun::restart_planned(const char* why) {
     pass(run_.elastic == Elasticity::stepwise ? 0 : job_.save.block_s, LostTime::save);
     anchor_ = before_ = at;
     offset_s_ = wait_s_ = 0;
-    if (run_.elastic == Elasticity::stepwise && std::string_view(why) == "a node is back") {
-        if (!wait(run_.restart.regroup_s, LostTime::preparation)) return recover();
-    } else if (!wait(job_.init_s, LostTime::initialisation) || !wait(job_.save.near_load_s, LostTime::restore) ||
-               !wait(run_.restart.compile_s, LostTime::startup)) {
-        return recover();
-    }
+    const bool regroups = run_.elastic == Elasticity::stepwise && std::string_view(why) == "a node is back";
+    const bool whole = regroups ? wait(run_.restart.regroup_s, LostTime::preparation)
+                                : wait(job_.init_s, LostTime::initialisation) && wait(job_.save.near_load_s, LostTime::restore) &&
+                                      wait(run_.restart.compile_s, LostTime::startup) && wait(job_.first_batch_s, LostTime::data);
     span(begin, now_, "restart", why);
+    if (!whole) return recover();
     set_pace();
 }
 
@@ -374,8 +405,9 @@ void JobRun::event() {
     if (e.kind == Kind::planned) {
         ++met_, ++out_.planned;
         const double begin = now_;
-        if (!wait(run_.failures.planned_s, LostTime::recovery)) return recover();
+        const bool whole = wait(run_.failures.planned_s, LostTime::recovery);
         span(begin, now_, "planned interruption");
+        if (!whole) return recover();
         return restart_planned("planned");
     }
     if (e.kind == Kind::slow_node || e.kind == Kind::slow_link || e.kind == Kind::lost_nic) {
@@ -392,6 +424,7 @@ void JobRun::event() {
         if (corrupt_due_ == never) corrupt_at_ = durable(), corrupt_due_ = now_ + run_.detect.sdc;
         return;
     }
+    if (recovers_usually(e)) return;
     const std::int64_t before = out_.failures;
     nodes_.arrive(now_);
     take_in(e);
@@ -411,7 +444,10 @@ void JobRun::event() {
                              job_.save.near_load_s + run_.restart.compile_s;
         if (nodes_.missing() == 0) timers_ = true, ++rejoining_, rejoin_at_ = now_ + detect + start;
         reschedule_ = cold_ = false;
-        if (!wait(detect, LostTime::recovery) || !wait(run_.restart.regroup_s, LostTime::preparation)) return recover();
+        const double begin = now_;
+        const bool whole = wait(detect, LostTime::recovery) && wait(run_.restart.regroup_s, LostTime::preparation);
+        span(begin, now_, "restart", "survivors go on");
+        if (!whole) return recover();
         return set_pace();
     }
     recover();

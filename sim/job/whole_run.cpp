@@ -2,6 +2,7 @@
 #include "sim/job/whole_run.hpp"
 
 #include "sim/job/formulas.hpp"
+#include "sim/report/input_pipeline.hpp"
 #include "sim/scenario/run_practice.hpp"
 #include "topology/input_error.hpp"
 
@@ -59,16 +60,21 @@ double restart_s(const TrainingJob& job, bool near) {
     const WholeRun::Restart& r = job.run.restart;
     const double schedule = job.run.spares.warm ? r.schedule_s * job.run.failures.transient : r.schedule_s;
     return job.run.detect.crash + schedule + job.init_s + (near ? job.save.near_load_s : job.save.load_s) + r.compile_s +
-           r.warmup_steps * job.step_s() * (r.warmup_factor - 1);
+           job.first_batch_s + r.warmup_steps * job.step_s() * (r.warmup_factor - 1);
 }
 
 void check_size(const TrainingJob& job, const WholeRun& run) {
     const double length = job.steps > 0 ? job.steps * job.step_s() : job.horizon_s;
-    const double failures = failures_per_s(run, job.nodes) * length * run.seeds;
+    const std::vector<WholeRun::Outage>& trace = run.failures.trace;
+    const double a_pass = trace.empty() ? 1 : std::max(trace.back().begin_s, 1.0); // it is repeated where the run is longer
+    const double per_s =
+        run.failures.distribution == FailureLaw::trace ? static_cast<double>(trace.size()) / a_pass : failures_per_s(run, job.nodes);
+    const double failures = per_s * length * run.seeds;
     if (failures > most_failures || length > 1e12)
         throw InputError(fmt::format("run: about {:.2g} failures in {} runs of {:.3g} days are too many to simulate: at most {:.0g}. Set a "
-                                     "shorter run, fewer run.seeds (now {}) or a lower run.failures.per_node_day",
-                                     failures, run.seeds, length / day, most_failures, run.seeds));
+                                     "shorter run, fewer run.seeds (now {}) or {}",
+                                     failures, run.seeds, length / day, most_failures, run.seeds,
+                                     trace.empty() ? "a lower run.failures.per_node_day" : "a shorter trace"));
 }
 
 template <class Get> SeedBand band_of(const std::vector<JobOutcome>& outcomes, Get get) {
@@ -198,7 +204,7 @@ void compare_elastic(WholeRunReport& out, const Scenario& scenario, const Predic
         out.elastic.push_back(option);
     }
     if (needed && options.replan) out.replanned = options.replan(scenario, job.nodes - 1);
-    if (out.replanned && out.replanned->step_s < out.step_s)
+    if (out.replanned && out.replanned->step_s < prediction.report.step_time_s)
         out.notes.push_back(
             fmt::format("a strategy for {} nodes is faster than this run's own for {}: re-planned, its goodput may be above 100 "
                         "% of that; simrun search finds one for all",
@@ -207,11 +213,11 @@ void compare_elastic(WholeRunReport& out, const Scenario& scenario, const Predic
 
 // A run of so many seconds, whose nodes and spares are paid for from its begin to its end.
 double cost_of(double wall_s, const TrainingJob& job, const Report& step) {
-    return step.cost_usd * wall_s / job.step_s() * (job.nodes + job.spares) / job.nodes;
+    return step.cost_usd * wall_s / step.step_time_s * (job.nodes + job.spares) / job.nodes;
 }
 
 void add_money(WholeRunReport& out, const Scenario& s, const TrainingJob& job, const Report& step) {
-    const double steps = out.mean_wall_s / out.step_s; // as if all the time were steps: an upper bound of the energy
+    const double steps = out.mean_wall_s / step.step_time_s; // as if all the time were steps: an upper bound of the energy
     out.device_hours = out.mean_wall_s / 3600 * (out.nodes + out.spares) * s.cluster.devices_per_node;
     out.cost_usd = cost_of(out.mean_wall_s, job, step);
     out.energy_j = step.energy_j * steps;
@@ -238,6 +244,17 @@ void add_target(WholeRunReport& out, const Scenario& s) {
     if (out.mean_wall_s > 0) out.target_usd = out.cost_usd * out.target_s / out.mean_wall_s;
 }
 
+// Copies of saves beside what is offloaded; "" where they fit, or nobody says how large a node's memory is.
+std::string copies_too_large(const Scenario& s, const Report& step, const SaveCost& save) {
+    const double memory = static_cast<double>((s.cluster.host.memory + s.cluster.host.cxl).count);
+    const double offloaded = static_cast<double>(step.memory.host.used.peak.count);
+    if (memory <= 0 || save.host_bytes + offloaded <= memory) return "";
+    return fmt::format("copies of saves need {:.1f} GB of a node's memory{}, and it has {:.1f} GB: take another run.checkpoint.kind, fewer "
+                       "replicas or a larger cluster.host.memory_gb",
+                       save.host_bytes * 1e-9, offloaded > 0 ? fmt::format(" beside {:.1f} GB that are offloaded", offloaded * 1e-9) : "",
+                       memory * 1e-9);
+}
+
 } // namespace
 
 TrainingJob job_of(const Scenario& scenario, const Prediction& prediction, const Replan& replan) {
@@ -253,6 +270,9 @@ TrainingJob job_of(const Scenario& scenario, const Prediction& prediction, const
     if (job.run.days > 0) job.horizon_s = job.run.days * day;
     job.seed = scenario.training.seed;
     job.init_s = job.run.restart.init_s + job.run.restart.init_s_per_1024_ranks * scenario.world_size() / 1024;
+    if (const auto& data = scenario.training.data)
+        job.first_batch_s =
+            input_first_batch(*data, input_period(*data, static_cast<double>(scenario.training.global_batch_size), input_supply(scenario)));
     job.spares = job.run.spares.nodes >= 0 ? job.run.spares.nodes : usual_spares(job.run, job.nodes);
     const double bytes = state_bytes(scenario, step.parameters);
     job.save = save_cost(scenario, bytes);
@@ -329,6 +349,7 @@ WholeRunReport whole_run(const Scenario& scenario, const Prediction& prediction,
     if (out.finished < out.seeds)
         out.notes.push_back(fmt::format("{} of {} simulated runs came to no end: they fail faster than they save, or no node comes back",
                                         out.seeds - out.finished, out.seeds));
+    if (const std::string why = copies_too_large(scenario, prediction.report, job.save); !why.empty()) out.notes.push_back(why);
     if (job.run.elastic == Elasticity::reroute)
         out.notes.push_back("run.elastic = reroute: bubbles are taken as filled perfectly, a lower bound of the step");
     return out;

@@ -11,7 +11,7 @@
 #include <charconv>
 #include <cmath>
 #include <filesystem>
-#include <sstream>
+#include <fstream>
 
 namespace orrery {
 namespace {
@@ -48,6 +48,18 @@ std::string outage_of(const std::vector<std::string>& cell, const Columns& at, W
     if (begin < 0 || end < begin || end > 36500) return "must have 0 <= start_day <= end_day <= 36500";
     out = {static_cast<int>(node), begin * 86400, end * 86400};
     return "";
+}
+
+// The next line, cut off where it is too long to be an outage's; false: there is none.
+bool next_line(std::ifstream& in, std::string& line) {
+    constexpr std::size_t longest = 10'000;
+    line.clear();
+    std::streambuf& from = *in.rdbuf();
+    int c = from.sbumpc();
+    if (c == std::ifstream::traits_type::eof()) return false;
+    for (; c != std::ifstream::traits_type::eof() && c != '\n'; c = from.sbumpc())
+        if (line.size() < longest) line += static_cast<char>(c);
+    return true;
 }
 
 } // namespace
@@ -91,16 +103,16 @@ void read_fault_trace(Reading& reading, const Json& value, const std::string& wh
     if (!is_name(f.file)) return reading.problem(where, dotted(where) + " holds a control character");
     const std::filesystem::path path =
         reading.options.base_dir.empty() ? std::filesystem::path(f.file) : std::filesystem::path(reading.options.base_dir) / f.file;
-    std::string text;
-    if (!read_file(path.string(), text)) return reading.problem(where, dotted(where) + " = \"" + f.file + "\" cannot be read");
-    std::istringstream lines(text);
+    if (const std::string why = unreadable(path.string()); !why.empty())
+        return reading.problem(where, dotted(where) + " = \"" + f.file + "\" cannot be read: it " + why);
+    std::ifstream lines(path, std::ios::binary); // line by line: it may be far larger than what is taken of it
     std::string line;
-    std::getline(lines, line);
+    next_line(lines, line);
     const Columns at(csv_cells(line));
     if (!at.all())
         return reading.problem(where, dotted(where) + " = \"" + f.file +
                                           "\" must begin with a line of column names, node, start_day and end_day among them");
-    for (int n = 2; std::getline(lines, line); ++n) {
+    for (int n = 2; next_line(lines, line); ++n) {
         if (line.empty() || line == "\r") continue;
         WholeRun::Outage outage;
         const std::string why = f.trace.size() < most_outages ? outage_of(csv_cells(line), at, outage) : "is beyond 1000000 failures";

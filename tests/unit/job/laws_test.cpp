@@ -42,6 +42,7 @@ const std::vector<Change>& changes() {
         {"longer initialisation", [](TrainingJob& j) { j.init_s += 100; }},
         {"later detection", [](TrainingJob& j) { j.run.detect.crash += 60; }},
         {"longer compilation", [](TrainingJob& j) { j.run.restart.compile_s *= 2; }},
+        {"later first batches", [](TrainingJob& j) { j.first_batch_s += 50; }},
         {"slower steps", [](TrainingJob& j) { j.step_ps += j.step_ps / 10; }},
     };
     return all;
@@ -145,6 +146,49 @@ TEST(JobLaws, ErrorsOfEveryKindCostWhatTheyMust) {
     EXPECT_NEAR(sdc_wasted, 300 + job.run.detect.sdc, 300) << "all since the error is done again";
     EXPECT_LT(sdc, hang);
     EXPECT_NEAR(hang_wasted, crash_wasted, 20);
+}
+
+// The short way through a usual failure, which a run with a timeline does not take, gives the same run to the bit.
+TEST(JobLaws, TheShortWayThroughAFailureIsTheLongOne) {
+    for (int i = 0; i < 60; ++i) {
+        JobRandom random(static_cast<std::uint64_t>(5000 + i));
+        TrainingJob job = random_job(random);
+        job.run.failures.transient = i % 2 == 0 ? 0.5 : 1;
+        job.run.repair.mean_days = 0.5;
+        job.steps = 1e6;
+        job.spares = random.below(20);
+        job.run.spares.warm = random.below(2) == 0;
+        job.run.elastic = i % 5 == 0 ? Elasticity::drop_replica : Elasticity::none;
+        job.run.restart.repeat = i % 7 == 0 ? 0.1 : 0;
+        job.first_batch_s = i % 3 == 0 ? 20 : 0;
+        job.pace = [&job](const MachineState& s) { return Pace{job.step_s() * job.replicas / (job.replicas - s.replicas_lost), 1}; };
+        const JobOutcome short_way = simulate_job(job, i), long_way = simulate_job(job, i, true);
+        EXPECT_EQ(short_way.wall_s, long_way.wall_s) << i;
+        EXPECT_EQ(short_way.lost_s, long_way.lost_s) << i;
+        EXPECT_EQ(short_way.by_part, long_way.by_part) << i;
+        EXPECT_EQ(short_way.interruptions, long_way.interruptions) << i;
+        EXPECT_EQ(short_way.saves, long_way.saves) << i;
+        EXPECT_EQ(short_way.node_down_s, long_way.node_down_s) << i;
+    }
+}
+
+// After each start the readers' first batches are waited for.
+TEST(JobLaws, StartsWaitForSamples) {
+    TrainingJob job;
+    job.nodes = 64;
+    job.replicas = 16;
+    job.run.failures.per_node_day = 0.02;
+    job.run.repair.mean_days = 0.2;
+    job.step_ps = 10'000'000'000'000;
+    job.horizon_s = 86400 * 300;
+    job.save_every = 60;
+    const JobOutcome before = simulate_job(job, 0);
+    job.first_batch_s = 30;
+    const JobOutcome after = simulate_job(job, 0);
+    const auto of = [](const JobOutcome& o, LostTime t) { return o.lost_s[static_cast<std::size_t>(t)]; };
+    EXPECT_EQ(of(before, LostTime::data), 0);
+    EXPECT_GT(after.interruptions, 100);
+    EXPECT_NEAR(of(after, LostTime::data), 30.0 * static_cast<double>(after.interruptions), 60) << "but where a failure came between";
 }
 
 // Copies in other nodes' memory survive one node's loss, and a rack's only where it does not hold all copies.

@@ -1,12 +1,16 @@
 // From a scenario to the report of its whole run: sizes of saves, their best interval, what the text and the JSON say.
 #include "sim/job/whole_run.hpp"
+#include "sim/scenario/csv.hpp"
 #include "sim/scenario/parse.hpp"
 #include "topology/input_error.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <cmath>
 #include <numeric>
+#include <sstream>
 
 namespace orrery {
 namespace {
@@ -112,6 +116,131 @@ TEST(WholeRun, StatesAreSimulatedByTheStepModel) {
     EXPECT_EQ(pace(less).share, 1);
     EXPECT_EQ(replicas_per_node(s), 1);
     EXPECT_EQ(replicas_per_node(scenario({"strategy.tensor_parallel=2"})), 4);
+}
+
+const ElasticOption& option(const WholeRunReport& r, const std::string& name) {
+    const auto at = std::ranges::find(r.elastic, name, &ElasticOption::name);
+    EXPECT_NE(at, r.elastic.end()) << name;
+    return at == r.elastic.end() ? r.elastic.front() : *at;
+}
+
+// Each row is the run that its words say: the same scenario with that field changed, saved as often, over the same failures.
+TEST(WholeRun, RowsSideBySideAreRunsOfTheirOwn) {
+    const Scenario s = scenario({});
+    const WholeRunReport r = whole_run(s, predict(s), {2, {}});
+    const std::string every = "run.checkpoint.every={\"steps\": " + std::to_string(r.save_every) + "}";
+    const std::string own = "run.spares.nodes=" + std::to_string(r.spares);
+    struct Case {
+        std::string row;
+        std::vector<std::string> fields;
+    };
+    const std::string usual = std::to_string(r.spares);
+    const std::vector<Case> cases{{"none", {own}},
+                                  {"drop-replica", {own, "run.elastic=drop-replica"}},
+                                  {"shrink-batch", {own, "run.elastic=shrink-batch"}},
+                                  {"stepwise", {own, "run.elastic=stepwise"}},
+                                  {"none, 1 hot spare", {"run.spares.nodes=1"}},
+                                  {"none, " + usual + " hot spares", {own}},
+                                  {"none, 1 cold spare", {"run.spares.nodes=1", "run.spares.warm=false"}},
+                                  {"none, " + usual + " cold spares", {own, "run.spares.warm=false"}},
+                                  {"torchelastic", {"run.practice=torchelastic"}},
+                                  {"ray-train", {own, "run.practice=ray-train"}}};
+    ASSERT_GT(r.spares, 1);
+    for (const auto& [row, fields] : cases) {
+        std::vector<std::string> all = fields;
+        all.push_back(every);
+        const Scenario other = scenario(all);
+        const WholeRunReport alone = whole_run(other, predict(other), {2, {}});
+        const ElasticOption& o = option(r, row);
+        EXPECT_NEAR(o.goodput, alone.productive_s / alone.mean_wall_s, 1e-9) << row;
+        EXPECT_NEAR(o.steps, alone.mean_steps, 1e-6 * alone.mean_steps) << row;
+        EXPECT_EQ(o.spares, alone.spares) << row;
+    }
+    EXPECT_TRUE(option(r, "none").chosen);
+    EXPECT_GT(option(r, "none, " + usual + " hot spares").goodput, option(r, "none, 1 hot spare").goodput);
+    EXPECT_GT(option(r, "none, 1 hot spare").goodput, option(r, "none, 1 cold spare").goodput);
+    EXPECT_GT(option(r, "stepwise").goodput, option(r, "ray-train").goodput) << "no step is lost but one";
+    const std::string text = to_text(r, s);
+    for (const Case& c : cases) EXPECT_NE(text.find(c.row), std::string::npos) << c.row << "\n" << text;
+}
+
+// Copies in host memory: one until it is written; in peers' memory own and theirs, the last until the next is whole.
+TEST(WholeRun, CopiesTakeTheNodesMemory) {
+    EXPECT_EQ(save_cost(scenario({"run.checkpoint.kind=sync"}), 8e12).host_bytes, 0);
+    EXPECT_EQ(save_cost(scenario({"run.checkpoint.kind=async"}), 8e12).host_bytes, 1e12);
+    EXPECT_EQ(save_cost(scenario({"run.checkpoint.kind=peer", "run.checkpoint.replicas=2"}), 8e12).host_bytes, 6e12);
+    const auto notes = [](const std::string& gb) {
+        const Scenario s = scenario({"run.checkpoint.kind=peer", "run.checkpoint.gb=800", "cluster.host.memory_gb=" + gb});
+        std::string all;
+        for (const std::string& note : whole_run(s, predict(s), {2, {}}).notes) all += note;
+        return all;
+    };
+    EXPECT_NE(notes("300").find("copies of saves need 400.0 GB of a node's memory, and it has 300.0 GB"), std::string::npos)
+        << notes("300");
+    EXPECT_EQ(notes("500").find("copies of saves"), std::string::npos);
+}
+
+// The example of Llama 3 405B: as many failures as were counted, goodput above the 90 % that were published. How often it saved and how
+// long a restart took is assumed, so no more can be asked.
+TEST(WholeRun, Llama3sOwnFailures) {
+    const ParseResult parsed = load_scenario(ORRERY_SOURCE_DIR "/scenarios/llama3-405b-run.json", {"run.seeds=20"});
+    ASSERT_TRUE(parsed.scenario) << to_text(parsed.problems);
+    PredictOptions options;
+    options.verify = false;
+    TrainingJob job = job_of(*parsed.scenario, predict(*parsed.scenario, options), {});
+    const double failure_every_s = 86400 / (0.00379 * 2048);
+    job.save_every = best_interval(interval_curve(job, 2), least_interval_s(job, failure_every_s), job.step_s()).steps;
+    double failures = 0, planned = 0;
+    for (const JobOutcome& o : simulate_seeds(job, 20, 2)) {
+        failures += static_cast<double>(o.failures) / 20;
+        planned += static_cast<double>(o.planned) / 20;
+        EXPECT_GT(o.goodput(), 0.9);
+        EXPECT_LT(o.goodput(), 0.99);
+    }
+    EXPECT_NEAR(failures, 419, 4 * std::sqrt(419.0 / 20));
+    EXPECT_NEAR(planned, 47, 4 * std::sqrt(47.0 / 20));
+    // Goodput above 0.9 demands R + tau/2 + M delta/tau below 18.6 min: those assumed are inside.
+    const double tau = static_cast<double>(job.save_every) * job.step_s();
+    const double restart = job.run.detect.crash + job.run.restart.schedule_s + job.init_s + job.save.load_s + job.run.restart.compile_s;
+    EXPECT_LT(restart + tau / 2 + failure_every_s * job.save.block_s / tau, 18.6 * 60);
+}
+
+// The timeline read again from its exports: spans without gaps or overlaps that fill the run, restarts among them as many as it counted.
+TEST(WholeRun, ItsTimelineIsReadAgain) {
+    const Scenario s = scenario({"run.evaluation={\"every_steps\": 20000, \"seconds\": 600}", "run.failures.planned_per_day=0.1"});
+    const WholeRunReport r = whole_run(s, predict(s), {2, {}});
+    const nlohmann::json events = nlohmann::json::parse(timeline_perfetto(r))["traceEvents"];
+    std::istringstream table(timeline_csv(r));
+    std::string line;
+    std::getline(table, line);
+    EXPECT_EQ(csv_cells(line), (std::vector<std::string>{"begin_day", "end_day", "what", "detail"}));
+    double at = 0;
+    std::size_t n = 1; // the first event names the process
+    std::int64_t restarts = 0;
+    for (; std::getline(table, line); ++n) {
+        const std::vector<std::string> cell = csv_cells(line);
+        ASSERT_EQ(cell.size(), 4u) << line;
+        ASSERT_LT(n, events.size());
+        EXPECT_EQ(events[n]["name"], cell[2]);
+        EXPECT_NEAR(events[n]["ts"].get<double>() * 1e-6, std::stod(cell[0]) * 86400, 0.1);
+        EXPECT_NEAR(events[n]["ts"].get<double>() * 1e-6, at, 1e-3) << "a gap before " << line;
+        at = (events[n]["ts"].get<double>() + events[n]["dur"].get<double>()) * 1e-6;
+        restarts += cell[2] == "restart";
+    }
+    EXPECT_EQ(n, events.size());
+    EXPECT_NEAR(at, 40 * 86400, 1);
+    EXPECT_GE(restarts, r.example.interruptions + r.example.planned) << "more where a failure comes into one";
+}
+
+TEST(WholeRun, ATraceOfTooManyFailuresIsRefused) {
+    Scenario s = scenario({"run.seeds=100000"});
+    s.run->failures.distribution = FailureLaw::trace;
+    for (int i = 0; i < 100'000; ++i) s.run->failures.trace.push_back({i % 8, 20.0 * i, 20.0 * i + 1});
+    const Prediction p = predict(s);
+    try {
+        (void)whole_run(s, p, {1, {}});
+        FAIL() << "it was simulated";
+    } catch (const InputError& e) { EXPECT_NE(std::string(e.what()).find("a shorter trace"), std::string::npos) << e.what(); }
 }
 
 TEST(WholeRun, WhatCannotBeCountedIsRefused) {
