@@ -1,5 +1,6 @@
 #include "exec/simexec/replayed.hpp"
 
+#include "exec/local/clock.hpp"
 #include "exec/runtime/world.hpp"
 #include "sim/job/whole_run.hpp"
 
@@ -8,16 +9,10 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <set>
+#include <thread>
 
 namespace orrery::simexec {
 namespace {
-
-double middle(std::vector<double> v) {
-    if (v.empty()) return 0;
-    std::nth_element(v.begin(), v.begin() + static_cast<std::ptrdiff_t>(v.size() / 2), v.end());
-    return v[v.size() / 2];
-}
 
 double mean(const std::vector<double>& v) {
     return v.empty() ? 0 : std::accumulate(v.begin(), v.end(), 0.0) / static_cast<double>(v.size());
@@ -80,9 +75,23 @@ std::optional<double> simulated_goodput(const std::vector<RunEvent>& events, std
     const auto job = replayed_job(events, every);
     if (!job) return std::nullopt;
     const JobOutcome o = simulate_job(*job, 0);
-    // RunSummary counts a step as long as the median one.
-    const std::vector<double> steps = times_of(events).steps;
-    return o.finished ? std::optional(o.goodput() * middle(steps) / mean(steps)) : std::nullopt;
+    return o.finished ? std::optional(o.goodput()) : std::nullopt;
+}
+
+double clock_over_work(int threads, double seconds) {
+    std::vector<double> works(static_cast<std::size_t>(threads), 0);
+    const std::int64_t begin = wall_ns(), end = begin + std::llround(seconds * 1e9);
+    {
+        std::vector<std::jthread> all;
+        for (double& work : works)
+            all.emplace_back([&work, end] {
+                const std::int64_t before = cpu_ns();
+                while (wall_ns() < end) {}
+                work = static_cast<double>(cpu_ns() - before) * 1e-9;
+            });
+    }
+    const double by_clock = static_cast<double>(wall_ns() - begin) * 1e-9;
+    return std::max(1.0, by_clock / std::max(1e-3, std::ranges::min(works)));
 }
 
 std::optional<double> predicted_goodput(const std::string& file, const Options& options, const RunOptions& how,
@@ -104,6 +113,8 @@ std::optional<double> predicted_goodput(const std::string& file, const Options& 
     TrainingJob job = job_of(*scenario, predict(*scenario, executed_plan(*scenario), {}));
     job.run.failures.distribution = FailureLaw::trace;
     for (const double at : moments) job.run.failures.trace.push_back({0, at, at});
+    constexpr double looked_s = 1;
+    job.step_ps = std::llround(static_cast<double>(job.step_ps) * clock_over_work(own->world_size(), looked_s));
     const JobOutcome o = simulate_job(job, 0);
     if (!o.finished) return why = "the simulated run came to no end", std::nullopt;
     return o.goodput();

@@ -17,9 +17,12 @@ std::optional<TrainingJob> replayed_job(const std::vector<RunEvent>& events, std
 // Goodput as RunSummary has it; nothing likewise.
 std::optional<double> simulated_goodput(const std::vector<RunEvent>& events, std::int64_t every);
 
-// The goodput of a drill as simrun predicts it: steps by the kernels, saves, loads and starts that the calibration measured, losses at the
-// moments (s after the first step's begin) that were drawn beforehand. Nothing of the run itself goes in. Nothing where it cannot be
-// predicted; `why` says so then.
+// How many times as long as its own work so many threads at once take by the clock here and now: others have the processors too.
+double clock_over_work(int threads, double seconds);
+
+// The goodput of a drill as simrun predicts it: steps by the kernels and by what others leave of the processors now, saves, loads and
+// starts that the calibration measured, losses at the moments (s after the first step's begin) that were drawn beforehand. Nothing of the
+// run itself goes in. Nothing where it cannot be predicted; `why` says so then.
 std::optional<double> predicted_goodput(const std::string& file, const Options& options, const RunOptions& how,
                                         const std::string& calibration, const std::vector<double>& moments, std::string& why);
 

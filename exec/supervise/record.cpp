@@ -51,20 +51,10 @@ std::vector<RunEvent> read_record(const fs::path& file) {
     return events;
 }
 
-namespace {
-
-double median(std::vector<double> v) {
-    if (v.empty()) return 0;
-    std::nth_element(v.begin(), v.begin() + static_cast<std::ptrdiff_t>(v.size() / 2), v.end());
-    return v[v.size() / 2];
-}
-
-} // namespace
-
 RunSummary summary(const std::vector<RunEvent>& events) {
     RunSummary s;
-    std::map<std::int64_t, double> losses;
-    std::vector<double> durations, restarts;
+    std::map<std::int64_t, double> losses, took_last; // by step, of the time it counted
+    std::vector<double> restarts;
     double first = -1, before = -1, ended = -1;
     for (const RunEvent& e : events) {
         s.attempts = std::max(s.attempts, e.attempt + 1);
@@ -76,20 +66,22 @@ RunSummary summary(const std::vector<RunEvent>& events) {
         } else if (e.what == "step") {
             const double took = e.time_s - before;
             before = e.time_s;
-            durations.push_back(took);
+            took_last[e.step] = took;
             const auto [it, fresh] = losses.try_emplace(e.step, e.loss);
             if (!fresh) {
                 s.wasted_s += took;
                 s.largest_redo = std::max(s.largest_redo, std::abs(e.loss - it->second) / std::max(1e-300, std::abs(it->second)));
                 it->second = e.loss;
             }
+        } else if (e.what == "saved") {
+            before = e.time_s;
         } else if (e.what == "end" && ended < 0 && first >= 0) {
             ended = e.time_s;
         }
     }
     s.steps = static_cast<std::int64_t>(losses.size());
     for (const auto& [step, loss] : losses) s.losses.push_back(loss);
-    s.step_s = median(durations);
+    for (const auto& [step, took] : took_last) s.step_s += took / static_cast<double>(took_last.size());
     for (const double r : restarts) s.restart_s += r / static_cast<double>(restarts.size());
     if (first >= 0) s.wall_s = events.back().time_s - first;
     if (s.wall_s > 0) s.goodput = static_cast<double>(s.steps) * s.step_s / s.wall_s;

@@ -40,9 +40,9 @@ std::vector<RunEvent> read_record(const std::filesystem::path& file); // lines t
 struct RunSummary {
     std::int64_t steps = 0; // different ones that were trained
     int attempts = 0;
-    double step_s = 0;          // median
+    double step_s = 0;          // mean, each as long as it took the time it counted
     double wall_s = 0;          // from the first step to the last event
-    double goodput = 0;         // steps at that median over the wall time
+    double goodput = 0;         // those steps' time over the wall time
     double wasted_s = 0;        // steps that were done again
     double restart_s = 0;       // from an end to the next first step, in the mean
     std::vector<double> losses; // by step; of one done again the last

@@ -138,6 +138,109 @@ TEST(Restart, TenKillsChangeNoLoss) {
     }
 }
 
+bool saving(const fs::path& folder) {
+    std::error_code none;
+    for (const auto& entry : fs::directory_iterator(folder, none))
+        if (entry.path().filename().string().ends_with(".draft")) return true;
+    return false;
+}
+
+// Signals while a checkpoint is being written, some milliseconds into it. How many came before it stood.
+int disturb_saves(const Course& run, int number, std::mt19937& random) {
+    int inside = 0;
+    for (int sent = 0; sent < number && run.alive();) {
+        const auto so_far = run.events();
+        const int attempt = so_far.empty() ? 0 : so_far.back().attempt;
+        while (run.alive() && !saving(run.folder)) std::this_thread::sleep_for(std::chrono::microseconds(50));
+        std::this_thread::sleep_for(std::chrono::microseconds(random() % 3000));
+        const auto ranks = run.ranks();
+        if (ranks.empty()) continue;
+        auto it = ranks.begin();
+        std::advance(it, static_cast<int>(random() % ranks.size()));
+        const bool before = saving(run.folder);
+        if (kill(static_cast<pid_t>(it->second.process), sent % 3 == 1 ? SIGSTOP : SIGKILL) != 0) continue;
+        inside += before && saving(run.folder);
+        ++sent;
+        const auto trains_again = [&] { // what it found half-written is gone by then
+            return std::ranges::any_of(run.events(), [&](const RunEvent& e) { return e.attempt > attempt && e.what == "step"; });
+        };
+        while (run.alive() && !trains_again()) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    return inside;
+}
+
+// Whoever dies or stops while a checkpoint is written: the one before stands, and nothing half-written is taken.
+TEST(Restart, LossesDuringASaveChangeNoLoss) {
+    const Words wide{"--set", "model.hidden_size=128", "--set", "cluster.devices_per_node=2"};
+    const RunSummary expected = undisturbed(60, wide);
+    ASSERT_EQ(expected.losses.size(), 60u);
+    std::vector<std::string> executors{"serial", "threads", "queues"};
+    if (has_mpi()) executors.emplace_back("mpi");
+    for (const std::string& executor : executors) {
+        std::mt19937 random(5);
+        Words words{"--steps", "60", "--every", "2", "--restart", "20", "--silence", "2", "--executor", executor};
+        words.insert(words.end(), wide.begin(), wide.end());
+        const Course run = start("saving_" + executor, words);
+        const int inside = disturb_saves(run, 4, random);
+        EXPECT_EQ(run.wait(300), 0) << run.text();
+        EXPECT_GT(inside, 0) << executor << ": no save was met";
+        expect_the_same_curve(summary(run.events()), expected);
+        EXPECT_FALSE(saving(run.folder)) << "a draft is left";
+    }
+}
+
+// The newest checkpoint is cut off before the rank dies: the one before it is taken, and that is said.
+TEST(Restart, ADamagedCheckpointIsPassedOver) {
+    const RunSummary expected = undisturbed(60);
+    const Course run = start("damaged", {"--steps", "60", "--every", "5", "--restart", "3"});
+    while (run.alive() && run.steps_done() < 23) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    kill(static_cast<pid_t>(run.ranks().at(0).process), SIGSTOP); // writes no other one
+    std::vector<fs::path> stand;
+    for (const auto& entry : fs::directory_iterator(run.folder))
+        if (entry.path().filename().string().starts_with("step-")) stand.push_back(entry.path());
+    std::ranges::sort(stand);
+    ASSERT_GE(stand.size(), 2u);
+    fs::resize_file(stand.back() / "part-0", 1000);
+    kill(static_cast<pid_t>(run.ranks().at(0).process), SIGKILL);
+    EXPECT_EQ(run.wait(120), 0) << run.text();
+    EXPECT_NE(run.text().find("has 1000 bytes where"), std::string::npos) << run.text();
+    EXPECT_NE(run.text().find("the checkpoint before it is taken"), std::string::npos) << run.text();
+    expect_the_same_curve(summary(run.events()), expected);
+}
+
+// It would come again: no restart, one line with the file and the reason.
+TEST(Restart, AFullDiskEndsTheRun) {
+    const fs::path folder = scratch("full");
+    fs::remove_all(folder);
+    const Words words{"/bin/sh",  "-c",           "trap '' XFSZ; ulimit -f 40; exec \"$@\"",
+                      "sh",       program,        "run",
+                      scenario(), "--checkpoint", folder.string(),
+                      "--steps",  "20",           "--every",
+                      "5",        "--restart",    "5"};
+    const test::Process run{test::start_process(words, scratch("full.txt"))};
+    EXPECT_EQ(run.wait(60), 7) << run.text();
+    const std::string said = run.text();
+    const auto at = said.find("cannot write the checkpoint");
+    ASSERT_NE(at, std::string::npos) << said;
+    EXPECT_EQ(said.find("cannot write the checkpoint", at + 1), std::string::npos) << said;
+    EXPECT_EQ(said.find("restart 1"), std::string::npos) << said;
+    EXPECT_FALSE(saving(folder)) << "a draft is left";
+}
+
+// A supervisor that is stopped for a while, as a terminal's Ctrl-Z does: its ranks train on, and it takes up its watch again.
+TEST(Restart, AStoppedSupervisorGoesOn) {
+    const RunSummary expected = undisturbed(60);
+    const Course run = start("paused", {"--steps", "60", "--every", "5", "--restart", "3", "--silence", "1"});
+    while (run.alive() && run.steps_done() < 10) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    kill(run.id, SIGSTOP);
+    std::this_thread::sleep_for(std::chrono::seconds(2)); // longer than the silence it allows its ranks
+    kill(run.id, SIGCONT);
+    EXPECT_EQ(run.wait(120), 0) << run.text();
+    const RunSummary found = summary(run.events());
+    expect_the_same_curve(found, expected);
+    EXPECT_EQ(found.attempts, 1) << run.text();
+}
+
 // Calibrated first, predicted before the run, then ten kills at moments that were drawn before: nothing of the run helps. How near on a
 // quiet machine is measured in scenarios/validation/measured/README.md; here others' work stretches steps and starts by factors of its own.
 TEST(Restart, ADrillsGoodputIsPredicted) {
