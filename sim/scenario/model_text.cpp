@@ -126,6 +126,13 @@ void unknown_model(Reading& reading, const std::string& name, const std::string&
                                " `simrun list models` names them");
 }
 
+void insert_fields(std::set<std::string>& given, const Json& object, const std::string& where) {
+    for (const auto& [key, value] : object.items()) {
+        given.insert(where + pointer_step(key));
+        if (value.is_object()) insert_fields(given, value, where + pointer_step(key));
+    }
+}
+
 void read_preset(Reading& reading, const std::string& name, const Json& overrides, const std::string& where, const std::string& name_at) {
     Json text = preset_text(name);
     if (text.is_null()) return unknown_model(reading, name, name_at);
@@ -136,7 +143,7 @@ void read_preset(Reading& reading, const std::string& name, const Json& override
     const std::set<std::string> given = reading.given;
     read_fields(reading, text, where);
     reading.given = given;
-    for (const auto& [key, value] : overrides.items()) reading.given.insert(where + pointer_step(key));
+    insert_fields(reading.given, overrides, where);
 }
 
 void read_hf(Reading& reading, const Json& object, const std::string& where) {

@@ -149,6 +149,7 @@ TEST(Collectives, PlateausBetweenNodes) {
     auto bus = [](const char* cluster, int nodes, CollectiveKind kind, const char* fabric = "") {
         Scenario s = on_cluster(cluster, nodes);
         s.cluster.inter.fabric = fabric;
+        if (const auto site = find_fabric(fabric)) s.cluster.inter.kind = site->kind;
         const Costs c(s);
         const int n = 8 * nodes;
         return 8e9 / alone_us(c.collective(kind, 8e9, ranks(n))) * 1e-3 * volume(kind, n);
@@ -168,6 +169,11 @@ TEST(Collectives, PlateausBetweenNodes) {
         EXPECT_NEAR(bus("dgx-b200", m.nodes, CollectiveKind::all_reduce, "together-b200"), m.reduce, 0.1 * m.reduce) << m.nodes;
         EXPECT_NEAR(bus("dgx-b200", m.nodes, CollectiveKind::all_gather, "together-b200"), m.gather, 0.11 * m.gather) << m.nodes;
     }
+    // Sites whose networks are not as their kinds: four nodes of p6, A100s of Echo's authors, A3 Ultra.
+    EXPECT_NEAR(bus("dgx-b200", 4, CollectiveKind::all_reduce, "aws-p6"), 380, 15);
+    for (const int nodes : {4, 8, 16})
+        EXPECT_NEAR(bus("azure-ndv4", nodes, CollectiveKind::all_reduce, "azure-ndv4-echo"), 125, 10) << nodes;
+    EXPECT_NEAR(bus("dgx-h200", 2, CollectiveKind::all_gather, "gcp-a3-ultra"), 329, 10);
 }
 
 // Networks of one rate differ by what their protocols deliver and how long they take: no kind is better at one thing and worse at
