@@ -61,7 +61,8 @@ double kept_gate_bytes(const Plan& plan, const Op& op, const Pointwise& w) {
 double kept_wide_bytes(const Plan& plan, const Op& op, const Norm& w) {
     if (w.fused || w.kind != NormKind::rmsnorm) return 0;
     const bool forward = w.direction == Direction::forward;
-    if (plan.buffers[op.in[forward ? 0 : 1]].dtype == DType::fp32) return 0;
+    const std::size_t input = forward ? 0 : 1;
+    if (op.in.size() <= input || plan.buffers[op.in[input]].dtype == DType::fp32) return 0;
     for (const BufferId b : forward ? op.out : op.in)
         if (const Buffer& buffer = plan.buffers[b]; buffer.dtype == DType::fp32 && buffer.bytes.count == 4 * w.rows * w.cols)
             return static_cast<double>(buffer.bytes.count);
