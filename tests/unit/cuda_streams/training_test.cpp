@@ -23,7 +23,9 @@ Trained train(const Scenario& scenario, int polls) {
 
 TEST_P(OnStandIns, SerialToTheBit) {
     const Scenario scenario = agree::tiny(GetParam().fields);
-    if (scenario.strategy.offload.optimizer == Tier::nvme) GTEST_SKIP() << "NVMe is refused on GPUs";
+    const Offload& o = scenario.strategy.offload;
+    for (const Tier tier : {o.optimizer, o.gradients, o.parameters, o.activations})
+        if (tier == Tier::nvme) GTEST_SKIP() << "NVMe is refused on GPUs";
     const Trained serial = agree::train(scenario, {.steps = 2, .real = DType::fp32}), gpus = train(scenario, 3);
     EXPECT_EQ(serial.losses, gpus.losses);
     EXPECT_EQ(difference(serial.first_gradients, gpus.first_gradients).relative, 0)

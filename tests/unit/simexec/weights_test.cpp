@@ -81,12 +81,12 @@ TEST(HeldText, IsShownAndRefusesWhatHasNoMeaning) {
 
 // Rounds of workers end where they end: checkpoints too, and a resumed run is the undisturbed one.
 TEST(Workers, GoOnFromCheckpoints) {
-    const std::string two =
-        small_job + " --set cluster.devices_per_node=2 --set strategy.data_parallel=2 --set training.learning_rate=0.01";
-    const std::string workers = " --set strategy.synchronization.inner_steps=4 --set strategy.synchronization.kind=";
-    const std::string signs = R"( --set 'strategy.gradient_compression={"kind": "zero-one-adam", "local_steps": 4, "start_step": 4}')";
+    const std::string two = small_job + " --set cluster.devices_per_node=2 --set strategy.data_parallel=2 --set training.learning_rate=";
+    const std::string workers = "0.01 --set strategy.synchronization.inner_steps=4 --set strategy.synchronization.kind=";
+    const std::string signs = R"(0.001 --set 'strategy.gradient_compression={"kind": "zero-one-adam", "local_steps": 4, "start_step": 4}')";
     for (const std::string& job :
-         {two + workers + "diloco", two + workers + "streaming_diloco --set strategy.synchronization.fragments=2", two + signs}) {
+         {two + workers + "diloco", two + workers + "streaming_diloco --set strategy.synchronization.fragments=2 --set model.layers=2",
+          two + signs}) {
         const nlohmann::json whole = report_of("run" + job + " --steps 16");
         for (const std::string executor : {"serial", "threads"}) {
             const fs::path folder = scratch("workers");
