@@ -70,7 +70,7 @@ void read_part(const CheckpointFiles& files, const std::string& name, const Shar
 
 namespace {
 
-// What compression keeps of a rank's gradients for its next steps: its own, of this plan alone.
+// The errors of compression that a rank keeps for its next steps: its own, and only for this plan.
 struct Kept {
     std::string name;
     std::int64_t count;
@@ -92,7 +92,7 @@ std::vector<Kept> kept_of(const World& world, const Rank& rank) {
 
 CheckpointPiece piece_of(const Kept& k) { return {k.name, {k.count}, {0}, {k.count}, 0, k.count, k.stored, k.data}; }
 
-// Of a run of the same plan; another's begins anew.
+// A run of the same plan reads them; another plan begins anew.
 void restore_kept(const World& world, const CheckpointFiles& files, const Rank& rank) {
     for (const Kept& k : kept_of(world, rank)) {
         const auto* const shape = files.shape(k.name);

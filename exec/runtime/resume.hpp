@@ -20,7 +20,7 @@ struct WrongModel : std::runtime_error {
 };
 
 // Reads of the checkpoint what the ranks of this process hold, each part where it lies, without a copy of the whole. Throws WrongModel, or
-// what CheckpointFiles throws where a piece is damaged. Of a checkpoint of what is trained alone the rest stays as it is.
+// what CheckpointFiles throws where a piece is damaged. A checkpoint of adapters alone leaves all other tensors as they are.
 void restore(World& world, const CheckpointFiles& files);
 
 // The state that `to`, of the same model on the same ranks, goes on from: each rank's parameters and optimizer states. Whatever else it

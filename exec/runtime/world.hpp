@@ -72,7 +72,7 @@ std::unique_ptr<World> make_world(const Scenario& scenario, Plan plan, DType rea
 // Storage as the plan has it: from now on bf16 buffers hold what bf16 can. Before initialise; of a world in fp32.
 void round_storage(World& world);
 
-// From now on kernels of each rank that is here are shared by so many threads. Processors alone.
+// From now on this number of threads shares the kernels of each rank of this process. For processors only.
 void share_kernels(World& world, int threads);
 
 // First values of every parameter and master weight, by tensor and global index; moments are zero.

@@ -17,7 +17,7 @@ std::optional<TrainingJob> replayed_job(const std::vector<RunEvent>& events, std
 // Goodput as RunSummary has it; nothing likewise.
 std::optional<double> simulated_goodput(const std::vector<RunEvent>& events, std::int64_t every);
 
-// How many times as long as its own work so many threads at once take by the clock here and now: others have the processors too.
+// The wall time of this number of threads at work, over the processor time of one: above 1 where other work takes the processors.
 double clock_over_work(int threads, double seconds);
 
 // The goodput of a drill as simrun predicts it: steps by the kernels and by what others leave of the processors now, saves, loads and

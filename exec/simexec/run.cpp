@@ -149,7 +149,7 @@ std::string refusal(const Plan& plan, const RunOptions& how, const std::optional
     return "";
 }
 
-// "OpenBLAS .. on AMD EPYC, 2 threads a rank": compare repeats it, so that nobody takes a wait for a core for slow work.
+// "OpenBLAS .. on AMD EPYC, 2 threads a rank": compare repeats it, so that a wait for a core is not read as slow work.
 std::string on_processor(const Cores& cores) {
     std::string text = fmt::format("{} on {}", gemm_library(), processor_name());
     if (cores.threads > 1) text += fmt::format(", {} threads a rank", cores.threads);

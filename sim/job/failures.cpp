@@ -91,7 +91,7 @@ MachineEvent FailureStream::from_trace() {
     return event;
 }
 
-// Of what comes at constant rates: one at that moment.
+// The next event of those with constant rates: one at that moment.
 inline void FailureStream::draw_steady(MachineEvent& event, double at, JobRandom& random) {
     using Kind = MachineEvent::Kind;
     const WholeRun& r = job_.run;

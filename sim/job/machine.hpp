@@ -67,7 +67,7 @@ class JobNodes {
     void order();
     std::vector<Back> repairs_; // when who is back; a heap, the next first, while its order matters. The first away_nodes_ of it
     std::size_t away_nodes_ = 0;
-    bool ordered_ = false; // named nodes, or a place that waits; else spares are enough, and nobody needs to know who is back when
+    bool ordered_ = false; // named nodes, or a place that waits; else spares are enough, and the times of return are not needed
     int anonymous_spares_ = 0;
     double down_s_ = 0;
     std::vector<int> lost_memory_;

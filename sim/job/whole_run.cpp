@@ -244,7 +244,7 @@ void add_target(WholeRunReport& out, const Scenario& s) {
     if (out.mean_wall_s > 0) out.target_usd = out.cost_usd * out.target_s / out.mean_wall_s;
 }
 
-// Copies of saves beside what is offloaded; "" where they fit, or nobody says how large a node's memory is.
+// Copies of saves beside what is offloaded; "" where they fit, or the scenario does not say how large a node's memory is.
 std::string copies_too_large(const Scenario& s, const Report& step, const SaveCost& save) {
     const double memory = static_cast<double>((s.cluster.host.memory + s.cluster.host.cxl).count);
     const double offloaded = static_cast<double>(step.memory.host.used.peak.count);

@@ -10,7 +10,7 @@
 namespace orrery {
 namespace {
 
-// Layers of each stage that are made again, in so many segments a chunk.
+// Layers of each stage that are recomputed, and the number of segments a chunk they are in.
 struct Cut {
     int layers = 0, segments = 0;
 };
@@ -49,8 +49,8 @@ std::pair<int, int> most_layers(const Strategy& s) {
     return {*std::max_element(of_stage.begin(), of_stage.end()), longest};
 }
 
-// The cut of so many layers with the lowest peak. The longest segment is what is alive of layers, and each segment keeps its input: of the
-// numbers that have the same longest one, the least.
+// The cut of a given number of layers with the lowest peak. The longest segment is what is alive of layers, and each segment keeps its
+// input: of the numbers that have the same longest one, the least.
 Tried best_cut(const Scenario& scenario, int layers, int longest) {
     const int most = std::max(1, std::min(layers, longest));
     Tried best = attempt(scenario, {layers, 1});
@@ -71,7 +71,8 @@ void settle(Scenario& scenario) {
     const auto [most, longest] = most_layers(scenario.strategy);
     Tried chosen = attempt(scenario, {});
     if (!chosen.fits) {
-        // What a few layers keep goes before the first segment is made again: as long as it does, more layers need more.
+        // While the values that other layers keep are freed before the first segment is recomputed, more recomputed layers need more
+        // memory.
         chosen = best_cut(scenario, most, longest);
         for (int layers = most - 1; !chosen.fits && layers > 0 && most - layers <= 2 * chosen.cut.segments; --layers)
             if (const Tried t = best_cut(scenario, layers, longest); t.fits || t.peak < chosen.peak) chosen = t;

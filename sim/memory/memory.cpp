@@ -274,7 +274,7 @@ void add_reserve(StageMemory& stage, const ReserveItem& item) {
     stage.peak = stage.allocated_peak + stage.reserved;
 }
 
-// What the caching allocator keeps of a device that has `capacity`, after all else that it holds.
+// The caching allocator's cache on a device that has `capacity`, after all else that the device holds.
 void add_cache(StageMemory& stage, const Plan& plan, const Program& program, const Scenario& scenario, Bytes capacity) {
     const Runtime& r = scenario.runtime;
     if (r.plan_allocator || r.expandable_segments || r.reserved_gb >= 0) return;

@@ -48,7 +48,7 @@ class Replay {
     const Buffer& buffer(BufferId b) const { return plan_.buffers[b]; }
     int stream(const Buffer& b) const { return streams_ ? stream_of(b) : 0; }
 
-    // What is there all the time.
+    // Buffers that are there all the time.
     void hold() {
         std::vector<char> met(plan_.buffers.size());
         std::vector<char> seen(plan_.blocks.size());

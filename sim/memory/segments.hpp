@@ -1,4 +1,4 @@
-// What the caching allocator reserves for a stage's program: its allocations and frees in issue order, through two steps.
+// The memory that the caching allocator reserves for a stage's program: its allocations and frees in issue order, through two steps.
 #pragma once
 
 #include "sim/memory/caching_allocator.hpp"

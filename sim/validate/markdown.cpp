@@ -198,7 +198,7 @@ std::string to_markdown(const Validation& v) {
                             100 * measurement_noise) +
                 ranked;
     if (const std::string ranges = fitting(v); !ranges.empty())
-        text += fmt::format("\n## Does it fit?\n\nRuns that were timed did. Of {} rows for which it is known, {} % are planned rightly "
+        text += fmt::format("\n## Does it fit?\n\nRuns that were timed did. {} rows say whether they fit: {} % are planned rightly "
                             "(\"it fits\" for all would be right for {} %: few runs that failed\n"
                             "are published). By what is planned for the fullest stage, of what the device has (more than 100 % is planned "
                             "not to fit):\n\n"

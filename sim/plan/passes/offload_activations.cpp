@@ -191,7 +191,7 @@ std::int64_t Offloading::end_of_unit(const Block& b, std::int64_t i) const {
     return i;
 }
 
-// The begin of the unit so many before that of op i, and the end of the one so many behind it.
+// The begin of the unit that is this number of units before that of op i, and the end of the one as far behind it.
 std::int64_t Offloading::units_before(const Block& b, std::int64_t i, int units) const {
     std::int64_t begin = begin_of_unit(b, i);
     for (; units > 0 && begin > 0; --units) begin = begin_of_unit(b, begin - 1);

@@ -149,7 +149,7 @@ TEST(Validate, ARunThatWasTimedFitted) {
     EXPECT_EQ(v.overall.fits.known, 3);
     EXPECT_NEAR(v.overall.fits.accuracy_of_known, 2.0 / 3, 1e-12);
     const std::string text = to_markdown(v);
-    for (const char* line : {"Of 3 rows for which it is known, 66.7 % are planned rightly", "| 95 to 100 % | 1 | 0 |",
+    for (const char* line : {"3 rows say whether they fit: 66.7 % are planned rightly", "| 95 to 100 % | 1 | 0 |",
                              "| 100 to 105 % | 1 | 0 |", "| more than 120 % | 0 | 1 |"})
         EXPECT_NE(text.find(line), std::string::npos) << line << "\n" << text;
 }
