@@ -24,12 +24,10 @@ std::int64_t total(const Kinds& k) {
     return sum;
 }
 
-// Buffers that software may allocate on streams of their own: what is gathered, and what is reduced.
+// Streams of their own for what is gathered, and for what is reduced.
 constexpr int pool_count = 2;
 using Pools = std::array<std::int64_t, pool_count>;
-int pool_of(const Buffer& b) {
-    return b.role == Role::gathered_parameters ? 0 : b.role == Role::flat_gradients || b.role == Role::gradient_part ? 1 : -1;
-}
+int pool_of(const Buffer& b) { return allocation_stream(b) - 1; } // -1: the others' stream
 
 std::size_t index(const Buffer& b) { return static_cast<std::size_t>(b.kind); }
 
@@ -115,9 +113,7 @@ class StageWalk {
         for (const Action& a : program_.actions) range_of(a);
         for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
             const Buffer& b = plan_.buffers[i];
-            const bool whole_step = b.scope == Scope::run || b.scope == Scope::step;
-            // A view's bytes are those of its storage: a rank's part of a bucket that is whole on every rank is no memory of its own.
-            if (b.stage != program_.stage || b.space != space_ || !whole_step || met_[i] || b.storage >= 0) continue;
+            if (!lasts(b, program_, space_) || met_[i]) continue;
             held_[index(b)] += b.bytes.count;
             alive_at_start_[i] = true;
         }
@@ -278,9 +274,9 @@ void add_reserve(StageMemory& stage, const ReserveItem& item) {
 void add_cache(StageMemory& stage, const Plan& plan, const Program& program, const Scenario& scenario, Bytes capacity) {
     const Runtime& r = scenario.runtime;
     if (r.plan_allocator || r.expandable_segments || r.reserved_gb >= 0) return;
-    const Segments s = segments(plan, program, practice_of(scenario).stream_pools, capacity - stage.reserved);
-    if (s.peak > stage.allocated_peak)
-        add_reserve(stage, {"allocator slack", s.peak - stage.allocated_peak, cache_source(), MemoryMeasure::reserved, true});
+    const Bytes peak = reserved_peak(plan, program, practice_of(scenario).stream_pools, capacity - stage.reserved);
+    if (peak > stage.allocated_peak)
+        add_reserve(stage, {"allocator slack", peak - stage.allocated_peak, cache_source(), MemoryMeasure::reserved, true});
 }
 
 // By what a user's own runs had more or less than predicted, by the law of sim/trust/beliefs.hpp.

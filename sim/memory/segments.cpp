@@ -9,11 +9,6 @@ namespace {
 // Allocations that are looked at, of all stages together and at least of each.
 constexpr std::int64_t together = 120'000, at_least = 10'000;
 
-// Buffers that software may allocate on streams of their own: what is gathered, and what is reduced.
-int stream_of(const Buffer& b) {
-    return b.role == Role::gathered_parameters ? 1 : b.role == Role::flat_gradients || b.role == Role::gradient_part ? 2 : 0;
-}
-
 // Whether the op that the memory ops from here on stand before is a sum that writes the buffer: of a residual stream, as a rule.
 bool is_sum_into(const Block& block, std::int32_t i, BufferId buffer) {
     while (i < static_cast<std::int32_t>(block.ops.size()) && is_memory_op(block.ops[i].work)) ++i;
@@ -30,15 +25,15 @@ class Replay {
     Replay(const Plan& plan, const Program& program, bool streams, Bytes limit, bool spare)
         : plan_(plan), program_(program), streams_(streams), spare_(spare), allocator_(streams ? 3 : 1, limit) {}
 
-    Segments run() {
+    Bytes run() {
         hold();
         std::int64_t left = std::max<std::int64_t>(at_least, together / static_cast<std::int64_t>(plan_.programs.size()));
         for (int step = 0; step < 2; ++step)
             for (const Action& a : program_.actions) {
-                if (left <= 0) return {allocator_.peak(), allocator_.retries()}; // no other step can follow half of one
+                if (left <= 0) return allocator_.peak(); // no other step can follow half of one
                 left -= play(a);
             }
-        return {allocator_.peak(), allocator_.retries()};
+        return allocator_.peak();
     }
 
   private:
@@ -46,7 +41,7 @@ class Replay {
         return static_cast<std::uint64_t>(b) << 32 | static_cast<std::uint32_t>(microbatch + 1);
     }
     const Buffer& buffer(BufferId b) const { return plan_.buffers[b]; }
-    int stream(const Buffer& b) const { return streams_ ? stream_of(b) : 0; }
+    int stream(const Buffer& b) const { return streams_ ? allocation_stream(b) : 0; }
 
     // Buffers that are there all the time.
     void hold() {
@@ -61,9 +56,7 @@ class Replay {
         }
         for (BufferId id = 0; id < static_cast<BufferId>(plan_.buffers.size()); ++id) {
             const Buffer& b = buffer(id);
-            const bool whole_step = b.scope == Scope::run || b.scope == Scope::step;
-            if (b.stage == program_.stage && b.space == Space::device && whole_step && !met[static_cast<std::size_t>(id)] && b.storage < 0)
-                allocator_.allocate(b.bytes, stream(b));
+            if (lasts(b, program_, Space::device) && !met[static_cast<std::size_t>(id)]) allocator_.allocate(b.bytes, stream(b));
         }
     }
 
@@ -103,9 +96,17 @@ class Replay {
 
 } // namespace
 
-Segments segments(const Plan& plan, const Program& program, bool streams, Bytes limit) {
-    const Segments exact = Replay(plan, program, streams, limit, false).run(), other = Replay(plan, program, streams, limit, true).run();
-    return other.peak < exact.peak ? other : exact;
+int allocation_stream(const Buffer& b) {
+    return b.role == Role::gathered_parameters ? 1 : b.role == Role::flat_gradients || b.role == Role::gradient_part ? 2 : 0;
+}
+
+bool lasts(const Buffer& b, const Program& program, Space space) {
+    // A view's bytes are those of its storage: a rank's part of a bucket that is whole on every rank is no memory of its own.
+    return b.stage == program.stage && b.space == space && (b.scope == Scope::run || b.scope == Scope::step) && b.storage < 0;
+}
+
+Bytes reserved_peak(const Plan& plan, const Program& program, bool streams, Bytes limit) {
+    return std::min(Replay(plan, program, streams, limit, false).run(), Replay(plan, program, streams, limit, true).run());
 }
 
 } // namespace orrery

@@ -6,15 +6,15 @@
 
 namespace orrery {
 
-struct Segments {
-    Bytes peak;      // reserved
-    int retries = 0; // how often the device was full and the cache was given back
-};
+// The stream a buffer is allocated on where software has streams of its own for it: 1 what is gathered, 2 what is reduced, else 0.
+int allocation_stream(const Buffer& b);
+// Allocated throughout: all the step, unless the program allocates or frees it.
+bool lasts(const Buffer& b, const Program& program, Space space);
 
 // Best fit turns on single temporaries, and a plan has not all that software has: of the plan's own sequence, and of one with another
 // temporary beside each sum, the one that reserves less counts.
 // streams: what is gathered and what is reduced is allocated on streams of its own. limit: what the device has for segments.
 // A long step is followed for its first ten thousand allocations and more: by then a pipeline repeats itself.
-Segments segments(const Plan& plan, const Program& program, bool streams, Bytes limit);
+Bytes reserved_peak(const Plan& plan, const Program& program, bool streams, Bytes limit);
 
 } // namespace orrery

@@ -11,7 +11,7 @@ namespace orrery {
 struct InputSupply {
     double devices = 1, nodes = 1, storage = 0, per_node = 0;
 };
-// What a scenario's readers have.
+// The readers of a scenario and their rates.
 InputSupply input_supply(const Scenario& scenario);
 
 // Seconds until `samples` of a step lie ready, and what limits it: the slowest of storage, the nodes' links, readers and decoding.

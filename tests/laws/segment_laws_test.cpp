@@ -67,7 +67,7 @@ TEST(Segments, MemoryIsLeastNearTheSquareRoot) {
     EXPECT_LE(best, predicted * 1.5 + 1);
 }
 
-// Of the first layers alone: the others keep all, and take no time again.
+// Only the first layers are recomputed: the others keep all values, and take no time again.
 TEST(Segments, OfSomeLayersLieBetweenNoneAndAll) {
     Scenario none = segments(1);
     none.strategy.recompute = RecomputeKind::none, none.strategy.recompute_segments = 0;

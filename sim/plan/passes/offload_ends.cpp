@@ -1,6 +1,7 @@
 #include "sim/plan/passes/offload_ends.hpp"
 
 #include "sim/plan/passes/bucket_blocks.hpp"
+#include "sim/plan/passes/offload_shards.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -17,13 +18,6 @@ Op on_host(std::string name, Work work, std::vector<BufferId> in, std::vector<Bu
     op.in = std::move(in);
     op.out = std::move(out);
     return op;
-}
-
-// A block that has grown runs whole, as before.
-void run_whole(Lowering& l, std::int32_t block) {
-    for (Draft& draft : l.drafts)
-        for (DraftAction& a : draft.actions)
-            if (a.run.block == block) a.run.last = static_cast<std::int32_t>(l.plan.blocks[block].ops.size());
 }
 
 // Gradients that were zero's operands, and have homes elsewhere.
@@ -55,7 +49,6 @@ class Clip {
         x.storage = -1;
         return l_.add(std::move(x));
     }
-    Op copy(BufferId from, BufferId to, bool leaves);
     void norm(Op op);
     void norm_of_passing(const Op& op, BufferId sum);
     void insert_norm(BufferId home, BufferId part);
@@ -66,13 +59,6 @@ class Clip {
     std::vector<Op> ops_;
     GroupClip groups_;
 };
-
-Op Clip::copy(BufferId from, BufferId to, bool leaves) {
-    Op op = on_host((leaves ? "to_host." : "from_host.") + l_.buffer(leaves ? from : to).name,
-                    Copy{leaves ? CopyKind::device_to_host : CopyKind::host_to_device, l_.buffer(from).bytes}, {from}, {to});
-    op.queue = leaves ? d2h_queue : h2d_queue;
-    return op;
-}
 
 // Before the gradient's way from the host to NVMe: its part of the norm.
 void Clip::insert_norm(BufferId home, BufferId part) {
@@ -114,14 +100,14 @@ void Clip::norm(Op op) {
         op.phase = Phase::offload;
         ops_.push_back(std::move(op));
     }
-    ops_.push_back(copy(host, device, false));
+    ops_.push_back(copy_op(l_, host, device));
 }
 
 void Clip::clip(Op op) {
     const bool later = on_disk(op);
     const BufferId total = op.in[0], host = twin(total);
     l_.buffer(op.out[0]).space = Space::host; // the factor
-    ops_.push_back(copy(total, host, true));
+    ops_.push_back(copy_op(l_, total, host));
     if (later) {
         groups_ = {host, op.out[0]};
         return;
@@ -155,6 +141,12 @@ std::int64_t elements_of(const Buffer& b) {
     std::int64_t n = 1;
     for (std::int64_t d : b.shape) n *= d;
     return n;
+}
+
+void run_whole(Lowering& l, std::int32_t block) {
+    for (Draft& draft : l.drafts)
+        for (DraftAction& a : draft.actions)
+            if (a.run.block == block) a.run.last = static_cast<std::int32_t>(l.plan.blocks[block].ops.size());
 }
 
 void zero_on_host(Lowering& l, int stage) {

@@ -12,6 +12,8 @@ struct GroupClip {
 };
 
 std::int64_t elements_of(const Buffer& b);
+// A block that has grown runs whole, as before.
+void run_whole(Lowering& l, std::int32_t block);
 
 // Sums that several runs add to begin as zero; the device has none of them.
 void zero_on_host(Lowering& l, int stage);

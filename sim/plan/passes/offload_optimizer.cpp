@@ -174,14 +174,14 @@ void HostStep::run_step(Op step, const std::vector<std::pair<BufferId, BufferId>
     const bool reads_weights = std::none_of(step.in.begin(), step.in.end(), [&](BufferId b) { return of(b).role == Role::master; });
     std::vector<Op> reads;
     for (const auto& [here, disk] : on_disk)
-        if (!is(here, MemoryKind::parameters) || reads_weights) reads.push_back(disk_copy(l_, disk, here));
+        if (!is(here, MemoryKind::parameters) || reads_weights) reads.push_back(copy_op(l_, disk, here));
     begin_reads(std::move(reads));
     for (const auto& [here, disk] : on_disk)
         if (is(here, MemoryKind::parameters) && !reads_weights) ops_.push_back(memory_op(Alloc{here}, Phase::offload));
     if (clip_.total >= 0) ops_.push_back(clip_group(l_, clip_, step));
     ops_.push_back(std::move(step));
     for (const auto& [here, disk] : on_disk)
-        if (!is(here, MemoryKind::gradients)) ops_.push_back(disk_copy(l_, here, disk));
+        if (!is(here, MemoryKind::gradients)) ops_.push_back(copy_op(l_, here, disk));
     if (!on_disk.empty()) written_.push_back(static_cast<std::int32_t>(ops_.size()) - 1);
     for (const auto& [here, disk] : on_disk) ops_.push_back(memory_op(Free{here}, Phase::offload));
 }
@@ -290,9 +290,7 @@ void leave_device(Lowering& l, std::int32_t b) {
     if (l.scenario.strategy.offload.gradients != Tier::none) clip = clip_on_host(l, b);
     const auto step = std::find_if(ops.begin(), ops.end(), steps);
     HostStep(l, b, static_cast<std::size_t>(step - ops.begin()), clip).run();
-    for (Draft& draft : l.drafts)
-        for (DraftAction& a : draft.actions)
-            if (a.run.block == b) a.run.last = static_cast<std::int32_t>(l.plan.blocks[b].ops.size());
+    run_whole(l, b);
 }
 
 } // namespace

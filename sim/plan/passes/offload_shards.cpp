@@ -19,19 +19,6 @@
 namespace orrery {
 namespace {
 
-Op copy_op(const Lowering& l, BufferId from, BufferId to) {
-    const Buffer& x = l.plan.buffers[static_cast<std::size_t>(from)];
-    const bool leaves = x.space == Space::device;
-    Op op;
-    op.name = leaves ? "to_host." + x.name : "from_host." + l.plan.buffers[static_cast<std::size_t>(to)].name;
-    op.work = Copy{leaves ? CopyKind::device_to_host : CopyKind::host_to_device, x.bytes};
-    op.queue = leaves ? d2h_queue : h2d_queue;
-    op.phase = Phase::offload;
-    op.in = {from};
-    op.out = {to};
-    return op;
-}
-
 // Where `b` lives from now on, on the host or behind it; on the device it is inside an action alone.
 BufferId home_of(Lowering& l, BufferId b) {
     const auto [it, fresh] = l.homes.try_emplace(b, -1);
@@ -59,7 +46,7 @@ BufferId home_of(Lowering& l, BufferId b) {
 
 // From the host to NVMe, which leaves the host without it.
 void store(Lowering& l, BufferId home, std::vector<Op>& ops) {
-    ops.push_back(disk_copy(l, home, l.disks.at(home)));
+    ops.push_back(copy_op(l, home, l.disks.at(home)));
     ops.push_back(memory_op(Free{home}, Phase::offload));
 }
 
@@ -84,13 +71,22 @@ void insert(Block& b, std::size_t place, std::vector<Op> ops) {
 
 } // namespace
 
-Op disk_copy(const Lowering& l, BufferId from, BufferId to) {
-    const Buffer &a = l.plan.buffers[static_cast<std::size_t>(from)], &b = l.plan.buffers[static_cast<std::size_t>(to)];
-    const bool reads = a.space == Space::nvme;
+Op copy_op(const Lowering& l, BufferId from, BufferId to) {
+    const Buffer &a = l.plan.buffers[from], &b = l.plan.buffers[to];
+    struct Way {
+        CopyKind kind;
+        QueueId queue;
+        const char* prefix;
+    };
+    const Way way = a.space == Space::device ? Way{CopyKind::device_to_host, d2h_queue, "to_host."}
+                    : a.space == Space::nvme ? Way{CopyKind::nvme_to_host, from_disk_queue, "from_disk."}
+                    : b.space == Space::nvme ? Way{CopyKind::host_to_nvme, to_disk_queue, "to_disk."}
+                                             : Way{CopyKind::host_to_device, h2d_queue, "from_host."};
+    const bool leaves = way.kind == CopyKind::device_to_host || way.kind == CopyKind::host_to_nvme;
     Op op;
-    op.name = (reads ? "from_disk." : "to_disk.") + (reads ? b : a).name;
-    op.work = Copy{reads ? CopyKind::nvme_to_host : CopyKind::host_to_nvme, a.bytes};
-    op.queue = reads ? from_disk_queue : to_disk_queue;
+    op.name = way.prefix + (leaves ? a : b).name;
+    op.work = Copy{way.kind, a.bytes};
+    op.queue = way.queue;
     op.phase = Phase::offload;
     op.in = {from};
     op.out = {to};
@@ -105,7 +101,7 @@ std::int32_t read_block(Lowering& l, const Bucket& b, const std::vector<BufferId
     Block read = block_of(l, b, BlockKind::other, "read");
     for (BufferId home : homes) {
         read.ops.push_back(memory_op(Alloc{home}, Phase::offload));
-        read.ops.push_back(disk_copy(l, l.disks.at(home), home));
+        read.ops.push_back(copy_op(l, l.disks.at(home), home));
     }
     return l.add(std::move(read));
 }
@@ -215,7 +211,7 @@ void read_ahead(const Lowering& l, Draft& draft) {
     draft.actions.clear();
     std::vector<std::int32_t> taken; // ids of the gathers so far
     std::size_t next = 0;
-    // A read goes when one of the rooms is free: when the gather so many before its own has taken what lay there.
+    // A read begins when one of the rooms is free: when the gather five before its own has taken its parameters from there.
     const auto read = [&](std::size_t until) {
         for (; next < reads.size() && next < until; ++next) {
             const std::int32_t own = gather_of.at(reads[next].run.block);

@@ -14,8 +14,8 @@ void send_shard(Lowering& l, Bucket& b);
 void fetch_whole(Lowering& l, Bucket& b);
 void send_whole(Lowering& l, Bucket& b);
 
-// A copy between the host's memory and its NVMe.
-Op disk_copy(const Lowering& l, BufferId from, BufferId to);
+// A copy between the device, the host's memory and its NVMe, by where the buffers lie; it has the name of what leaves or comes.
+Op copy_op(const Lowering& l, BufferId from, BufferId to);
 // Reads from NVMe that stand before their gathers move up, until five units have their room on the host at a time.
 void read_ahead(const Lowering& l, Draft& draft);
 
