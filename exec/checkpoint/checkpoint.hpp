@@ -54,6 +54,10 @@ struct Checkpoint {
 struct Unwritten : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
+// The file of a process of several could not be written, which one of them has said.
+struct UnwrittenElsewhere : Unwritten {
+    using Unwritten::Unwritten;
+};
 
 // Writes folder/step-00000200 and removes all but the newest `keep` others. Throws Unwritten, and leaves nothing half-written that
 // load would take (a full disk: what was there before stays).

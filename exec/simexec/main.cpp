@@ -347,7 +347,7 @@ template <class T> bool is(const std::exception& e) { return dynamic_cast<const 
 
 // The process that speaks, where all know the same.
 bool speaks(const std::exception& e) {
-    if (is<SaidElsewhere>(e)) return false;
+    if (is<SaidElsewhere>(e) || is<UnwrittenElsewhere>(e)) return false;
     const auto launched = launched_rank();
     if (!launched || launched->size == 1) return true;
     const auto* gone = dynamic_cast<const PeerGone*>(&e);

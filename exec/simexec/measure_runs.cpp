@@ -10,7 +10,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <charconv>
 #include <chrono>
+#include <csignal>
 #include <fstream>
 #include <stdexcept>
 
@@ -27,9 +30,38 @@ double middle(std::vector<double> v) {
     return v.at(v.size() / 2);
 }
 
+// The folder of one calibration, named by its process: gone with this, and with it those of calibrations that were killed.
+class Scratch {
+  public:
+    explicit Scratch(fs::path folder) : folder_(std::move(folder)) {
+        std::error_code ignored;
+        const std::string here = folder_.filename().string(), names = here.substr(0, here.rfind('-') + 1);
+        std::vector<fs::path> left;
+        for (const auto& entry : fs::directory_iterator(folder_.has_parent_path() ? folder_.parent_path() : ".", ignored))
+            if (const std::string name = entry.path().filename().string(); name.starts_with(names) && ended(name.substr(names.size())))
+                left.push_back(entry.path());
+        for (const fs::path& p : left) fs::remove_all(p, ignored);
+        fs::create_directories(folder_);
+    }
+    ~Scratch() {
+        std::error_code ignored;
+        fs::remove_all(folder_, ignored);
+    }
+    Scratch(const Scratch&) = delete;
+    Scratch& operator=(const Scratch&) = delete;
+
+  private:
+    static bool ended(const std::string& process) {
+        int id = 0;
+        const auto [end, error] = std::from_chars(process.data(), process.data() + process.size(), id);
+        return error == std::errc{} && end == process.data() + process.size() && id > 0 && kill(id, 0) != 0 && errno == ESRCH;
+    }
+    fs::path folder_;
+};
+
 class Bench {
   public:
-    Bench(fs::path folder, const CalibrateOptions& how) : folder_(std::move(folder)), how_(how) { fs::create_directories(folder_); }
+    Bench(fs::path folder, const CalibrateOptions& how) : folder_(std::move(folder)), how_(how) {}
 
     std::string model(const char* name, int hidden) const {
         const fs::path file = folder_ / (std::string(name) + ".json");
@@ -118,6 +150,7 @@ RunFacts measure_runs(const fs::path& folder, const CalibrateOptions& how) {
     RunFacts f;
     f.of = fmt::format("{}, {} rank{}", how.executor, how.ranks, how.ranks == 1 ? "" : "s");
     f.waits = how.executor == "mpi"; // processes write a part each, and meet
+    const Scratch scratch(folder);
     f.write_gb_per_s = measure_saves(folder / "written").write_gb_per_s;
     Bench bench(folder, how);
     const std::string small = bench.model("small", 16), large = bench.model("large", wide);
@@ -129,8 +162,6 @@ RunFacts measure_runs(const fs::path& folder, const CalibrateOptions& how) {
     if (start > f.start_s) f.read_gb_per_s = more / (start - f.start_s);
     if (block > f.block_s && f.waits) f.write_gb_per_s = more / (block - f.block_s);
     if (block > f.block_s && !f.waits) f.copy_gb_per_s = more / how.ranks / (block - f.block_s);
-    std::error_code ignored;
-    fs::remove_all(folder, ignored);
     return f;
 }
 

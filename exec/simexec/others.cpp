@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -50,6 +51,12 @@ std::vector<std::string> collect_in_store(Store& store, int number, const Launch
 } // namespace
 
 bool Others::any(bool mine) const { return sum({mine})[0] > 0; }
+
+int Others::first(bool mine) const {
+    const std::vector<Numbers> all = gather({mine});
+    const auto it = std::ranges::find_if(all, [](const Numbers& n) { return n[0] != 0; });
+    return it == all.end() ? -1 : static_cast<int>(it - all.begin());
+}
 
 Numbers Others::sum(const Numbers& mine) const {
     Numbers sums(mine.size(), 0);
@@ -100,6 +107,14 @@ Others over(const Fleet& fleet, const LaunchedRank& at, double patience) {
 
 std::int64_t term(const std::string& text) { return static_cast<std::int64_t>(std::hash<std::string>{}(text)); }
 
+void say_once(const Others& others, bool speaks, const std::string& what) {
+    if (speaks) complain(what);
+    try {
+        others.meet();
+    } catch (const StoreLost&) { // whoever keeps it has said it, and gone
+    }
+}
+
 void agree_on_terms(const Others& others, const Terms& terms) {
     Numbers mine;
     for (const auto& t : terms) mine.push_back(t.second);
@@ -111,11 +126,7 @@ void agree_on_terms(const Others& others, const Terms& terms) {
                 found = fmt::format("rank {} has another {} than rank 0: start all ranks with the same program, scenario and options", r,
                                     terms[i].first);
     if (found.empty()) return;
-    if (others.rank == 0) complain(found);
-    try {
-        others.meet();           // nobody ends the job before that is said
-    } catch (const StoreLost&) { // rank 0 has said it, and gone
-    }
+    say_once(others, others.rank == 0, found);
     throw SaidElsewhere(found);
 }
 

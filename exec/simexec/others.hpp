@@ -24,7 +24,8 @@ struct Others {
     std::function<void(const std::exception&)> fail; // tells the others, before this process ends, where that takes a word
     std::shared_ptr<void> keeps{};                   // what connects them
 
-    bool any(bool mine) const; // whether any of them says so; the same answer on all
+    bool any(bool mine) const;  // whether any of them says so; the same answer on all
+    int first(bool mine) const; // the lowest rank that says so, -1: none; the same answer on all
     Numbers sum(const Numbers& mine) const;
 };
 
@@ -39,6 +40,9 @@ std::unique_ptr<Heartbeats> heartbeats_of(const OrreryTransport& transport, doub
 // The job of a rank, by the names a user knows, each as a number that stands for its contents.
 using Terms = std::vector<std::pair<const char*, std::int64_t>>;
 std::int64_t term(const std::string& text);
+
+// The one that `speaks` says it, and only then does any of them go on to end the job.
+void say_once(const Others& others, bool speaks, const std::string& what);
 
 // Before the first step: a rank with another text or learning rate would train on without a word. Rank 0 says which rank has what else, and
 // all throw SaidElsewhere.

@@ -213,6 +213,7 @@ void Job::agree(std::int64_t first) const {
                     {"scenario file or --set", how.job},
                     {"text", how.text_is},
                     {"choice of --deterministic", how.deterministic},
+                    {"choice of one or several --threads", cores.threads > 1}, // with one, matrix products may sum in another order
                     {"--weights", how.weights_are},
                     {"choice of --export-weights", !how.export_weights.empty()},
                     {"number of --steps", how.steps},

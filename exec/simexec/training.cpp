@@ -57,17 +57,14 @@ void Training::checkpoint(std::optional<CheckpointWriter>& writer, std::int64_t 
         return writer->begin(state(step), pieces_of(world, how.adapters));
     }
     const CheckpointDraft draft(how.checkpoint, step);
-    bool failed_here = false;
+    std::string wrong;
     try {
         draft.write_part(others->rank, pieces_of(world, how.adapters));
-    } catch (const std::exception& e) {
-        failed_here = true;
-        complain(e.what());
-    }
-    if (anyone(failed_here)) {
+    } catch (const std::exception& e) { wrong = e.what(); }
+    if (const int failed = others->first(!wrong.empty()); failed >= 0) {
         if (others->rank == 0) draft.discard();
-        throw Unwritten(failed_here ? "this rank's part of the checkpoint could not be written"
-                                    : "another rank's part of the checkpoint could not be written");
+        say_once(*others, failed == others->rank, wrong);
+        throw UnwrittenElsewhere("a rank's part of the checkpoint could not be written");
     }
     if (others->rank == 0) draft.seal(state(step), others->size);
     others->meet();

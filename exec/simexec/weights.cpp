@@ -24,8 +24,15 @@ std::string check_weights(const Scenario& scenario, RunOptions& how) {
 
 void write_weights(const World& world, const RunOptions& how, const Others* others) {
     const bool narrow = how.export_bf16 || (!how.export_fp32 && world.scenario.training.precision == DType::bf16);
-    export_weights(world, how.export_weights, narrow ? WeightType::bf16 : WeightType::f32, !others || others->rank == 0,
-                   [&](bool failed) { return others ? others->any(failed) : failed; });
+    try {
+        export_weights(world, how.export_weights, narrow ? WeightType::bf16 : WeightType::f32, others ? others->rank : 0, [&](bool failed) {
+            return others ? others->first(failed) : failed ? 0 : -1;
+        });
+    } catch (const Unwritten& e) {
+        if (!others) throw;
+        say_once(*others, !dynamic_cast<const UnwrittenElsewhere*>(&e), e.what());
+        throw UnwrittenElsewhere(e.what());
+    }
 }
 
 } // namespace orrery::simexec

@@ -286,7 +286,8 @@ void load_weights(World& world, const SafeTensors& files) {
     initialise_common(world);
 }
 
-void export_weights(const World& world, const fs::path& folder, WeightType type, bool first, const AnyFailed& any) {
+void export_weights(const World& world, const fs::path& folder, WeightType type, int process, const FirstFailed& first_failed) {
+    const bool first = process == 0;
     std::vector<std::pair<std::string, std::vector<std::int64_t>>> tensors;
     for (const Counterpart::Source& s : sources_of(world, family_of(world))) tensors.emplace_back(s.name, s.shape);
     const WeightFiles files = plan_files(tensors, type);
@@ -295,11 +296,13 @@ void export_weights(const World& world, const fs::path& folder, WeightType type,
         try {
             work();
         } catch (const std::exception& e) { wrong = e.what(); }
-        if (!any(!wrong.empty())) return;
+        const int failed = first_failed(!wrong.empty());
+        if (failed < 0) return;
         std::error_code ignored;
         if (first)
             for (const WeightFiles::Draft& f : files.files) fs::remove(draft_of(folder, f.name), ignored);
-        throw Unwritten(wrong.empty() ? "another rank's part of the weights could not be written" : wrong);
+        if (failed != process) throw UnwrittenElsewhere("another rank's part of the weights could not be written");
+        throw Unwritten(wrong);
     };
     together([&] {
         if (first) make_drafts(folder, files);

@@ -19,11 +19,12 @@ std::string why_no_weights(const Scenario& scenario, bool written);
 // Throws std::runtime_error: a tensor is missing, has another shape or type, or is none of this model's.
 void load_weights(World& world, const SafeTensors& files);
 
-// Says whether any process failed; the same answer on all of them, when all have asked.
-using AnyFailed = std::function<bool(bool here)>;
+// Given whether this process failed, says which one is the first that did (-1: none); the same answer on all of them, when all have asked.
+using FirstFailed = std::function<int(bool here)>;
 
-// Writes folder/model.safetensors (or several and an index) and config.json: master copies where there are some, else parameters. first: of
-// the processes, one makes the files; all must see the folder. Files appear under their names when they are whole. Throws Unwritten.
-void export_weights(const World& world, const std::filesystem::path& folder, WeightType type, bool first, const AnyFailed& any);
+// Writes folder/model.safetensors (or several and an index) and config.json: master copies where there are some, else parameters. process:
+// its number, the first makes the files; all must see the folder. Files appear under their names when they are whole. Throws Unwritten on
+// the first process that failed, UnwrittenElsewhere on all others.
+void export_weights(const World& world, const std::filesystem::path& folder, WeightType type, int process, const FirstFailed& first_failed);
 
 } // namespace orrery

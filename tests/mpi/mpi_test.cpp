@@ -311,6 +311,7 @@ TEST_F(Mpi, FullDiskEndsTheJob) {
     const Process p = start(words, "disk");
     EXPECT_EQ(p.wait(25), 7) << p.text();
     EXPECT_NE(p.text().find("cannot write the checkpoint: File too large"), std::string::npos) << p.text();
+    EXPECT_EQ(times(p.text(), "simexec: error"), 1) << p.text(); // both failed
     for (const auto& entry : fs::directory_iterator(folder)) ADD_FAILURE() << "left behind: " << entry.path();
 }
 

@@ -244,11 +244,14 @@ TEST(Restart, AStoppedSupervisorGoesOn) {
 // Calibrated first, predicted before the run, then ten kills at moments that were drawn before: nothing of the run helps. How near on a
 // quiet machine is measured in scenarios/validation/measured/README.md; here others' work stretches steps and starts by factors of its own.
 TEST(Restart, ADrillsGoodputIsPredicted) {
-    const fs::path local = scratch("local.json");
+    const fs::path local = scratch("local.json"),
+                   left = ".simexec-calibrate-999999999"; // of one that was killed: no process has this number
+    fs::create_directories(left / "saved");
     const auto calibrated =
         test::start_process({program, "calibrate", "-o", local.string(), "--steps", "3", "--scale", "0.5", "-q"}, scratch("calibrate.txt"));
     const test::Process calibration{calibrated};
     ASSERT_EQ(calibration.wait(300), 0) << calibration.text();
+    EXPECT_FALSE(fs::exists(left));
     const Course run = start("drill", {"--steps", "300", "--every", "20", "--restart", "100", "--drill", "0.3", "--calibration",
                                        local.string(), "--set", "cluster.devices_per_node=1"});
     EXPECT_EQ(run.wait(300), 0) << run.text();

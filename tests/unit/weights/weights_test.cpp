@@ -56,7 +56,7 @@ std::string bytes_of_file(const fs::path& file) {
 }
 
 void export_all(const World& world, const fs::path& folder, WeightType type = WeightType::f32) {
-    export_weights(world, folder, type, true, [](bool failed) { return failed; });
+    export_weights(world, folder, type, 0, [](bool failed) { return failed ? 0 : -1; });
 }
 
 std::vector<std::vector<std::int64_t>> batch(const Scenario& s) {
