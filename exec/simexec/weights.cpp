@@ -1,5 +1,6 @@
 #include "exec/simexec/weights.hpp"
 
+#include "exec/checkpoint/checkpoint.hpp"
 #include "exec/weights/config.hpp"
 
 #include <fmt/format.h>
