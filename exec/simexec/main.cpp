@@ -105,9 +105,8 @@ void add_restarts(CLI::App& run, Parsed& p) {
             ->check(CLI::Range(0.01, 1e9))
             ->needs(restart)
             ->type_name("S");
-    run.add_option(
-           "--calibration", p.restart.calibration,
-           "--drill: predict the goodput too, from what simexec calibrate measured before; the command that simrun takes is printed")
+    run.add_option("--calibration", p.restart.calibration,
+                   "--drill: predict the goodput too, from what simexec calibrate measured before; each rank has one thread then")
         ->check(CLI::ExistingFile)
         ->needs(drill)
         ->type_name("FILE");

@@ -94,14 +94,15 @@ double clock_over_work(int threads, double seconds) {
     return std::max(1.0, by_clock / std::max(1e-3, std::ranges::min(works)));
 }
 
-std::optional<double> predicted_goodput(const std::string& file, const Options& options, const RunOptions& how,
-                                        const std::string& calibration, const std::vector<double>& moments, std::string& why) {
+std::optional<PredictedGoodput> predicted_goodput(const std::string& file, const Options& options, const RunOptions& how,
+                                                  const std::string& calibration, const std::vector<double>& moments, std::string& why) {
     const std::optional<Scenario> own = load(file, options);
     if (!own) return std::nullopt;
     if (how.executor == "serial" && own->world_size() > 1)
         return why =
                    "ranks that run one after another in a thread have no step time that is predicted: take one rank, or --executor threads",
                std::nullopt;
+    if (how.threads > 1) return why = "the calibration is of ranks with one thread: leave --threads out", std::nullopt;
     const auto cluster = cluster_of(calibration, own->world_size());
     if (!cluster) return std::nullopt;
     Options here = options;
@@ -117,7 +118,7 @@ std::optional<double> predicted_goodput(const std::string& file, const Options& 
     job.step_ps = std::llround(static_cast<double>(job.step_ps) * clock_over_work(own->world_size(), looked_s));
     const JobOutcome o = simulate_job(job, 0);
     if (!o.finished) return why = "the simulated run came to no end", std::nullopt;
-    return o.goodput();
+    return PredictedGoodput{o.goodput(), static_cast<double>(job.step_ps) * 1e-12};
 }
 
 } // namespace orrery::simexec

@@ -23,7 +23,10 @@ double clock_over_work(int threads, double seconds);
 // The goodput of a drill as simrun predicts it: steps by the kernels and by what others leave of the processors now, saves, loads and
 // starts that the calibration measured, losses at the moments (s after the first step's begin) that were drawn beforehand. Nothing of the
 // run itself goes in. Nothing where it cannot be predicted; `why` says so then.
-std::optional<double> predicted_goodput(const std::string& file, const Options& options, const RunOptions& how,
-                                        const std::string& calibration, const std::vector<double>& moments, std::string& why);
+struct PredictedGoodput {
+    double goodput = 0, step_s = 0;
+};
+std::optional<PredictedGoodput> predicted_goodput(const std::string& file, const Options& options, const RunOptions& how,
+                                                  const std::string& calibration, const std::vector<double>& moments, std::string& why);
 
 } // namespace orrery::simexec

@@ -110,6 +110,7 @@ std::vector<std::string> Supervisor::command(int number) const {
     std::vector<std::string> words = launcher(how_, restart_, size_.ranks);
     words.push_back(fs::read_symlink("/proc/self/exe").string());
     for (std::string& a : arguments_of_ranks(restart_.arguments)) words.push_back(std::move(a));
+    if (!restart_.calibration.empty() && how_.threads == 0) words.insert(words.end(), {"--threads", "1"}); // as it was calibrated
     for (const std::string& o : size_.overrides) words.insert(words.end(), {"--set", o});
     const bool saved = number > 0 && newest(how_.checkpoint) >= 0;
     const std::string from = saved ? how_.checkpoint : how_.resume;
@@ -165,7 +166,8 @@ void Supervisor::prepare_drill() {
     if (restart_.calibration.empty()) return;
     std::string why;
     const auto goodput = predicted_goodput(file_, options_, how_, restart_.calibration, moments_, why);
-    predicted_ = goodput ? fmt::format("goodput as predicted from {}: {:.1f} %", restart_.calibration, 100 * *goodput)
+    predicted_ = goodput ? fmt::format("goodput as predicted from {}: {:.1f} %, with steps of {}", restart_.calibration,
+                                       100 * goodput->goodput, seconds_text(goodput->step_s))
                          : "the goodput is not predicted: " + why;
     say(predicted_);
 }
