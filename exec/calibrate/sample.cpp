@@ -10,6 +10,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <utility>
 
 namespace orrery {
 
@@ -35,6 +37,20 @@ std::unique_ptr<World> world_of(const Scenario& scenario, const SampleOptions& o
 
 using Times = std::map<std::string, std::map<std::pair<double, double>, std::vector<double>>>; // by key, then by FLOPs and bytes
 
+// The key and the size of an op whose time says what its kind takes. Communication: where ranks share a memory. Of several transfers
+// in one op the record has only the last.
+std::optional<std::pair<std::string, KernelSize>> kind_of(const World& world, int rank, const Op& op, bool shared_memory) {
+    if (op.queue == compute_queue) return std::pair{kernel_key(world.plan, op), kernel_size(world.plan, op)};
+    if (!shared_memory) return std::nullopt;
+    if (const auto* c = std::get_if<Collective>(&op.work)) {
+        const std::size_t members = world.members[static_cast<std::size_t>(c->comm)][static_cast<std::size_t>(rank)].size();
+        return std::pair{communication_key(*c), communication_size(*c, members)};
+    }
+    const auto* x = std::get_if<Exchange>(&op.work);
+    if (!x || x->transfers.size() != 1) return std::nullopt;
+    return std::pair{std::string(transfer_key), KernelSize{0, static_cast<double>(x->transfers[0].bytes.count)}};
+}
+
 // Each issued op's median over the steps, of every rank.
 void train(const Scenario& scenario, const SampleOptions& options, Times& times) {
     const int steps = options.steps;
@@ -55,9 +71,8 @@ void train(const Scenario& scenario, const SampleOptions& options, Times& times)
     }
     for (auto& [at, us] : by_issue) {
         const Op& op = *world->rank(at.first).order->issues[static_cast<std::size_t>(at.second)].op;
-        if (op.queue != compute_queue) continue;
-        const KernelSize size = kernel_size(world->plan, op);
-        times[kernel_key(world->plan, op)][{size.flops, size.bytes}].push_back(median(std::move(us)));
+        const auto kind = kind_of(*world, at.first, op, !options.executor);
+        if (kind) times[kind->first][{kind->second.flops, kind->second.bytes}].push_back(median(std::move(us)));
     }
 }
 
@@ -74,19 +89,20 @@ constexpr const char* llama = R"("activation": "swiglu", "norm": "rmsnorm", "pos
 struct Shape {
     int hidden, heads, sequence, batch, vocabulary;
     const char* family;
+    int micro_batch = batch;
 };
 
-// Two layers of that shape, scaled to heads of whole multiples of `unit` columns.
+// Two layers of that shape, scaled to heads of whole multiples of `unit` columns. more: fields of the strategy, after a comma.
 std::string text_of(const Shape& s, int unit, double scale, const std::string& cluster, const char* precision, const char* framework,
-                    bool flash) {
+                    bool flash, const char* more = "") {
     const int hidden = std::max(s.heads * unit, static_cast<int>(std::lround(s.hidden * scale / s.heads / unit)) * s.heads * unit);
     return fmt::format(
         R"({{"name": "calibration", "model": {{"layers": 2, "hidden_size": {}, "attention_heads": {}, "vocab_size": {}, {}}},
             "cluster": {{{}}},
             "training": {{"global_batch_size": {}, "micro_batch_size": {}, "sequence_length": {}, "precision": "{}", "optimizer": "adamw",
                           "gradient_clipping": 1.0}},
-            "strategy": {{"framework": "{}", "flash_attention": {}}}}})",
-        hidden, s.heads, s.vocabulary, s.family, cluster, s.batch, s.batch, s.sequence, precision, framework, flash);
+            "strategy": {{"framework": "{}", "flash_attention": {}{}}}}})",
+        hidden, s.heads, s.vocabulary, s.family, cluster, s.batch, s.micro_batch, s.sequence, precision, framework, flash, more);
 }
 
 } // namespace
@@ -116,6 +132,15 @@ std::vector<std::string> calibration_scenarios(double scale) {
         for (const bool flash : {true, false}) {
             if (!flash && s.hidden > 256) continue; // stored scores: the small models are enough
             scenarios.push_back(text_of(s, 4, scale, R"("preset": "local-cpu", "devices_per_node": 1)", "fp32", "ddp", flash));
+        }
+    for (Shape s : {shapes[0], shapes[2], shapes[5], shapes[7]}) // two ranks: what they say to each other
+        for (const auto& [framework, more] : {std::pair{"megatron", R"(, "tensor_parallel": 2, "sequence_parallel": true)"},
+                                              {"megatron", R"(, "tensor_parallel": 2, "sequence_parallel": false)"},
+                                              {"ddp", R"(, "data_parallel": 2)"},
+                                              {"fsdp", R"(, "data_parallel": 2, "zero_stage": 3)"},
+                                              {"megatron", R"(, "pipeline_parallel": 2, "schedule": "gpipe")"}}) {
+            s.batch = 2, s.micro_batch = 1;
+            scenarios.push_back(text_of(s, 4, scale, R"("preset": "local-cpu", "devices_per_node": 2)", "fp32", framework, true, more));
         }
     return scenarios;
 }

@@ -25,8 +25,10 @@ std::optional<std::vector<KernelSample>> own_samples(const std::vector<std::stri
         scenarios.push_back(std::move(*scenario));
     }
     std::vector<KernelSample> all;
+    SampleOptions longer = sampling;
+    longer.steps *= 4; // each size stands for itself: no law smooths it
     for (const Scenario& s : scenarios) {
-        const std::vector<KernelSample> own = sample_own(sampling, s);
+        const std::vector<KernelSample> own = sample_own(longer, s);
         all.insert(all.end(), own.begin(), own.end());
     }
     return all;

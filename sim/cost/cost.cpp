@@ -150,7 +150,10 @@ CostModel::CostModel(CostModel&&) noexcept = default;
 
 Interference CostModel::interference() const { return {data_->pointwise.compute_slowdown, data_->pointwise.communication_slowdown}; }
 
-Time CostModel::exchange_sync() const { return Time::microseconds(data_->strategy.overlap.pipeline ? 0 : data_->pointwise.exchange_sync); }
+Time CostModel::exchange_sync() const {
+    const bool apart = data_->device.architecture != "cpu"; // from its host
+    return Time::microseconds(apart && !data_->strategy.overlap.pipeline ? data_->pointwise.exchange_sync : 0);
+}
 
 Time CostModel::launch_eager() const {
     const Runtime& r = data_->runtime;
@@ -203,7 +206,7 @@ std::vector<Provenance> CostModel::provenance() const {
     if (d.makes_calls()) line("calls", d.pointwise.calls.source);
     if (d.practice.module_hooks && d.device.launch_us < 0) line("hooks", d.pointwise.calls.hook_source);
     if (d.experts && d.practice.rows_by_index) line("rows by index", d.pointwise.by_index_source);
-    if (d.strategy.pipeline_parallel > 1 && !d.strategy.overlap.pipeline) line("exchanges", d.pointwise.exchange_source);
+    if (d.strategy.pipeline_parallel > 1 && exchange_sync().ps > 0) line("exchanges", d.pointwise.exchange_source);
     if (d.list_copy_us > 0) line("collectives on lists", d.pointwise.list_source);
     if (!d.owned.empty())
         out.push_back({"owners' turns", "assumed",

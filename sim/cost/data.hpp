@@ -9,6 +9,7 @@
 #include "sim/cost/quantize.hpp"
 #include "sim/scenario/practice.hpp"
 
+#include <optional>
 #include <unordered_map>
 
 namespace orrery {
@@ -133,6 +134,7 @@ struct CostModel::Data {
     bool rings_of_old(const Collective& c, const Group& g) const; // whether NCCL of then takes a ring where a tree would be faster
     double owners_us(const Group& g, double bytes, std::span<const int> ranks) const; // what their turns add to a gather
     double on_link(LinkId link, double load) const; // what a byte takes of this link, where not all of its rate is to be had
+    std::optional<CommCost> measured(const Collective* c, std::size_t members, Bytes transferred) const; // c none: a transfer
     CommCost bundle(const CollectiveTime& t, double bytes, double limit, double extra_us, std::string algorithm) const;
 };
 

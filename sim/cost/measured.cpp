@@ -114,14 +114,22 @@ double law_us(const KernelLaw& law, const KernelSize& size) {
     return us;
 }
 
-std::optional<double> measured_us(const Device& device, const Plan& plan, const Op& op) {
-    if (device.kernels.empty()) return std::nullopt;
-    const std::string key = kernel_key(plan, op);
-    const KernelSize size = kernel_size(plan, op);
+std::string communication_key(const Collective& c) { return std::string(name(c.kind)) + " " + name(c.dtype) + " of ranks"; }
+
+KernelSize communication_size(const Collective& c, std::size_t members) {
+    return {0, static_cast<double>(c.bytes.count) * static_cast<double>(members)};
+}
+
+std::optional<double> measured_us(const Device& device, const std::string& key, const KernelSize& size) {
     auto law = device.kernels.find(kernel_key(key, size));
     if (law == device.kernels.end()) law = device.kernels.find(key);
     if (law == device.kernels.end()) return std::nullopt;
     return law_us(law->second, size);
+}
+
+std::optional<double> measured_us(const Device& device, const Plan& plan, const Op& op) {
+    if (device.kernels.empty()) return std::nullopt;
+    return measured_us(device, kernel_key(plan, op), kernel_size(plan, op));
 }
 
 } // namespace orrery

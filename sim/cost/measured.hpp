@@ -23,8 +23,15 @@ KernelSize kernel_size(const Plan& plan, const Op& op);
 // bytes".
 std::string kernel_key(const std::string& key, const KernelSize& size);
 
+// Communication between ranks that share a processor's memory, which one thread moves: "all-gather fp32 of ranks", and what all members
+// receive of it; a transfer has one receiver, and no type.
+std::string communication_key(const Collective& c);
+inline constexpr const char* transfer_key = "transfer of ranks";
+KernelSize communication_size(const Collective& c, std::size_t members);
+
 double law_us(const KernelLaw& law, const KernelSize& size);
 // By the law of its size where there is one, else of its kind; nothing where the device has neither.
+std::optional<double> measured_us(const Device& device, const std::string& key, const KernelSize& size);
 std::optional<double> measured_us(const Device& device, const Plan& plan, const Op& op);
 
 } // namespace orrery

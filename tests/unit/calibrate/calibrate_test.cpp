@@ -1,8 +1,10 @@
 // Do laws come back from samples that follow them, and is what calibrate writes a cluster that simrun takes?
 #include "exec/calibrate/calibrate.hpp"
 
+#include "sim/cost/cost.hpp"
 #include "sim/plan/lower.hpp"
 #include "sim/scenario/parse.hpp"
+#include "topology/fabric.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -46,8 +48,40 @@ TEST(SampleKernels, MeetsEveryKindAStepHas) {
     }
     for (const char* key :
          {"linear fwd fp32", "linear dx fp32", "linear dw fp32", "attention fwd causal fp32", "attention bwd causal fp32", "norm fwd fp32",
-          "norm bwd fp32", "gelu fwd fp32", "swiglu bwd fp32", "embedding fwd fp32", "cross-entropy sums fp32", "optimizer adam fp32"})
+          "norm bwd fp32", "gelu fwd fp32", "swiglu bwd fp32", "embedding fwd fp32", "cross-entropy sums fp32", "optimizer adam fp32",
+          "all-gather fp32 of ranks", "reduce-scatter fp32 of ranks", "all-reduce fp32 of ranks", "transfer of ranks"})
         EXPECT_GE(sizes[key], 3) << key;
+}
+
+// What ranks in one memory say to each other takes what was measured, of a size of its own or of its kind; a faster link no longer matters.
+// Where ranks are on several nodes, it takes what the links allow.
+TEST(MeasuredCommunication, IsPricedByItsLaw) {
+    const auto cost = [](int nodes, auto&& ask) {
+        ParseResult r = parse_scenario(R"({"name": "m", "model": {"layers": 2, "hidden_size": 64, "attention_heads": 4, "vocab_size": 256},
+            "cluster": {"preset": "local-cpu", "devices_per_node": 4, "nodes": )" +
+                                       std::to_string(nodes) + R"(}, "training": {"global_batch_size": 8, "sequence_length": 32,
+            "precision": "fp32"}, "strategy": {}})");
+        EXPECT_TRUE(r.scenario) << to_text(r.problems);
+        std::map<std::string, KernelLaw>& laws = r.scenario->cluster.device.kernels;
+        laws["all-gather fp32 of ranks"] = {2, 0, 10};
+        laws[kernel_key("all-gather fp32 of ranks", {0, 4e4})] = {77, 0, 0};
+        laws["transfer of ranks"] = {1, 0, 5};
+        const Fabric fabric(r.scenario->cluster);
+        return ask(CostModel(*r.scenario, fabric));
+    };
+    const std::vector<int> four{0, 1, 2, 3};
+    Collective gather{CollectiveKind::all_gather, 0, Bytes{1'000'000}, DType::fp32};
+    const auto gathered = [&](const CostModel& c) { return c.collective(gather, four); };
+    EXPECT_NEAR(cost(1, gathered).latency.seconds() * 1e6, 2 + 4e6 / 1e4, 1e-6);
+    EXPECT_EQ(cost(1, gathered).algorithm, "measured");
+    EXPECT_NE(cost(2, gathered).algorithm, "measured");
+    gather.bytes = Bytes{10'000};
+    EXPECT_NEAR(cost(1, gathered).latency.seconds() * 1e6, 77, 1e-6);
+    gather.dtype = DType::bf16; // no law
+    EXPECT_NE(cost(1, gathered).algorithm, "measured");
+    const CommCost sent = cost(1, [](const CostModel& c) { return c.transfer(Bytes{500'000}, 0, 3); });
+    EXPECT_NEAR(sent.latency.seconds() * 1e6, 1 + 100, 1e-6);
+    EXPECT_EQ(sent.payload, 0);
 }
 
 // At a scenario's own sizes: each op of every rank takes what was measured, not what the law of its kind says.
