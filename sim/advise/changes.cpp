@@ -1,5 +1,7 @@
 #include "sim/advise/changes.hpp"
 
+#include "sim/scenario/homes.hpp"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -124,10 +126,32 @@ std::vector<StrategyChange> neighbours(const Scenario& s) {
     return out;
 }
 
-std::vector<StrategyChange> memory_savers(const Scenario& s) {
+namespace {
+
+// States or activations elsewhere, the nearer homes first. Gradients and parameters leave where ranks share them: with ZeRO 3 then.
+std::vector<StrategyChange> other_homes(const Scenario& s) {
     std::vector<StrategyChange> out;
-    if (s.strategy.offload.optimizer == Tier::none)
-        out.push_back(set_field("optimizer states on the host", "/strategy/offload/optimizer", "\"cpu\""));
+    if (s.strategy.offload != Offload{}) return out;
+    Scenario sharing = s;
+    sharing.strategy.zero_stage = 3;
+    std::vector<std::string> known;
+    for (const Scenario* from : std::initializer_list<const Scenario*>{&s, &sharing})
+        for (const Home& home : homes_of(*from)) {
+            const bool both_kinds = home.words.find("activations") != std::string::npos && home.words.find("states") != std::string::npos;
+            if (home.reach == Reach::devices || both_kinds || std::find(known.begin(), known.end(), home.words) != known.end()) continue;
+            known.push_back(home.words);
+            StrategyChange c{home.words, {}};
+            for (const auto& [pointer, value] : home.fields) c.fields.push_back({pointer, value});
+            if (from == &sharing) c = both(set_field("ZeRO 3", "/strategy/zero_stage", "3"), c);
+            out.push_back(std::move(c));
+        }
+    return out;
+}
+
+} // namespace
+
+std::vector<StrategyChange> memory_savers(const Scenario& s) {
+    std::vector<StrategyChange> out = other_homes(s);
     if (s.runtime.loss != LossKind::chunked) out.push_back(set_field("the loss in chunks", "/runtime/loss", "\"chunked\""));
     return out;
 }

@@ -15,7 +15,7 @@ StrategyChange set_nodes(int nodes);
 
 // One step from the scenario in each field: degrees doubled and halved, micro batch, recompute, ZeRO, virtual stages, sequence parallelism.
 std::vector<StrategyChange> neighbours(const Scenario& scenario);
-// More changes that save memory: optimizer states on the host, losses in chunks.
+// More changes that save memory: states and activations on the host or on NVMe, losses in chunks.
 std::vector<StrategyChange> memory_savers(const Scenario& scenario);
 // Full recompute of so many layers on these stages (0: none of a stage's).
 StrategyChange recompute_of(const std::vector<int>& layers_by_stage);

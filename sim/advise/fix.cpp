@@ -18,6 +18,12 @@ std::string first_field(const StrategyChange& c) {
     return {};
 }
 
+// Bytes of a device; where the node has no room for what lives there, no saving on devices helps.
+double need(const Trial& t) {
+    constexpr double nowhere = 1e18;
+    return t.peak() + (t.report && t.report->memory.host.fits() && t.report->memory.disk.fits() ? 0 : nowhere);
+}
+
 class Search {
   public:
     Search(const std::string& json, const FixOptions& options) : json_(json), options_(options), memory_(options.trying) {
@@ -63,7 +69,7 @@ class Search {
             else
                 savers_.push_back(std::move(t));
         }
-        std::ranges::stable_sort(savers_, {}, [](const Trial& t) { return t.peak(); });
+        std::ranges::stable_sort(savers_, {}, need);
         return fitting;
     }
 
@@ -101,7 +107,7 @@ class Search {
         if (savers_.empty()) return {};
         StrategyChange sum = savers_.front().change;
         std::set<std::string> used{first_field(sum)};
-        double least = savers_.front().peak();
+        double least = need(savers_.front());
         for (int round = 0; round < 3; ++round) {
             std::vector<StrategyChange> next;
             for (const Trial& t : savers_)
@@ -109,10 +115,10 @@ class Search {
             std::vector<Trial> trials = look(next), fitting;
             const Trial* best = nullptr;
             for (Trial& t : trials)
-                if (t.report && (!best || t.peak() < best->peak())) best = &t;
-            if (!best || best->peak() >= least) break;
+                if (t.report && (!best || need(t) < need(*best))) best = &t;
+            if (!best || need(*best) >= least) break;
             sum = best->change;
-            least = best->peak();
+            least = need(*best);
             for (const ChangedField& f : sum.fields) used.insert(f.pointer);
             for (Trial& t : trials)
                 if (t.fits()) fitting.push_back(std::move(t));

@@ -11,11 +11,17 @@ namespace orrery {
 struct Abilities {
     bool all = true;                                   // the scenario names no framework: whatever is known here
     std::string_view schedules, dispatchers, contexts; // names, each between blanks: " none 1f1b "; a context degree of 1 needs no kind
-    bool optimizer_on_host = true;
+    // The states that can leave the devices, each with those before it: optimizer, gradients, parameters; beside them activations, and
+    // disk: what leaves may lie on NVMe.
+    std::string_view homes;
+    // The payloads of data-parallel gradients, as strategy.gradient_compression.kind names them.
+    std::string_view compressions;
 
     bool has_schedule(std::string_view name) const { return has(schedules, name); }
     bool has(TokenDispatcher kind) const { return has(dispatchers, name(kind)); }
     bool has(ContextKind kind) const { return has(contexts, name(kind)); }
+    bool has_home(std::string_view what) const { return has(homes, what); }
+    bool has(GradientCompression kind) const { return has(compressions, name(kind)); }
     bool has_context() const { return all || !contexts.empty(); }
 
   private:

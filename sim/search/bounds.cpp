@@ -133,7 +133,8 @@ double time_bound(const Scenario& s, const Profile& profile, InFlight& in_flight
     const std::vector<InFlight::Held>& held = in_flight.of(s);
     const bool shares = sharing && info->directions == 1 && !joined && !info->asynchronous;
     const int zero = sharing_practice(s).zero;
-    const std::vector<Elements> elements = shares ? stage_elements(s, *info, chunk_elements(s)) : std::vector<Elements>{};
+    const bool away = sharing && states_leave(s.strategy.offload) && !info->asynchronous;
+    const std::vector<Elements> elements = shares || away ? stage_elements(s, *info, chunk_elements(s)) : std::vector<Elements>{};
     double bound = 0;
     for (int stage = 0; stage < stages; ++stage) {
         const StageTime& st = of_stage[at(stage)];
@@ -147,6 +148,10 @@ double time_bound(const Scenario& s, const Profile& profile, InFlight& in_flight
                 zero <= 1 ? once_a_step(s, st, held[at(stage)], chunks, time, later) : each_run(s, st, held[at(stage)], time);
             least = std::max(least, shared.bound);
             moving = std::max(moving, shared.moving);
+        }
+        if (away) {
+            const AwayTime time = sharing->away(s, elements[at(stage)], info->directions);
+            least = std::max({least, time.busiest, time.after ? m * st.busy + time.update : 0});
         }
         // Kernels take longer while data move, unless these move while no kernel runs: of `least` what is no kernel's.
         const double idle = least - m * st.kernels;

@@ -65,8 +65,11 @@ double time_bound(const Scenario& scenario, const Profile& profile, InFlight& in
 // order that depends on times.
 double path_bound(const Scenario& scenario, const Profile& profile, InFlight& in_flight, SharedWire& sharing);
 // Bytes of the fullest stage: parameters, gradients and optimizer states as they are sharded, what is saved of the microbatches in flight,
-// and the reserve. With `sharing` the buffers of the communicator that it needs.
+// and the reserve. With `sharing` the buffers of the communicator that it needs. What lives elsewhere counts as nothing.
 double memory_bound(const Scenario& scenario, const Profile& profile, InFlight& in_flight, SharedWire* sharing = nullptr);
+
+// Bytes that a node's memory or NVMe lacks at least for what lives there; 0 where nothing can be said.
+double home_bound(const Scenario& scenario);
 
 // Seconds of a step in which a stage's data move to be shared, at least; time: of one pass over its parameters.
 double sharing_moves(const Scenario& scenario, const InFlight::Held& held, const SharingTime& time);

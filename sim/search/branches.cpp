@@ -149,6 +149,9 @@ double Branches::bound_of(Worker& w, const Scenario& s, std::size_t machine, boo
         Scenario best = bound_scenario(s, false);
         best.strategy.zero_stage = 3;
         best.strategy.shard_group_size = 0;
+        if (space_.may_leave)
+            best.strategy.offload.optimizer = best.strategy.offload.gradients = best.strategy.offload.parameters =
+                best.strategy.offload.activations = Tier::cpu;
         return memory_bound(best, profiles_[machine]->of(best, fabric), in_flight_);
     }
     Scenario b = bound_scenario(s, true);
@@ -223,11 +226,10 @@ void Branches::split_recompute(Worker& w, const Set& set, Split& split) {
             const Scenario b = bound_scenario(*s, false);
             const Profile& profile = profiles_[machine]->of(b, *w.fabrics[machine]);
             const double bytes = memory_bound(b, profile, in_flight_, w.sharings[machine].get());
-            const auto capacity = static_cast<double>(s->cluster.device.memory.count);
-            if (bytes > capacity) {
+            const double over = std::max(bytes - static_cast<double>(s->cluster.device.memory.count), home_bound(*s));
+            if (over > 0) {
                 ++split.counts.by_memory_bound;
-                if (bytes - capacity < split.counts.least_over)
-                    split.counts.least_over = bytes - capacity, split.counts.least_over_id = point.id;
+                if (over < split.counts.least_over) split.counts.least_over = over, split.counts.least_over_id = point.id;
                 continue;
             }
             if (by_ != SearchBy::memory && plain(*s))

@@ -27,6 +27,9 @@ constexpr const char* zero = "/strategy/zero_stage";
 constexpr const char* group = "/strategy/shard_group_size";
 constexpr const char* order = "/strategy/rank_order";
 constexpr const char* recompute = "/strategy/recompute";
+constexpr const char* offload = "/strategy/offload";
+constexpr const char* compression = "/strategy/gradient_compression";
+constexpr const char* compression_kind = "/strategy/gradient_compression/kind";
 constexpr const char* overlap_fields[] = {"/strategy/overlap/grad_reduce", "/strategy/overlap/param_gather",
                                           "/strategy/overlap/tensor_parallel", "/strategy/overlap/pipeline"};
 constexpr const char* overlap_experts = "/strategy/overlap/expert_parallel";
@@ -69,7 +72,8 @@ std::vector<GroupValue> product(const std::vector<GroupValue>& a, const std::vec
     return out;
 }
 
-Lists::Lists(Variations& variations, const SpaceFile& space) : variations_(variations), space_(space) {
+Lists::Lists(Variations& variations, const SpaceFile& space, const SpaceOptions& options)
+    : variations_(variations), space_(space), options_(options) {
     const Scenario& s = variations.base();
     const auto add = [&](const std::string& pointer, const std::vector<std::string>& all) {
         for (const std::string& value : all) ids_[{pointer, value}] = variations.add(pointer, value);
@@ -102,6 +106,9 @@ Lists::Lists(Variations& variations, const SpaceFile& space) : variations_(varia
     add(recompute, {quoted("none"), quoted("selective"), R"(["norm","activation"])", quoted("full")});
     for (const char* field : overlap_fields) add(field, {"true", "false"});
     add(overlap_experts, {"true", "false"});
+    for (const Home& home : all_homes())
+        for (const auto& [pointer, value] : home.fields) add(pointer, {value});
+    for (const char* word : Spelling<GradientCompression>::all) add(compression_kind, {quoted(word)});
     for (const auto& [pointer, list] : space) {
         if (!Variations::can_vary(pointer)) continue;
         add(pointer, list);
@@ -244,17 +251,63 @@ std::vector<GroupValue> Lists::cores(const Scenario& shape) const {
     return all;
 }
 
+bool Lists::open(const std::string& section) const {
+    return !variations_.given(section) &&
+           std::none_of(space_.begin(), space_.end(), [&](const auto& one) { return one.first.starts_with(section); });
+}
+
+bool Lists::homes_open() const { return open(offload); }
+
+bool Lists::free_homes() const { return options_.farthest > Reach::devices && homes_open(); }
+
+// One choice without settings where all stays on the devices.
+std::vector<GroupValue> Lists::homes(const Scenario& shape) const {
+    if (!free_homes()) return {{}};
+    std::vector<GroupValue> out;
+    for (const Home& home : homes_of(shape)) {
+        if (home.reach < options_.nearest || home.reach > options_.farthest) continue;
+        GroupValue one{{}, home.words};
+        for (const auto& [pointer, value] : home.fields) one.settings.push_back(id(pointer, value));
+        out.push_back(std::move(one));
+    }
+    return out;
+}
+
+std::vector<GroupValue> Lists::compressions() const {
+    std::vector<GroupValue> out{{}};
+    if (!options_.compression || !open(compression)) return out;
+    const Abilities can = abilities_of(variations_.base());
+    for (const char* word : Spelling<GradientCompression>::all)
+        if (const GradientCompression kind = *named<GradientCompression>(word); kind != GradientCompression::none && can.has(kind))
+            out.push_back({{id(compression_kind, quoted(word))}, "gradients as " + std::string(word)});
+    return out;
+}
+
+std::vector<GroupValue> Lists::shardings(const Scenario& shape) const {
+    const Strategy& s = shape.strategy;
+    if (static_cast<std::int64_t>(s.data_parallel) * s.context_parallel == 1) return homes(shape);
+    std::vector<GroupValue> out;
+    Scenario staged = shape;
+    for (const GroupValue& stage : axis(zero, {"0", "1", "2", "3"})) {
+        if (!stage.settings.empty()) staged.strategy.zero_stage = std::stoi(variations_.value(stage.settings.front()));
+        for (GroupValue& one : product({stage}, homes(staged))) out.push_back(std::move(one));
+    }
+    return out;
+}
+
 std::vector<GroupValue> Lists::rests(const Scenario& shape) const {
     const Strategy& s = shape.strategy;
     const std::int64_t replicas = static_cast<std::int64_t>(s.data_parallel) * s.context_parallel;
-    std::vector<GroupValue> all{{}};
+    std::vector<GroupValue> all = shardings(shape);
     if (replicas > 1) {
-        all.clear();
         const std::int64_t inside = shape.cluster.devices_per_node / std::max(1, s.tensor_parallel);
         const bool groups =
             shape.cluster.nodes > 1 && inside > 1 && inside < replicas && replicas % inside == 0 && inside % s.context_parallel == 0;
-        for (const GroupValue& stage : axis(zero, {"0", "1", "2", "3"})) {
-            const bool sharded = stage.settings.empty() ? s.zero_stage > 0 : variations_.value(stage.settings.front()) != "0";
+        const std::vector<GroupValue> stages = std::move(all);
+        all.clear();
+        for (const GroupValue& stage : stages) {
+            const bool states = !stage.settings.empty() && variations_.pointer(stage.settings.front()) == zero;
+            const bool sharded = states ? variations_.value(stage.settings.front()) != "0" : s.zero_stage > 0;
             for (const std::string& size : values(group, {"0", sharded && groups ? std::to_string(inside) : "0"})) {
                 GroupValue c = stage;
                 c.settings.push_back(id(group, size));
@@ -263,6 +316,7 @@ std::vector<GroupValue> Lists::rests(const Scenario& shape) const {
             }
             if (fixed(group)) all.push_back(stage);
         }
+        all = product(all, compressions());
     }
     if (s.pipeline_parallel > 1 && s.data_parallel > 1 && shape.cluster.nodes > 1)
         all = product(all, axis(order, {quoted("tp-cp-ep-dp-pp"), quoted("tp-cp-ep-pp-dp")}));
@@ -277,6 +331,8 @@ std::vector<std::string> Lists::free() const {
     std::vector<std::string> out;
     for (const char* pointer : grouped)
         if (!fixed(pointer)) out.push_back(last_step(pointer));
+    if (free_homes()) out.push_back(last_step(offload));
+    if (options_.compression && open(compression)) out.push_back(last_step(compression));
     for (const std::string& pointer : others_) out.push_back(last_step(pointer));
     return out;
 }

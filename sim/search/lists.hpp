@@ -14,15 +14,17 @@ using SpaceFile = std::map<std::string, std::vector<std::string>>; // JSON point
 class Lists {
   public:
     // Adds every setting that any list may use: none is added later.
-    Lists(Variations& variations, const SpaceFile& space);
+    Lists(Variations& variations, const SpaceFile& space, const SpaceOptions& options);
 
     std::vector<Settings> degrees() const; // tensor, pipeline, context, expert and expert-tensor degrees, all combinations
     std::vector<GroupValue> micro_batches(const Scenario& shape) const; // divisors of the sequences of a data-parallel rank
     std::vector<GroupValue> schedules(const Scenario& shape) const;     // with the chunks a stage that each can have
     std::vector<GroupValue> cores(const Scenario& shape) const; // sequence parallelism, kind of context parallelism, dispatcher, overlap
-    std::vector<GroupValue> rests(const Scenario& shape) const; // ZeRO stage with its group, rank order
+    std::vector<GroupValue> rests(const Scenario& shape) const; // ZeRO stage with its group and homes, compression, rank order
     std::vector<GroupValue> recomputes() const;
     bool has_others() const { return !others_.empty(); } // fields that only the space's file names
+    bool homes_open() const;                             // neither the scenario nor the space's file says anything of them
+    bool free_homes() const;                             // some may be elsewhere than on the devices
     std::vector<std::string> free() const;               // "tensor_parallel: 1, 2, 4, 8"
 
   private:
@@ -32,9 +34,16 @@ class Lists {
     int id(const std::string& pointer, const std::string& value) const;
     std::vector<GroupValue> axis(const std::string& pointer, const std::vector<std::string>& usual) const;
     std::vector<GroupValue> overlaps(const Scenario& shape) const;
+    // Whether neither the scenario nor the space says anything of a section of the strategy.
+    bool open(const std::string& section) const;
+    std::vector<GroupValue> homes(const Scenario& shape) const;
+    std::vector<GroupValue> compressions() const;
+    // Stages of ZeRO with the homes that each can have.
+    std::vector<GroupValue> shardings(const Scenario& shape) const;
 
     const Variations& variations_;
     const SpaceFile& space_;
+    const SpaceOptions& options_;
     std::vector<std::vector<GroupValue>> degrees_;
     std::map<std::pair<std::string, std::string>, int> ids_;
     std::vector<std::string> others_; // pointers of the space that no group has

@@ -21,32 +21,31 @@ Held bytes_of(const Scenario& s, const Elements& e, int directions) {
     const Elements shards = shards_of(s, directions);
     const auto sharded = [&](bool yes) { return e.dense / (yes ? shards.dense : 1) + e.experts / (yes ? shards.experts : 1); };
     const bool wide = training.precision == DType::fp32 || training.precision == DType::tf32;
-    double states = training.master_weights && !wide ? (training.master_remainders ? 2 : 4) : 0;
-    const int moments = training.optimizer == Optimizer::sgd                                                 ? 0
-                        : training.optimizer == Optimizer::momentum || training.optimizer == Optimizer::lars ? 1
-                                                                                                             : 2;
-    states += moments * bytes_per_element(training.moment_dtype);
+    double states = state_bytes(training);
     // In a model that is tuned only frozen parameters are bounded: adapters are few, and gradients and states are theirs.
     const Trainable& tuned = s.model.trainable;
     const double parameter = tuned.base_dtype == BaseDType::nf4 ? bytes_per_element(DType::nf4) : wide ? 4 : 2;
-    if (tuned.partial() || t.served()) states = 0; // or on its servers
     const Offload& o = t.offload;
-    const bool elsewhere = o.optimizer != Tier::none || o.gradients != Tier::none || o.parameters != Tier::none;
-    if (elsewhere) return {}; // what a device keeps of it is not bounded
+    if (tuned.partial() || t.served() || o.optimizer != Tier::none) states = 0; // elsewhere: a device's part of them is not bounded
     const bool fully = practice.fully_sharded();
     const double gradient = fully ? std::min(2.0, bytes_per_element(training.gradient_dtype)) : bytes_per_element(training.gradient_dtype);
+    const bool none = tuned.partial() || training.optimizer_in_backward || o.gradients != Tier::none;
     Held h;
-    h.always = parameter * sharded(t.zero_stage >= 3 || (t.zero_stage == 2 && fully)) + states * sharded(t.zero_stage >= 1);
-    h.gradients = tuned.partial() || training.optimizer_in_backward ? 0 : gradient * sharded(t.zero_stage >= 2);
+    h.always = states * sharded(t.zero_stage >= 1);
+    if (o.parameters == Tier::none) h.always += parameter * sharded(t.zero_stage >= 3 || (t.zero_stage == 2 && fully));
+    h.gradients = none ? 0 : gradient * sharded(t.zero_stage >= 2);
     return h;
 }
+
+// Segments of several layers keep less than a layer's input each, and activations that leave the device nothing: not bounded.
+bool keeps_less(const Strategy& t) { return t.recompute_segments > 0 || t.offload.activations != Tier::none; }
 
 // Bytes of the microbatches held at a moment, and of the parameters and gradients that are whole then.
 class Moments {
   public:
     Moments(const Scenario& s, const Profile& profile, const ScheduleInfo& info)
-        : profile_(profile), chunks_(chunk_costs(s, profile, false)), segments_(s.strategy.recompute_segments > 0),
-          elements_(chunk_elements(s)), shards_(shards_of(s, info.directions)), whole_(whole_of(s)) {}
+        : profile_(profile), chunks_(chunk_costs(s, profile, false)), segments_(keeps_less(s.strategy)), elements_(chunk_elements(s)),
+          shards_(shards_of(s, info.directions)), whole_(whole_of(s)) {}
 
     // Bytes beside what a stage has always.
     double most(const std::vector<InFlight::Moment>& moments) const {
@@ -76,10 +75,7 @@ class Moments {
     }; // bytes an element
 
     static Whole whole_of(const Scenario& s) {
-        const Offload& o = s.strategy.offload;
-        if (o.optimizer != Tier::none || o.gradients != Tier::none || o.parameters != Tier::none || s.model.trainable.partial() ||
-            s.training.optimizer_in_backward)
-            return {};
+        if (states_leave(s.strategy.offload) || s.model.trainable.partial() || s.training.optimizer_in_backward) return {};
         const SharingPractice practice = sharing_practice(s);
         const double gradient = bytes_per_element(s.training.gradient_dtype);
         return {practice.gathers_in_step && !practice.keeps ? (s.runtime.fp8_all_gather ? 1.0 : 2.0) : 0,
@@ -103,6 +99,12 @@ class Moments {
 
 } // namespace
 
+double home_bound(const Scenario& s) {
+    const ScheduleInfo* info = find_schedule(s.strategy.schedule);
+    if (!info || !states_leave(s.strategy.offload)) return 0;
+    return over_at_home(s, stage_elements(s, *info, chunk_elements(s)), info->directions);
+}
+
 double memory_bound(const Scenario& s, const Profile& profile, InFlight& in_flight, SharedWire* sharing) {
     const ScheduleInfo* info = find_schedule(s.strategy.schedule);
     if (!info) return 0;
@@ -116,7 +118,7 @@ double memory_bound(const Scenario& s, const Profile& profile, InFlight& in_flig
     for (int direction = 0; direction < directions; ++direction)
         has_tail[at(info->stage_of(direction * length + length - 1, stages))] = true;
     const std::vector<InFlight::Held>& held = in_flight.of(s);
-    const bool segments = s.strategy.recompute_segments > 0; // of several layers, which keep less than a layer's input each: not bounded
+    const bool segments = keeps_less(s.strategy);
     const bool joined = joins(s, *info);
     const Moments moments(s, profile, *info);
     double most = 0;
@@ -141,7 +143,8 @@ double memory_bound(const Scenario& s, const Profile& profile, InFlight& in_flig
     }
     const LearnedConstants* learned = learned_for(s);
     const double less = learned ? std::min(1.0, learned->memory_factor(0)) * std::min(1.0, learned->memory_factor(1)) : 1;
-    return (most + profile.reserve + (sharing && directions == 1 ? sharing->buffers(s) : 0)) * less;
+    const double buckets = s.strategy.offload.gradients == Tier::none ? profile.gradient_buckets : 0;
+    return (most + profile.reserve + buckets + (sharing && directions == 1 ? sharing->buffers(s) : 0)) * less;
 }
 
 } // namespace orrery

@@ -17,6 +17,12 @@ std::string gigabytes(std::int64_t bytes) { return fmt::format("{:.1f}", Bytes{b
 
 std::string days_text(double s) { return s >= 10 * 86400 ? fmt::format("{:.1f}", s / 86400) : fmt::format("{:.3g}", s / 86400); }
 
+// A device's lack of memory, or, where its plan fits there, the node's, which the reason says.
+std::string lacking(const SearchPoint& p) {
+    const std::int64_t bytes = p.row.peak_bytes - p.row.capacity_bytes;
+    return bytes > 0 ? gigabytes(bytes) + " GB a device" : "room on its node";
+}
+
 Table table_of(const SearchResult& result, const std::vector<std::size_t>& which, const TextStyle& style) {
     const double best = result.points.front().score;
     Table t{{"", "step time", "within", "behind", "peak memory", "bubble", "MFU", "USD a step", "strategy"},
@@ -133,9 +139,11 @@ std::string no_answer(const SearchResult& r) {
     if (late && !r.nearest_miss && r.counts.left == 0)
         return fmt::format("none of {} legal points can end its run in time, by a bound of their steps", grouped(r.counts.legal));
     if (!r.nearest_miss) return r.counts.left > 0 ? "the search was stopped before any point was simulated" : "no point could be simulated";
-    return fmt::format("none of {} legal points fits in memory; the nearest lacks {} GB a device: {}: {}. More devices, a smaller batch or "
-                       "sequence, or devices with more memory would help",
-                       grouped(r.counts.legal), gigabytes(r.nearest_miss->row.peak_bytes - r.nearest_miss->row.capacity_bytes),
+    constexpr const char* with[] = {"", ", with states and activations on the host too",
+                                    ", with states and activations on the host and on NVMe too"};
+    return fmt::format("none of {} legal points fits in memory{}; the nearest lacks {}: {}: {}. More devices, a smaller batch or sequence, "
+                       "or devices with more memory would help",
+                       grouped(r.counts.legal), with[static_cast<std::size_t>(r.reach)], lacking(*r.nearest_miss),
                        r.nearest_miss->row.label, r.nearest_miss->row.reason);
 }
 
@@ -165,9 +173,11 @@ std::string to_text(const SearchResult& r, const SearchOptions& options, const T
                       margin(r.points.front().row.memory_error_bar) * 100, (first.score / r.points.front().score - 1) * 100)
                 : " Others are as good; this one has most memory to spare.";
     text += wrapped(proof, style.width, "", "  ") + "\n";
-    if (r.without_host)
-        text += wrapped(fmt::format("Nothing fits with optimizer states on the devices (the nearest lacks {} GB), so they are on the host.",
-                                    gigabytes(r.without_host->row.peak_bytes - r.without_host->row.capacity_bytes)),
+    if (r.nearer_miss)
+        text += wrapped(fmt::format("Nothing fits with all states and activations on the devices{} (the nearest lacks {}), so that some "
+                                    "are {}.",
+                                    r.reach == Reach::disk ? " or on the host" : "", lacking(*r.nearer_miss),
+                                    r.reach == Reach::disk ? "on NVMe" : "on the host"),
                         style.width, "", "  ") +
                 "\n";
     text += to_text(table_of(r, different(r.points, lead, static_cast<std::size_t>(options.top)), style), style);
@@ -247,7 +257,7 @@ std::string to_json(const SearchResult& r, const SearchOptions& options) {
     j["frontier"] = Json::array();
     if (!r.points.empty())
         for (const std::size_t i : frontier(r.points)) j["frontier"].push_back(point(r.points[i]));
-    j["optimizer_on_host"] = r.without_host.has_value();
+    j["reach"] = name(r.reach);
     if (r.nearest_miss) j["nearest_miss"] = point(*r.nearest_miss);
     if (const std::string why = no_answer(r); !why.empty()) j["no_answer"] = why;
     return j.dump(1) + "\n";

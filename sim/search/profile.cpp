@@ -8,6 +8,7 @@
 #include "sim/scenario/practice.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <numeric>
 #include <tuple>
@@ -47,7 +48,9 @@ Model small_model(const Model& m, std::vector<std::int16_t>& like) {
     return m;
 }
 
-constexpr const char* step_gradients = "the step's gradients"; // of reserve()
+// Of reserve(): of as many elements as the small plan has, and of as many as its shard has.
+constexpr std::array<std::string_view, 3> of_elements{"the step's gradients", "16-bit gradients", "flat copies"};
+constexpr std::string_view gradient_buckets = "framework buffers";
 
 // One stage, one microbatch, as few replicas as the experts allow.
 Strategy small_strategy(const Scenario& s) {
@@ -58,6 +61,7 @@ Strategy small_strategy(const Scenario& s) {
     t.overlap.pipeline = t.overlap.grad_reduce = t.overlap.param_gather = t.overlap.expert_parallel = false;
     t.post_validation = false;
     t.synchronization = {};
+    t.offload = {}; // copies are waited for, but timed as nothing, and what has left is not bounded: one small plan for all homes
     t.bucket_bytes = Bytes{25 << 20};
     t.recompute_layers.clear();
     t.recompute_segments = 0; // a layer at a time takes as long
@@ -98,8 +102,10 @@ class SmallPlan {
         for (const PartCost& c : p.layers) saved += c.saved;
         p.tail_peak = std::max(0.0, tail_level_ - saved);
         p.slowdown = cost_.interference().compute_slowdown;
-        for (const ReserveItem& item : reserve(plan_, scenario_, plan_.programs.front(), Bytes{}))
-            if (item.name != step_gradients) p.reserve += static_cast<double>(item.bytes.count); // of as many as its shard has
+        for (const ReserveItem& item : reserve(plan_, scenario_, plan_.programs.front(), Bytes{})) {
+            if (std::find(of_elements.begin(), of_elements.end(), item.name) != of_elements.end()) continue;
+            (item.name == gradient_buckets ? p.gradient_buckets : p.reserve) += static_cast<double>(item.bytes.count);
+        }
     }
 
   private:

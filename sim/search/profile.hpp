@@ -1,6 +1,6 @@
 // The cost of a microbatch to a rank, layer by layer: measured on a small plan, of a few layers in one stage, that a strategy's own plan
-// repeats. The small plan does not depend on stages, schedule, sharding or data parallelism, so that one serves many strategies; bounds.hpp
-// makes bounds of their steps from it.
+// repeats. The small plan does not depend on stages, schedule, sharding, homes of states or data parallelism, so that one serves many
+// strategies; bounds.hpp makes bounds of their steps from it.
 #pragma once
 
 #include "sim/cost/cost.hpp"
@@ -31,6 +31,7 @@ struct Profile {
     double tail_peak = 0;           // bytes alive at most while the tail runs, without what layers and head saved
     double slowdown = 0;            // of kernels while data move: 0.2: they take 1.2 times as long
     double reserve = 0;             // bytes of a device outside the plan, at least
+    double gradient_buckets = 0;    // beside them, of buffers that a rank need not have whose gradients leave it
 
     const PartCost& layer(int of_model) const { return layers[static_cast<std::size_t>(like[static_cast<std::size_t>(of_model)])]; }
 };

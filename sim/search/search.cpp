@@ -2,13 +2,10 @@
 
 #include "sim/plan/lower.hpp"
 #include "sim/report/report.hpp"
-#include "sim/scenario/abilities.hpp"
 #include "sim/search/branches.hpp"
 #include "sim/search/choose.hpp"
 #include "sim/search/evaluate.hpp"
 #include "sim/search/words.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -20,9 +17,10 @@ namespace orrery {
 
 namespace {
 
-constexpr const char* host_field = "/strategy/offload/optimizer";
-
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+// What a device lacks; a plan that lacks nothing there lacks room on the host or on NVMe alone.
+std::int64_t lacks(const SearchPoint& p) { return std::max<std::int64_t>(0, p.row.peak_bytes - p.row.capacity_bytes); }
 
 class Search {
   public:
@@ -52,13 +50,7 @@ class Search {
         return std::move(result_);
     }
 
-    // Whether optimizer states may go to the host: the scenario leaves that free, and its framework has it.
-    bool may_use_host() const {
-        if (space_.machines.empty()) return false;
-        const Variations& v = space_.machines.front().variations;
-        return !v.given("/strategy/offload") && !v.given(host_field) &&
-               options_.space.space.find("/strategy/offload") == std::string::npos && abilities_of(v.base()).optimizer_on_host;
-    }
+    bool homes_open() const { return space_.homes_open; }
 
   private:
     void keep_shard() {
@@ -147,9 +139,7 @@ class Search {
         }
         if (p.row.status == PointStatus::too_big) {
             ++result_.counts.by_memory;
-            const auto over = static_cast<double>(p.row.peak_bytes - p.row.capacity_bytes);
-            if (!result_.nearest_miss || over < static_cast<double>(result_.nearest_miss->row.peak_bytes - p.row.capacity_bytes))
-                result_.nearest_miss = std::move(p);
+            if (!result_.nearest_miss || lacks(p) < lacks(*result_.nearest_miss)) result_.nearest_miss = std::move(p);
             return;
         }
         if (objectives_[at(space_.forms[at(p.id.form)].machine)].late(p.row)) {
@@ -233,21 +223,42 @@ class Search {
 
 } // namespace
 
+namespace {
+
+bool nothing_fits(const SearchResult& r) {
+    return r.problems.empty() && r.points.empty() && !r.nearest_late && r.nearest_miss && r.counts.left == 0;
+}
+
+// The answer to both searches, neither of which found anything that fits.
+void join(SearchResult& all, SearchResult&& farther) {
+    for (auto count : {&SearchCounts::legal, &SearchCounts::by_memory_bound, &SearchCounts::by_memory, &SearchCounts::failed,
+                       &SearchCounts::profiles, &SearchCounts::reused})
+        all.counts.*count += farther.counts.*count;
+    if (farther.nearest_miss && lacks(*farther.nearest_miss) < lacks(*all.nearest_miss)) all.nearest_miss = std::move(farther.nearest_miss);
+    if (farther.counts.legal > 0) all.reach = farther.reach;
+}
+
+} // namespace
+
 SearchResult search(std::string_view json_text, const SearchOptions& options) {
     Search first(json_text, options);
-    const bool host = first.may_use_host();
     SearchResult result = first.run();
-    if (!host || !result.points.empty() || result.nearest_late || !result.nearest_miss || result.counts.left > 0) return result;
+    result.reach = options.space.farthest;
     SearchOptions again = options;
-    nlohmann::json space =
-        options.space.space.empty() ? nlohmann::json::object() : nlohmann::json::parse(options.space.space, nullptr, false, true);
-    space[host_field] = {"cpu"};
-    again.space.space = space.dump();
     again.fresh = false;
-    SearchResult with_host = Search(json_text, again).run();
-    if (with_host.points.empty()) return result;
-    with_host.without_host = std::move(result.nearest_miss);
-    return with_host;
+    for (Reach reach : {Reach::host, Reach::disk}) {
+        if (reach <= options.space.farthest || reach > options.reach || !first.homes_open() || !nothing_fits(result)) continue;
+        again.space.nearest = again.space.farthest = reach;
+        SearchResult farther = Search(json_text, again).run();
+        farther.reach = reach;
+        if (nothing_fits(farther) || farther.counts.legal == 0) {
+            join(result, std::move(farther));
+            continue;
+        }
+        farther.nearer_miss = std::move(result.nearest_miss);
+        return farther;
+    }
+    return result;
 }
 
 } // namespace orrery

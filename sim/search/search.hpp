@@ -39,7 +39,8 @@ struct SearchOptions {
     double beat = std::numeric_limits<double>::infinity(); // points whose bound is no better than this score are left out
     std::string database;                                  // SQLite file of simulated points: a search that is stopped goes on; empty: none
     bool fresh = false;
-    double within_days = 0; // of the whole run, which the scenario must have: a point that takes longer is no answer; 0: no limit
+    Reach reach = Reach::disk; // where nothing fits with all on the devices, homes as far as this are searched, the nearer ones first
+    double within_days = 0;    // of the whole run, which the scenario must have: a point that takes longer is no answer; 0: no limit
     Shard shard{}; // these forms alone, dealt out by their hash: the databases of all shards together have all that one search needs
     std::function<void(const SearchProgress&)> progress{};
     std::function<bool()> go_on{}; // asked between batches; false: stop with what there is
@@ -72,7 +73,8 @@ struct SearchResult {
     SearchCounts counts;
     std::vector<SearchPoint> points;         // that fit, simulated, best score first
     std::vector<SearchPoint> refined;        // of the leader: better than it; best first
-    std::optional<SearchPoint> without_host; // the nearest miss with optimizer states on devices: nothing fitted, so they are on the host
+    Reach reach = Reach::devices;            // how far states and activations may lie in these points
+    std::optional<SearchPoint> nearer_miss;  // the nearest miss with all of it nearer: nothing fitted there, so that this search followed
     std::optional<SearchPoint> nearest_miss; // where nothing fits: the point that lacks least
     std::optional<SearchPoint> nearest_late; // where nothing ends in time: the fastest that was simulated
     Problem nearest_refusal;                 // where nothing is legal

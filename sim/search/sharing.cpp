@@ -3,6 +3,7 @@
 #include "sim/memory/reserve.hpp"
 #include "sim/plan/lowering.hpp"
 #include "sim/scenario/practice.hpp"
+#include "sim/search/parts.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -56,6 +57,8 @@ SharedWire::Group& SharedWire::group_of(const Scenario& s) {
     return *group;
 }
 
+const CostModel& SharedWire::cost_of(const Scenario& s) { return group_of(s).cost; }
+
 // The best rate at this size or at any that its buckets could have: of a larger message a rate is no lower, but another algorithm may be
 // chosen for it.
 SharedWire::Rate SharedWire::rate(Group& group, CollectiveKind kind, DType dtype, double bytes) {
@@ -91,7 +94,7 @@ SharedWire::Rate SharedWire::rate(Group& group, CollectiveKind kind, DType dtype
 SharingTime SharedWire::of(const Scenario& s, double elements) {
     const Strategy& t = s.strategy;
     const SharingPractice practice = sharing_practice(s);
-    const bool elsewhere = t.offload.optimizer != Tier::none || t.offload.gradients != Tier::none || t.offload.parameters != Tier::none;
+    const bool elsewhere = states_leave(t.offload);
     const GradientCompression sent = t.compresses();
     const bool compressed = sent == GradientCompression::fp16 || sent == GradientCompression::bf16;
     if (!practice.active || elsewhere || s.model.trainable.partial() || t.workers() || (sent != GradientCompression::none && !compressed) ||
@@ -114,7 +117,7 @@ SharingTime SharedWire::of(const Scenario& s, double elements) {
 
 double SharedWire::buffers(const Scenario& s) {
     const Strategy& t = s.strategy;
-    const bool elsewhere = t.offload.optimizer != Tier::none || t.offload.gradients != Tier::none || t.offload.parameters != Tier::none;
+    const bool elsewhere = states_leave(t.offload);
     // Experts may have one of the same ranks, and so may context parallelism.
     if (t.data_parallel < 2 || t.expert_parallel > 1 || elsewhere || t.workers() || s.runtime.reserved_gb >= 0) return 0;
     Group& group = group_of(s);

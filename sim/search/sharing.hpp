@@ -1,4 +1,4 @@
-// The time of data parallelism's collectives: from below, as the cost model prices them.
+// The time of data parallelism's collectives, and of states that live elsewhere: from below, as the cost model prices them.
 #pragma once
 
 #include "sim/cost/cost.hpp"
@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <tuple>
 
 namespace orrery {
@@ -14,6 +15,15 @@ namespace orrery {
 struct SharingTime {
     double reduce = 0, gather = 0;           // moving data, at the best rate of their algorithms
     double link_reduce = 0, link_gather = 0; // of these, on one link that both use
+};
+
+struct Elements;
+
+// Seconds that a rank's states elsewhere take in a step.
+struct AwayTime {
+    double busiest = 0; // copies one way, reads or writes of NVMe, or the update: whatever takes longest
+    double update = 0;  // of these, the update on the host
+    bool after = false; // it begins when the last gradient is there, and the next step waits for all of it
 };
 
 // Remembers what it has worked out: one for each thread and machine.
@@ -30,16 +40,24 @@ class SharedWire {
         double alone, moving;
     };
     Hop hop(const Scenario& scenario, int from_stage, int to_stage, double bytes);
+    // elements: of a stage, tensor parallelism counted, with the copies of all directions. Zero where nothing is away or can be said.
+    AwayTime away(const Scenario& scenario, const Elements& elements, int directions);
 
   private:
     struct Group;
     struct Rate;
     Rate rate(Group& group, CollectiveKind kind, DType dtype, double bytes);
     Group& group_of(const Scenario& scenario);
+    struct HostRates { // seconds a byte, and an element
+        double to_host, from_host, read, write, update;
+    };
+    const CostModel& cost_of(const Scenario& scenario);
+    HostRates rates_of_host(const Scenario& scenario);
 
     const Fabric& fabric_;
     using Key = std::tuple<int, int, int, int, int, int, RankOrder>; // tensor, context, shards, replicas, stages, ZeRO stage
     std::map<Key, std::shared_ptr<Group>> groups_;
+    std::optional<HostRates> host_; // of the machine
 };
 
 // ZeRO stage and times as a stage has them (passes/buckets.cpp).

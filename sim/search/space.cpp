@@ -204,10 +204,12 @@ StrategySpace make_space(std::string_view json_text, const SpaceOptions& options
         if (!space.problems.empty()) return space;
         for (const std::string& one : overrides) machine.label += (machine.label.empty() ? "" : " ") + one.substr(one.rfind('/') + 1);
         space.machines.push_back(std::move(machine));
-        const Lists lists(space.machines.back().variations, file);
+        const Lists lists(space.machines.back().variations, file, options);
         space.machines.back().recomputes = lists.recomputes();
         if (space.free.empty()) space.free = lists.free();
         space.cores_change_work = space.cores_change_work || lists.has_others();
+        space.homes_open = lists.homes_open();
+        space.may_leave = space.may_leave || lists.free_homes();
         enumerate(space, static_cast<std::int32_t>(space.machines.size()) - 1, lists, options);
     }
     return space;

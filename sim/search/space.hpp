@@ -5,6 +5,7 @@
 // decides the time of a layer), a recompute and a rest (sharding and rank order, which decide communication once a step).
 #pragma once
 
+#include "sim/scenario/homes.hpp"
 #include "sim/scenario/variations.hpp"
 
 #include <cstdint>
@@ -18,7 +19,10 @@ namespace orrery {
 struct SpaceOptions {
     ParseOptions parsing;
     std::string space; // JSON text: {JSON pointer: list of values}; a field named here has these values alone; empty: as usual
-    int jobs = 0;      // threads; 0: all cores
+    // Homes of states and activations from the nearest to the farthest, where neither the scenario nor the space says where they are.
+    Reach nearest = Reach::devices, farthest = Reach::devices;
+    bool compression = false; // of gradients, which changes the numbers: as the framework has it
+    int jobs = 0;             // threads; 0: all cores
     std::function<bool()> go_on{};
 };
 
@@ -60,6 +64,8 @@ struct StrategySpace {
     std::vector<Problem> problems;               // of the scenario or the space; with any, the rest is empty
     Problem nearest;                             // of a refused combination, where there is no legal point
     bool cores_change_work = false;              // the space names fields that a form's arithmetic may depend on
+    bool homes_open = false;                     // neither the scenario nor the space says where states and activations live
+    bool may_leave = false;                      // points may have something elsewhere than on the devices
     std::int64_t legal() const;                  // points
 };
 

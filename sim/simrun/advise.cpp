@@ -8,12 +8,13 @@
 
 namespace orrery::simrun {
 
-std::string way_out(const std::string& json, const Options& options, const std::string& base_dir) {
+std::string way_out(const std::string& json, const Options& options, const std::string& base_dir, bool found_alone) {
     FixOptions fixing;
     fixing.trying.parsing.base_dir = base_dir;
     fixing.trying.parsing.constants = options.constants;
     fixing.trying.jobs = options.jobs;
-    return to_text(cheapest_fix(json, fixing));
+    const Fix fix = cheapest_fix(json, fixing);
+    return found_alone && !fix.change && !fix.cluster ? "" : to_text(fix);
 }
 
 namespace {

@@ -37,9 +37,13 @@ struct SweepOptions {
 struct SbatchCommand {
     std::string folder, partition, time = "24:00:00";
     int shards = 8, cpus = 8;
+    std::string space, by; // of a search, as in SearchCommand
+    std::vector<std::string> allow;
+    double within_days = 0;
 };
 struct SearchCommand {
     std::string by = "time", space, csv, write, database, shard; // files; a folder for the best
+    std::vector<std::string> allow;                              // offload, compression
     double within_days = 0;                                      // 0: no deadline
     int top = 5;
     bool fresh = false, no_refine = false;
@@ -100,8 +104,9 @@ void complain(const std::string& file, const std::vector<Problem>& problems);
 std::optional<std::string> read_input(const std::string& file);
 // How a scenario of this file re-plans itself on fewer nodes.
 Replan replan_of(const std::string& file, const Options& options);
-// The change that makes a scenario of this file fit, in one sentence; tries few plans, so that it is quick.
-std::string way_out(const std::string& json, const Options& options, const std::string& base_dir);
+// The change that makes a scenario of this file fit, in one sentence; tries few plans, so that it is quick. found_alone: empty where
+// none was found.
+std::string way_out(const std::string& json, const Options& options, const std::string& base_dir, bool found_alone = false);
 // The rows of datasets, each carrying the user's constants; nothing, with messages, where a file cannot be used.
 std::optional<std::vector<ValidationRow>> read_rows(const std::vector<std::string>& files, const Options& options);
 // The scenario of a file, supported by lowering, or nothing after every problem has been printed.

@@ -288,6 +288,9 @@ void add_advise(CLI::App& app, Parsed& p) {
                 "Exit: 0 it fits, 1 bad input, 2 it does not fit in memory.");
 }
 
+const std::vector<std::string> search_figures{"time",    "tokens_per_s_per_gpu", "cost", "energy", "memory", "goodput", "run_time",
+                                              "run_cost"};
+
 void add_parts(CLI::App& app, Parsed& p) {
     CLI::App* merging = add_command(app, p, "merge", "Join the files of a sweep's parts (--shard) into one");
     merging->add_option("files", p.datasets, "Files that sweeps have written")->required()->type_name("FILE.sqlite");
@@ -297,8 +300,8 @@ void add_parts(CLI::App& app, Parsed& p) {
                     "  simrun merge ?.sqlite -o all.sqlite            when all are done, or some were killed: what they computed is there\n"
                     "  simrun sweep.json -o all.sqlite --csv all.csv  ranks all points, and computes those that no file has\n"
                     "Exit: 0 done, 1 a file cannot be read or written, or the files have unlike figures of one point.");
-    CLI::App* script = add_command(app, p, "sbatch", "Print a Slurm script that computes a sweep as a job array");
-    script->add_option("sweep", p.one_file, "The sweep")->required()->type_name("SWEEP.json");
+    CLI::App* script = add_command(app, p, "sbatch", "Print a Slurm script that computes a sweep, or searches, as a job array");
+    script->add_option("file", p.one_file, "The sweep, or the scenario to search for")->required()->type_name("FILE.json");
     script->add_option("--shards", p.sbatch.shards, "Number of tasks (default: 8)")->check(CLI::Range(1, 100000))->type_name("N");
     script->add_option("--cpus", p.sbatch.cpus, "Cores of a task (default: 8)")->check(CLI::Range(1, 4096))->type_name("N");
     script->add_option("--time", p.sbatch.time, "Time limit of a task (default: 24:00:00)")->type_name("TIME");
@@ -306,8 +309,16 @@ void add_parts(CLI::App& app, Parsed& p) {
     script->add_option("--folder", p.sbatch.folder, "Shared folder for the parts' files (default: NAME-parts)")->type_name("DIR");
     add_set(*script, p.options);
     add_calibration(*script, p.options);
+    script->add_option("--space", p.sbatch.space, "Of a search: as its own option")->type_name("FILE");
+    script->add_option("--by", p.sbatch.by, "Of a search: as its own option")->check(CLI::IsMember(search_figures))->type_name("FIGURE");
+    script->add_option("--within", p.sbatch.within_days, "Of a search: as its own option")->check(CLI::PositiveNumber)->type_name("DAYS");
+    script->add_option("--allow", p.sbatch.allow, "Of a search: as its own option")
+        ->delimiter(',')
+        ->check(CLI::IsMember({"offload", "compression"}))
+        ->type_name("WHAT");
     script->footer("Examples:\n"
                    "  simrun sbatch sweep.json --shards 64 --cpus 16 -o sweep.sh && sbatch sweep.sh\n"
+                   "  simrun sbatch job.json --space space.json --by cost -o search.sh && sbatch search.sh\n"
                    "A task that is stopped keeps what it has; submit the script again to go on. Its head says how to join the parts.");
 }
 
@@ -323,7 +334,7 @@ void add_search(CLI::App& app, Parsed& p) {
                     "What is made small (default: time, of a step); tokens_per_s_per_gpu and goodput are made large; goodput, run_time, "
                     "run_cost: of "
                     "a scenario with \"run\"")
-        ->check(CLI::IsMember({"time", "tokens_per_s_per_gpu", "cost", "energy", "memory", "goodput", "run_time", "run_cost"}))
+        ->check(CLI::IsMember(search_figures))
         ->type_name("FIGURE");
     sub->add_option("--top", p.search.top, "Number of strategies to print, each of other degrees")
         ->check(CLI::Range(1, 1000))
@@ -332,6 +343,13 @@ void add_search(CLI::App& app, Parsed& p) {
                     "Values of fields, as {\"/strategy/tensor_parallel\": [1, 2], \"/cluster/nodes\": [8, 16]}; a field named here has "
                     "these alone")
         ->type_name("FILE");
+    sub->add_option("--allow", p.search.allow,
+                    "offload: compare plans with states and activations on the host and on NVMe from the start, not only where nothing "
+                    "else fits; compression: gradients travel as something smaller, which changes the numbers of the training (repeat, or "
+                    "separate by commas)")
+        ->delimiter(',')
+        ->check(CLI::IsMember({"offload", "compression"}))
+        ->type_name("WHAT");
     sub->add_option("--csv", p.search.csv, "Every simulated point that fits, best first, into this file")->type_name("FILE");
     sub->add_option("--write", p.search.write, "Write the best (--top of them) as scenarios 1.json, 2.json .. into this folder")
         ->type_name("DIR");

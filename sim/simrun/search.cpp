@@ -60,6 +60,9 @@ SearchOptions options_of(const Options& options, const SearchCommand& command, c
     const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(command.seconds);
     const bool timed = command.seconds > 0;
     searching.space.go_on = [until, timed] { return !interrupted.load() && !(timed && std::chrono::steady_clock::now() > until); };
+    const auto allowed = [&](const char* what) { return std::ranges::find(command.allow, what) != command.allow.end(); };
+    if (allowed("offload")) searching.space.farthest = Reach::disk;
+    searching.space.compression = allowed("compression");
     searching.by = search_by(command.by);
     searching.top = command.top;
     searching.database = command.database;
@@ -120,7 +123,11 @@ int run_search(const std::string& file, const Options& options, const SearchComm
     const bool json = options.json || options.output.ends_with(".json");
     if (json || !options.quiet || !options.output.empty())
         if (!deliver(json ? to_json(result, searching) : to_text(result, searching, output_style(options)), options)) return bad_input;
-    if (const std::string why = no_answer(result); !why.empty()) complain(file + ": " + why);
+    if (const std::string why = no_answer(result); !why.empty()) {
+        const std::string out =
+            result.nearest_miss && !interrupted ? way_out(result.nearest_miss->json, options, searching.space.parsing.base_dir, true) : "";
+        complain(file + ": " + why + (out.empty() ? "" : ". From the nearest, " + out));
+    }
     return exit_of(result);
 }
 

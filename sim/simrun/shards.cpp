@@ -1,5 +1,6 @@
-// `simrun merge` and `simrun sbatch`: a sweep on many machines.
+// `simrun merge` and `simrun sbatch`: a sweep or a search on many machines.
 #include "sim/scenario/sweep.hpp"
+#include "sim/scenario/variations.hpp"
 #include "sim/sweep/merge.hpp"
 
 #include "sim/simrun/command.hpp"
@@ -57,31 +58,41 @@ int run_merge(const std::vector<std::string>& files, const Options& options) {
     return m.differ > 0 ? bad_input : done;
 }
 
-// A job array: each task computes a part on its node's own disk, because SQLite must not be written over a network, and copies the file
-// to the shared folder when it ends, also when Slurm stops it. Started again, a task goes on from that copy.
-int run_sbatch(const std::string& file, const Options& options, const SbatchCommand& command) {
-    const SweepResult loaded = load_sweep(file, options.overrides, options.constants);
-    if (!loaded.document || !loaded.problems.empty()) {
-        complain(file, loaded.problems);
-        return bad_input;
-    }
+namespace {
+
+// Lines of a script that differ between a sweep and a search.
+struct ArrayWork {
+    std::string size;       // "1,024 points"
+    std::string task;       // options of the program for a task, before --jobs; $local is its file
+    std::string in_the_end; // the command that reads the merged file, its name already in it
+};
+
+std::string program() {
     std::error_code unreadable;
     const auto self = std::filesystem::read_symlink("/proc/self/exe", unreadable);
-    const std::string program = quoted(unreadable ? "simrun" : self.string()), stem = std::filesystem::path(file).stem().string();
+    return quoted(unreadable ? "simrun" : self.string());
+}
+
+std::string common_of(const Options& options) {
     std::string more;
     for (const std::string& o : options.overrides) more += " --set " + quoted(o);
     for (const std::string& c : options.calibration) more += " --calibration " + quoted(absolute(c));
+    return more;
+}
+
+// A job array: each task computes a part on its node's own disk, because SQLite must not be written over a network, and copies the file
+// to the shared folder when it ends, also when Slurm stops it. Started again, a task goes on from that copy.
+std::string script_of(const std::string& stem, const ArrayWork& work, const SbatchCommand& command) {
     const std::string folder = quoted(absolute(command.folder.empty() ? stem + "-parts" : command.folder));
-    const std::string all = quoted(absolute(stem + ".sqlite")), sweep = quoted(absolute(file)),
-                      part = quoted(stem) + ".$part-of-" + std::to_string(command.shards) + ".sqlite";
+    const std::string part = quoted(stem) + ".$part-of-" + std::to_string(command.shards) + ".sqlite";
     std::string text = "#!/bin/bash\n";
     text += fmt::format("#SBATCH --job-name={}\n#SBATCH --array=1-{}\n#SBATCH --cpus-per-task={}\n#SBATCH --time={}\n", quoted(stem),
                         command.shards, command.cpus, command.time);
     if (!command.partition.empty()) text += "#SBATCH --partition=" + quoted(command.partition) + "\n";
     text += "#SBATCH --requeue\n#SBATCH --signal=B:TERM@60\n\n";
-    text += fmt::format("# {} points in {} parts. When all tasks have ended:\n", grouped(loaded.document->size()), command.shards);
-    text += fmt::format("#   {0} merge {1}/*.sqlite -o {2}\n#   {0} {3}{4} -o {2} --csv {5}\n\n", program, folder, all, sweep, more,
-                        quoted(absolute(stem + ".csv")));
+    text += fmt::format("# {} in {} parts. When all tasks have ended:\n", work.size, command.shards);
+    text += fmt::format("#   {0} merge {1}/*.sqlite -o {2}\n#   {0} {3}\n\n", program(), folder, quoted(absolute(stem + ".sqlite")),
+                        work.in_the_end);
     text += "set -u\npart=$SLURM_ARRAY_TASK_ID\n";
     text += fmt::format("kept={}/{}\n", folder, part);
     text += "disk=$(mktemp -d)\nlocal=$disk/part.sqlite\n";
@@ -91,10 +102,55 @@ int run_sbatch(const std::string& file, const Options& options, const SbatchComm
             "\"$kept$end\"; done; "
             "[ -e \"$local-wal\" ] || rm -f \"$kept-wal\"; rm -rf \"$disk\"; }\n";
     text += "trap 'kill $work 2>/dev/null; wait $work; keep; exit 143' TERM\n";
-    text += fmt::format("{} {}{} --shard $part/{} -o \"$local\" --jobs {} --quiet &\nwork=$!\nwait $work\ncode=$?\nkeep\n", program, sweep,
-                        more, command.shards, command.cpus);
-    text += "exit $code\n";
-    return deliver(text, options) ? done : bad_input;
+    text += fmt::format("{} {} --jobs {} --quiet &\nwork=$!\nwait $work\ncode=$?\nkeep\n", program(), work.task, command.cpus);
+    return text + "exit $code\n";
+}
+
+ArrayWork work_of(const std::string& file, const SweepDocument& sweep, const Options& options, const SbatchCommand& command) {
+    const std::string stem = std::filesystem::path(file).stem().string(), what = quoted(absolute(file)) + common_of(options);
+    return {grouped(sweep.size()) + " points", fmt::format("{} --shard $part/{} -o \"$local\"", what, command.shards),
+            fmt::format("{} -o {} --csv {}", what, quoted(absolute(stem + ".sqlite")), quoted(absolute(stem + ".csv")))};
+}
+
+// A part in which nothing fits (exit code 2) is a part that is done.
+ArrayWork work_of_search(const std::string& file, const Options& options, const SbatchCommand& command) {
+    const std::string stem = std::filesystem::path(file).stem().string();
+    std::string what = "search " + quoted(absolute(file)) + common_of(options);
+    if (!command.space.empty()) what += " --space " + quoted(absolute(command.space));
+    if (!command.by.empty()) what += " --by " + command.by;
+    if (command.within_days > 0) what += fmt::format(" --within {}", command.within_days);
+    for (const std::string& a : command.allow) what += " --allow " + a;
+    return {"A search", fmt::format("{} --shard $part/{} --database \"$local\"", what, command.shards),
+            fmt::format("{} --database {} --write {}", what, quoted(absolute(stem + ".sqlite")), quoted(absolute(stem + "-best")))};
+}
+
+} // namespace
+
+int run_sbatch(const std::string& file, const Options& options, const SbatchCommand& command) {
+    const auto text = read_input(file);
+    if (!text) return bad_input;
+    const std::string stem = std::filesystem::path(file).stem().string();
+    if (!is_sweep(*text)) {
+        ParseOptions parsing;
+        parsing.base_dir = std::filesystem::path(file).parent_path().string();
+        parsing.overrides = options.overrides;
+        if (!command.space.empty() && !read_input(command.space)) return bad_input;
+        if (const Variations read(*text, parsing); !read.problems().empty()) {
+            complain(file, read.problems());
+            return bad_input;
+        }
+        return deliver(script_of(stem, work_of_search(file, options, command), command), options) ? done : bad_input;
+    }
+    if (!command.space.empty() || !command.by.empty() || command.within_days > 0 || !command.allow.empty()) {
+        complain("--space, --by, --within and --allow: for a search, and " + file + " is a sweep");
+        return bad_input;
+    }
+    const SweepResult loaded = load_sweep(file, options.overrides, options.constants);
+    if (!loaded.document || !loaded.problems.empty()) {
+        complain(file, loaded.problems);
+        return bad_input;
+    }
+    return deliver(script_of(stem, work_of(file, *loaded.document, options, command), command), options) ? done : bad_input;
 }
 
 } // namespace orrery::simrun

@@ -139,14 +139,15 @@ std::optional<SweepRun> on_ranks(const SweepDocument& document, const std::strin
 
 // The point that misses its memory by least, and what would make it fit.
 std::string nearest_miss(const SweepDocument& document, const SweepRun& run, const Options& options) {
+    const auto lacks = [](const SweepRow& r) { return std::max<std::int64_t>(0, r.peak_bytes - r.capacity_bytes); };
     const SweepRow* nearest = nullptr;
     for (const SweepRow& r : run.rows)
-        if (r.status == PointStatus::too_big && r.peak_bytes > r.capacity_bytes && (!nearest || r.peak_bytes < nearest->peak_bytes))
-            nearest = &r;
+        if (r.status == PointStatus::too_big && (!nearest || lacks(r) < lacks(*nearest))) nearest = &r;
     if (!nearest) return {};
     const std::string out = way_out(document.point(nearest->index).json, options, document.base_dir());
-    return fmt::format("nearest to fit of those that are too big: {}, which lacks {:.1f} GB{}{}\n", nearest->label,
-                       Bytes{nearest->peak_bytes - nearest->capacity_bytes}.gigabytes(), out.empty() ? "" : "; ", out);
+    return fmt::format("nearest to fit of those that are too big: {}, which lacks {}{}{}\n", nearest->label,
+                       lacks(*nearest) > 0 ? fmt::format("{:.1f} GB", Bytes{lacks(*nearest)}.gigabytes()) : "room on its node",
+                       out.empty() ? "" : "; ", out);
 }
 
 } // namespace

@@ -21,7 +21,8 @@ Scenario scenario(const std::string& strategy) {
 TEST(Abilities, AScenarioThatNamesNoFrameworkMayHaveAll) {
     const Abilities can = abilities_of(scenario("{}"));
     for (const std::string& name : schedule_names()) EXPECT_TRUE(can.has_schedule(name)) << name;
-    EXPECT_TRUE(can.has(TokenDispatcher::deepep) && can.has(ContextKind::ulysses) && can.has_context() && can.optimizer_on_host);
+    EXPECT_TRUE(can.has(TokenDispatcher::deepep) && can.has(ContextKind::ulysses) && can.has_context() && can.has_home("disk") &&
+                can.has(GradientCompression::powersgd));
 }
 
 TEST(Abilities, EveryFrameworkHasARowOfKnownNames) {
@@ -34,6 +35,8 @@ TEST(Abilities, EveryFrameworkHasARowOfKnownNames) {
             << framework;
         std::istringstream words{std::string(can.schedules)};
         for (std::string word; words >> word;) EXPECT_NE(find_schedule(word), nullptr) << framework << " " << word;
+        std::istringstream compressions{std::string(can.compressions)};
+        for (std::string word; compressions >> word;) EXPECT_TRUE(named<GradientCompression>(word)) << framework << " " << word;
     }
 }
 

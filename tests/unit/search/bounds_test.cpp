@@ -18,6 +18,7 @@ struct Case {
     const char* name;
     const char* json;
     const char* space = "";
+    Reach farthest = Reach::devices;
 };
 
 // Small models, so that a point takes milliseconds.
@@ -59,7 +60,32 @@ const Case cases[] = {
         "activation": "swiglu", "norm": "rmsnorm", "position": "rope", "bias": false, "tied_embeddings": false},
         "cluster": {"preset": "dgx-h100", "nodes": 2}, "training": {"global_batch_size": 32, "sequence_length": 2048, "precision": "bf16"},
         "strategy": {"framework": "torchtitan"}})",
-     R"({"/strategy/recompute": ["none", {"memory_budget": 0.3}, {"memory_budget": 0.7}]})"}};
+     R"({"/strategy/recompute": ["none", {"memory_budget": 0.3}, {"memory_budget": 0.7}]})"},
+    {"away", R"({"model": {"name": "small", "layers": 6, "hidden_size": 1024, "attention_heads": 16, "vocab_size": 50257},
+        "cluster": {"device": "rtx-4090", "nodes": 2, "devices_per_node": 2, "inter_node": {"kind": "ethernet", "gbit_per_s": 100},
+        "host": {"memory_gb": 3, "memory_gb_per_s": 80, "pcie_gb_per_s": 32, "nvme_gb": 3, "nvme_read_gb_per_s": 7,
+        "nvme_write_gb_per_s": 6}}, "training": {"global_batch_size": 32, "sequence_length": 1024, "precision": "bf16"},
+        "strategy": {"framework": "deepspeed", "context_parallel": 1}})",
+     "", Reach::disk},
+    {"away_one_after_another",
+     R"({"model": {"name": "small", "layers": 8, "hidden_size": 1024, "attention_heads": 16, "kv_heads": 4, "vocab_size": 32000,
+        "activation": "swiglu", "norm": "rmsnorm", "position": "rope", "bias": false, "tied_embeddings": false},
+        "cluster": {"preset": "dgx-h100", "nodes": 1}, "training": {"global_batch_size": 32, "sequence_length": 2048, "precision": "bf16"},
+        "strategy": {"framework": "fsdp2"}})",
+     "", Reach::host},
+    {"away_anyhow", R"({"model": {"name": "small-moe", "layers": 4, "hidden_size": 1024, "attention_heads": 16, "vocab_size": 32000,
+        "activation": "swiglu", "norm": "rmsnorm", "position": "rope", "bias": false, "tied_embeddings": false,
+        "moe": {"experts": 8, "top_k": 2, "expert_ffn_size": 2048, "first_dense_layers": 1}},
+        "cluster": {"preset": "dgx-h100", "nodes": 1}, "training": {"global_batch_size": 16, "sequence_length": 1024, "precision": "bf16"}})",
+     "", Reach::disk}};
+
+// What a node's memory or NVMe lacks by the plan.
+double lacks_at_home(const MemoryReport& m) {
+    double most = 0;
+    for (const NodeMemory* tier : {&m.host, &m.disk})
+        if (!tier->fits()) most = std::max(most, static_cast<double>((tier->used.peak - tier->capacity).count));
+    return most;
+}
 
 class Bounds : public testing::TestWithParam<Case> {};
 
@@ -68,6 +94,7 @@ TEST_P(Bounds, AreNeverAboveWhatIsSimulated) {
     const int points = asked ? std::atoi(asked) : 60;
     SpaceOptions asked_for;
     asked_for.space = GetParam().space;
+    asked_for.farthest = GetParam().farthest;
     const StrategySpace space = make_space(GetParam().json, asked_for);
     ASSERT_TRUE(space.problems.empty()) << to_text(space.problems);
     ASSERT_GT(space.legal(), 1000);
@@ -106,6 +133,7 @@ TEST_P(Bounds, AreNeverAboveWhatIsSimulated) {
         EXPECT_LE(of_form, p.report.step_time_s * (1 + 1e-9)) << json_of(space, id);
         EXPECT_LE(path, p.report.step_time_s * (1 + 1e-9)) << json_of(space, id);
         EXPECT_LE(memory, peak * (1 + 1e-9)) << json_of(space, id);
+        EXPECT_LE(home_bound(s), lacks_at_home(p.report.memory)) << json_of(space, id);
         times += time / p.report.step_time_s, shared += with_sharing / p.report.step_time_s, forms += of_form / p.report.step_time_s,
             ways += std::max(path, with_sharing) / p.report.step_time_s, bytes += memory / peak;
         ++simulated;

@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <regex>
 
 namespace orrery {
 namespace {
@@ -96,22 +97,106 @@ TEST(Search, NamesTheNearestMiss) {
     EXPECT_NE(no_answer(r).find("lacks"), std::string::npos);
 }
 
-TEST(Search, PutsOptimizerStatesOnTheHostWhereNothingFitsWithout) {
-    const std::string json = R"({"model": "llama2-13b", "cluster": {"preset": "dgx-a100-40gb", "nodes": 1, "devices_per_node": 4},
-        "training": {"global_batch_size": 16, "micro_batch_size": 1, "sequence_length": 2048, "precision": "bf16"},
-        "strategy": {"framework": "megatron", "tensor_parallel": 4, "recompute": "full", "context_parallel": 1, "schedule": "none"}})";
+// One small device: 165 million parameters, so 2.6 GB of states.
+std::string one_device(double device_gb, double host_gb, double nvme_gb) {
+    nlohmann::json j = nlohmann::json::parse(dense);
+    j["model"]["layers"] = 8;
+    j["cluster"] = nlohmann::json::parse(R"({"device": {"preset": "rtx-4090"}, "nodes": 1, "devices_per_node": 1,
+        "host": {"memory_gb_per_s": 80, "pcie_gb_per_s": 32, "nvme_read_gb_per_s": 7, "nvme_write_gb_per_s": 6}})");
+    j["cluster"]["device"]["memory_gb"] = device_gb;
+    j["cluster"]["host"]["memory_gb"] = host_gb;
+    j["cluster"]["host"]["nvme_gb"] = nvme_gb;
+    j["strategy"] = {{"framework", "deepspeed"}};
+    return j.dump();
+}
+
+TEST(Search, LooksAsFarForHomesAsItMust) {
     SearchOptions options;
-    const SearchResult r = search(json, options);
-    ASSERT_FALSE(r.points.empty());
-    ASSERT_TRUE(r.without_host.has_value());
-    EXPECT_EQ(r.without_host->row.status, PointStatus::too_big);
-    EXPECT_NE(r.points.front().json.find("\"optimizer\":\"cpu\""), std::string::npos) << r.points.front().json;
-    EXPECT_NE(to_text(r, options, {}).find("Nothing fits with"), std::string::npos);
-    // A scenario that says where they are, or a framework that has no such thing, is not asked for it.
-    EXPECT_TRUE(search(json, with_space(R"({"/strategy/offload/optimizer": ["none"]})")).points.empty());
-    nlohmann::json other = nlohmann::json::parse(json);
-    other["strategy"]["framework"] = "nanotron";
-    EXPECT_FALSE(search(other.dump(), options).without_host.has_value());
+    const struct {
+        double device_gb, host_gb;
+        Reach reach;
+        const char *says, *where;
+    } cases[] = {{24, 64, Reach::devices, "Proven", "\"framework\""},
+                 {2.2, 64, Reach::host, "so that some are on the host", "\"optimizer\":\"cpu\""},
+                 {2.2, 2, Reach::disk, "so that some are on NVMe", "\"optimizer\":\"nvme\""}};
+    double before = 0;
+    for (const auto& c : cases) {
+        const SearchResult r = search(one_device(c.device_gb, c.host_gb, 100), options);
+        ASSERT_FALSE(r.points.empty()) << no_answer(r);
+        EXPECT_TRUE(r.proven);
+        EXPECT_EQ(r.reach, c.reach);
+        EXPECT_EQ(r.nearer_miss.has_value(), c.reach > Reach::devices);
+        EXPECT_NE(r.points.front().json.find(c.where), std::string::npos) << r.points.front().json;
+        const std::string text = std::regex_replace(to_text(r, options, {}), std::regex("\n +"), " ");
+        EXPECT_NE(text.find(c.says), std::string::npos) << text;
+        EXPECT_GT(r.points.front().score, before) << "farther is slower";
+        before = r.points.front().score;
+    }
+    // As far as is asked for.
+    options.reach = Reach::host;
+    const SearchResult near = search(one_device(2.2, 2, 100), options);
+    EXPECT_TRUE(near.points.empty());
+    EXPECT_NE(no_answer(near).find("on the host too"), std::string::npos) << no_answer(near);
+    EXPECT_EQ(no_answer(near).find("NVMe too"), std::string::npos) << no_answer(near);
+    // No room anywhere: what is nearest lacks it on the node.
+    const SearchResult none = search(one_device(2.2, 2, 1), {});
+    EXPECT_TRUE(none.points.empty());
+    EXPECT_NE(no_answer(none).find("on NVMe too; the nearest lacks"), std::string::npos) << no_answer(none);
+}
+
+TEST(Search, LeavesHomesAloneThatAreSaidOrThatTheFrameworkLacks) {
+    const std::string job = one_device(2.2, 64, 100);
+    EXPECT_TRUE(search(job, with_space(R"({"/strategy/offload/optimizer": ["none"]})")).points.empty());
+    nlohmann::json other = nlohmann::json::parse(job);
+    other["strategy"]["framework"] = "ddp";
+    const SearchResult r = search(other.dump(), {});
+    EXPECT_TRUE(r.points.empty());
+    EXPECT_EQ(r.reach, Reach::devices) << "it has no homes but the device";
+    EXPECT_TRUE(r.nearest_miss.has_value());
+}
+
+// All homes at once: the same answer as exhaustive search, with fewer points simulated.
+TEST(Search, FindsTheBestHomeAsExhaustiveSearchDoes) {
+    SearchOptions options = with_space(R"({"/strategy/recompute": ["none", "full"]})");
+    options.space.farthest = Reach::disk;
+    options.ties = 0;
+    options.refine = false;
+    for (const double device_gb : {2.2, 24.0})
+        for (const SearchBy by : {SearchBy::time, SearchBy::memory}) {
+            options.by = by;
+            options.exhaustive = false;
+            const std::string job = one_device(device_gb, 2.5, 100);
+            const SearchResult found = search(job, options);
+            options.exhaustive = true;
+            const SearchResult all = search(job, options);
+            ASSERT_FALSE(found.points.empty());
+            ASSERT_FALSE(all.points.empty());
+            EXPECT_TRUE(found.proven);
+            EXPECT_GT(all.counts.legal, 100);
+            EXPECT_EQ(all.counts.failed, 0);
+            EXPECT_EQ(found.counts.legal, all.counts.legal);
+            EXPECT_DOUBLE_EQ(found.points.front().score, all.points.front().score);
+            EXPECT_LT(found.counts.simulated + found.counts.by_memory, all.counts.legal);
+        }
+}
+
+TEST(Search, CompressesGradientsOnlyWhereThatIsAllowed) {
+    nlohmann::json j = nlohmann::json::parse(dense);
+    j["cluster"] = nlohmann::json::parse(R"({"preset": "dgx-h100", "nodes": 2, "inter_node": {"kind": "ethernet", "gbit_per_s": 10,
+        "nics_per_node": 1}})");
+    j["training"]["global_batch_size"] = 16;
+    j["strategy"] = {{"framework", "ddp"}, {"recompute", "none"}};
+    SearchOptions options;
+    options.refine = false;
+    const SearchResult plain = search(j.dump(), options);
+    options.space.compression = true;
+    const SearchResult allowed = search(j.dump(), options);
+    ASSERT_FALSE(plain.points.empty());
+    ASSERT_FALSE(allowed.points.empty());
+    EXPECT_EQ(plain.points.front().json.find("gradient_compression"), std::string::npos);
+    EXPECT_NE(allowed.points.front().json.find("gradient_compression"), std::string::npos);
+    EXPECT_LT(allowed.points.front().score, plain.points.front().score);
+    EXPECT_GT(allowed.counts.legal, plain.counts.legal);
 }
 
 TEST(Search, RefusesASpaceOfUnknownFields) {
