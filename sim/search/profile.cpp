@@ -22,10 +22,17 @@ bool is_end(int layer, const Model& m, int found, const Model& small) {
     return (layer == 0 && found == 0) || (layer + 1 == m.layers && found + 1 == small.layers);
 }
 
+// Layers that differ in what is made again: a policy by op takes some of every second one (plan/passes/recompute.cpp).
+int recompute_period(const Scenario& s) {
+    return s.strategy.recompute == RecomputeKind::selective && practice_of(s).selective_by_op ? 2 : 1;
+}
+
 // A model with a few layers of each kind in place of all; `like` says which stands for which.
-Model small_model(const Model& m, std::vector<std::int16_t>& like) {
+Model small_model(const Scenario& s, std::vector<std::int16_t>& like) {
+    const Model& m = s.model;
     Model small = m;
-    const int period = std::lcm(m.moe ? std::max(1, m.moe->layer_frequency) : 1, std::max(1, m.attention.full_every));
+    const int turns = recompute_period(s);
+    const int period = std::lcm(turns, std::lcm(m.moe ? std::max(1, m.moe->layer_frequency) : 1, std::max(1, m.attention.full_every)));
     const int dense = m.moe ? std::min(2, m.moe->first_dense_layers) : 0;
     small.layers = dense + 2 * period + 1;
     if (small.moe) small.moe->first_dense_layers = dense;
@@ -35,7 +42,8 @@ Model small_model(const Model& m, std::vector<std::int16_t>& like) {
         int found = -1;
         for (int j = small.layers - 1; j >= 0;
              --j) { // the first for the first, the last for the last, else one in the middle, where there is one
-            if (is_moe_layer(small, j) != is_moe_layer(m, layer) || window_of(small.attention, j) != window_of(m.attention, layer))
+            if (is_moe_layer(small, j) != is_moe_layer(m, layer) || window_of(small.attention, j) != window_of(m.attention, layer) ||
+                j % turns != layer % turns)
                 continue;
             if (found < 0 || is_end(layer, m, j, small) || (j > 0 && j + 1 < small.layers && !is_end(layer, m, found, small))) found = j;
         }
@@ -291,7 +299,7 @@ std::uint64_t mixed(std::uint64_t h, std::uint64_t x) { return (h ^ x) * 1099511
 Profile profile_of(const Scenario& whole, const Fabric& fabric) {
     Profile p;
     Scenario s = whole;
-    s.model = small_model(whole.model, p.like);
+    s.model = small_model(whole, p.like);
     s.strategy = small_strategy(whole);
     s.strategy.layers_per_chunk = {s.model.layers};
     s.training.global_batch_size = s.training.micro_batch_size * s.strategy.data_parallel;

