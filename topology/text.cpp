@@ -69,4 +69,14 @@ std::string csv_cell(std::string_view text) {
     return "\"" + out + "\"";
 }
 
+std::vector<std::string_view> words_of(std::string_view text) {
+    std::vector<std::string_view> out;
+    for (std::size_t at = text.find_first_not_of(" \t\r"); at != std::string_view::npos;) {
+        const std::size_t end = text.find_first_of(" \t\r", at);
+        out.push_back(text.substr(at, end == std::string_view::npos ? end : end - at));
+        at = end == std::string_view::npos ? end : text.find_first_not_of(" \t\r", end);
+    }
+    return out;
+}
+
 } // namespace orrery

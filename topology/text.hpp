@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace orrery {
 
@@ -14,5 +15,7 @@ bool is_printable(std::string_view text); // printable() leaves it as it is
 // A cell of a CSV file, quoted where it must be. A text that begins as formulas do (= + - @) and is no number gets an apostrophe in front,
 // so that spreadsheets show it instead of computing it.
 std::string csv_cell(std::string_view text);
+
+std::vector<std::string_view> words_of(std::string_view text); // separated by blanks, tabs and carriage returns; the text must outlive them
 
 } // namespace orrery

@@ -3,12 +3,14 @@
 #include "exec/queues/tcp_store.hpp"
 
 #include "exec/local/clock.hpp"
+#include "exec/queues/sockets.hpp"
 
 #include <fmt/format.h>
 
 #include <arpa/inet.h>
 #include <atomic>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <cstring>
 #include <limits>
@@ -25,28 +27,6 @@ namespace orrery {
 namespace {
 
 constexpr std::uint32_t longest = 1u << 20;
-
-bool send_all(int s, const void* data, std::size_t n) {
-    const char* at = static_cast<const char*>(data);
-    while (n > 0) {
-        const ssize_t sent = ::send(s, at, n, MSG_NOSIGNAL);
-        if (sent <= 0) return false;
-        at += sent;
-        n -= static_cast<std::size_t>(sent);
-    }
-    return true;
-}
-
-bool receive_all(int s, void* data, std::size_t n) {
-    char* at = static_cast<char*>(data);
-    while (n > 0) {
-        const ssize_t got = ::recv(s, at, n, 0);
-        if (got <= 0) return false;
-        at += got;
-        n -= static_cast<std::size_t>(got);
-    }
-    return true;
-}
 
 void append(std::string& to, const std::string& text) {
     const auto n = static_cast<std::uint32_t>(text.size());
@@ -123,12 +103,17 @@ struct StoreServer::State {
             if (what == 'S') values.set(key, value);
             if (what == 'G')
                 if (const auto found = values.get(key)) answer = "=" + *found;
-            if (what == 'A') answer = std::to_string(values.add(key, std::stoll(value)));
+            if (what == 'A') {
+                std::int64_t by = 0;
+                if (std::from_chars(value.data(), value.data() + value.size(), by).ec != std::errc{}) break; // a stranger
+                answer = std::to_string(values.add(key, by));
+            }
             if (what == 'T') answer = std::to_string(wall_ns());
             std::string out;
             append(out, answer);
             if (!send_all(client, out.data(), out.size())) break;
         }
+        ::shutdown(client, SHUT_RDWR); // whoever said what nobody understands waits for no answer
         if (said_goodbye || over || rank.empty() || values.get(failed_key)) return;
         values.set(gone_key, rank);
         values.set(failed_key, fmt::format("the process of rank {} is gone", rank));

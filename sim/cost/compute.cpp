@@ -1,6 +1,7 @@
 // Which law and which table time a compute op on the scenario's device.
 #include "sim/cost/data.hpp"
 #include "sim/cost/measured.hpp"
+#include "topology/overloaded.hpp"
 
 #include <fmt/format.h>
 
@@ -70,9 +71,6 @@ double kept_wide_bytes(const Plan& plan, const Op& op, const Norm& w) {
 }
 
 double element_bytes(const Plan& plan, BufferId b) { return bytes_per_element(plan.buffers[static_cast<std::size_t>(b)].dtype); }
-
-template <class... F> struct Overloaded : F... { using F::operator()...; };
-template <class... F> Overloaded(F...) -> Overloaded<F...>;
 
 } // namespace
 

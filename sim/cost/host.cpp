@@ -4,6 +4,8 @@
 //   host = launch kernels + call(kind, direction) + [8 bits] low + experts (expert + [8 bits] low_expert)
 #include "sim/cost/data.hpp"
 
+#include "topology/overloaded.hpp"
+
 #include <algorithm>
 
 namespace orrery {
@@ -16,9 +18,6 @@ struct Call {
 };
 
 bool is_low(DType t) { return t == DType::fp8 || t == DType::mxfp8 || t == DType::nvfp4; }
-
-template <class... F> struct Overloaded : F... { using F::operator()...; };
-template <class... F> Overloaded(F...) -> Overloaded<F...>;
 
 // The weight gradient of a linear is issued by the call that makes its input gradient; casts by the call of the linear they are for. Ring
 // attention is one module whatever its steps: the rank's own block pays for it, each other block for a kernel of the library called from

@@ -1,13 +1,12 @@
 #include "sim/cost/measured.hpp"
 
+#include "topology/overloaded.hpp"
+
 #include <fmt/format.h>
 
 namespace orrery {
 
 namespace {
-
-template <class... F> struct Overloaded : F... { using F::operator()...; };
-template <class... F> Overloaded(F...) -> Overloaded<F...>;
 
 const char* name(Direction d) {
     switch (d) {

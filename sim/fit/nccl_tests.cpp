@@ -1,5 +1,7 @@
 #include "sim/fit/nccl_tests.hpp"
 
+#include "topology/text.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,16 +21,6 @@ const std::map<std::string_view, CollectiveKind> programs = {{"all_reduce", Coll
                                                              {"reduce_scatter", CollectiveKind::reduce_scatter},
                                                              {"alltoall", CollectiveKind::all_to_all},
                                                              {"broadcast", CollectiveKind::broadcast}};
-
-std::vector<std::string_view> words(std::string_view text) {
-    std::vector<std::string_view> out;
-    for (std::size_t at = text.find_first_not_of(" \t\r"); at != std::string_view::npos;) {
-        const std::size_t end = text.find_first_of(" \t\r", at);
-        out.push_back(text.substr(at, end == std::string_view::npos ? end : end - at));
-        at = end == std::string_view::npos ? end : text.find_first_not_of(" \t\r", end);
-    }
-    return out;
-}
 
 double number(std::string_view text) { // NaN: it is none
     double value = 0;
@@ -123,7 +115,7 @@ struct NcclReading {
 
 // "#  Rank  3 Group  0 Pid 42 on host01 device  3 [0x53] NVIDIA H100 80GB HBM3"
 void NcclReading::rank_line(std::string_view line) {
-    const auto w = words(line);
+    const auto w = words_of(line);
     const auto on = std::find(w.begin(), w.end(), "on");
     if (on == w.end() || on + 1 == w.end()) return;
     hosts.emplace(*(on + 1));
@@ -189,7 +181,7 @@ std::vector<NcclCurve> parse_nccl_tests(const std::string& file, std::string_vie
         const std::string_view whole = text.substr(0, end), content = without_prefix(whole);
         text = end == std::string_view::npos ? std::string_view{} : text.substr(end + 1);
         ++line;
-        const auto w = words(content);
+        const auto w = words_of(content);
         if (is_row(w)) {
             r.row(read_row(file, line, w));
             ranks_begin = true;

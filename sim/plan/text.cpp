@@ -1,13 +1,12 @@
 // Stable text of plans, blocks and programs, and the hash of it.
 #include "sim/plan/plan.hpp"
 
+#include "topology/overloaded.hpp"
+
 #include <fmt/format.h>
 
 namespace orrery {
 namespace {
-
-template <class... F> struct Overloaded : F... { using F::operator()...; };
-template <class... F> Overloaded(F...) -> Overloaded<F...>;
 
 const char* arrow(Direction d) {
     switch (d) {

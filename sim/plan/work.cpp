@@ -1,10 +1,9 @@
 #include "sim/plan/work.hpp"
 
+#include "topology/overloaded.hpp"
+
 namespace orrery {
 namespace {
-
-template <class... F> struct Overloaded : F... { using F::operator()...; };
-template <class... F> Overloaded(F...) -> Overloaded<F...>;
 
 double product(std::initializer_list<std::int64_t> dims) {
     double p = 1;

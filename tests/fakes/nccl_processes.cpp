@@ -1,5 +1,6 @@
 // NCCL between processes: whoever makes the id serves the communicators from a thread of its process, the others (and itself) ask it over
 // the loopback, a connection a question. A launch sends its inputs and waits on its stream for its results.
+#include "exec/queues/sockets.hpp"
 #include "tests/fakes/hub.hpp"
 
 #include <algorithm>
@@ -11,6 +12,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+using orrery::receive_all;
+using orrery::send_all;
 using orrery::fake::arrive;
 using orrery::fake::Call;
 using orrery::fake::Hub;
@@ -18,26 +21,6 @@ using orrery::fake::Kind;
 using orrery::fake::state;
 
 namespace {
-
-bool send_all(int s, const void* data, std::size_t n) {
-    for (const char* at = static_cast<const char*>(data); n > 0;) {
-        const ssize_t sent = ::send(s, at, n, MSG_NOSIGNAL);
-        if (sent <= 0) return false;
-        at += sent;
-        n -= static_cast<std::size_t>(sent);
-    }
-    return true;
-}
-
-bool receive_all(int s, void* data, std::size_t n) {
-    for (char* at = static_cast<char*>(data); n > 0;) {
-        const ssize_t got = ::recv(s, at, n, 0);
-        if (got <= 0) return false;
-        at += got;
-        n -= static_cast<std::size_t>(got);
-    }
-    return true;
-}
 
 struct Question {
     enum class What : std::int32_t { join, split, launch } what;

@@ -31,16 +31,6 @@ std::string_view trimmed(std::string_view text) {
     return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
 }
 
-std::vector<std::string_view> words_of(std::string_view text) {
-    std::vector<std::string_view> out;
-    for (std::size_t at = text.find_first_not_of(" \t\r"); at != std::string_view::npos;) {
-        const std::size_t end = text.find_first_of(" \t\r", at);
-        out.push_back(text.substr(at, end == std::string_view::npos ? end : end - at));
-        at = end == std::string_view::npos ? end : text.find_first_not_of(" \t\r", end);
-    }
-    return out;
-}
-
 std::string lower(std::string_view text) {
     std::string out(text);
     for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));

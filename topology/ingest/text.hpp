@@ -2,6 +2,7 @@
 #pragma once
 
 #include "topology/ingest/facts.hpp"
+#include "topology/text.hpp"
 
 #include <optional>
 #include <string>
@@ -16,7 +17,6 @@ struct TextLine {
 };
 std::vector<TextLine> lines_of(std::string_view text); // without line ends; the text must outlive them
 std::string_view trimmed(std::string_view text);
-std::vector<std::string_view> words_of(std::string_view text); // separated by blanks and tabs
 std::string lower(std::string_view text);
 std::string shown(std::string_view text); // for a message: at most 60 characters, nothing unprintable
 

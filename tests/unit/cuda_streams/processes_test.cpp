@@ -4,10 +4,17 @@
 
 #include "exec/mpi/processes.hpp"
 #include "exec/queues/launch.hpp"
+#include "exec/queues/sockets.hpp"
 #include "exec/queues/tcp_store.hpp"
 
+#include <array>
+#include <atomic>
+#include <csignal>
 #include <map>
+#include <netinet/in.h>
+#include <sys/time.h>
 #include <thread>
+#include <unistd.h>
 
 namespace orrery::test {
 namespace {
@@ -98,6 +105,65 @@ TEST(Processes, WithOtherLibrariesAreRefused) {
     EXPECT_NE(said[0].find("NCCL 2.27.3"), std::string::npos) << said[0];
     EXPECT_NE(said[1].find("NCCL 2.28.9"), std::string::npos) << said[1];
     EXPECT_EQ(fake::live_streams() + fake::live_allocations(), 0);
+}
+
+// A process that is told to stop, or whose child has ended, is in the middle of an answer as often as not.
+TEST(Sockets, ASignalEndsNoMessage) {
+    int ends[2];
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    const timeval patience{20, 0}; // with a limit of time the system does not go on by itself
+    setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    static std::atomic<int> signals;
+    signals = 0;
+    struct sigaction counted {
+    }, before{};
+    counted.sa_handler = [](int) { ++signals; };
+    counted.sa_flags = SA_RESTART;
+    ASSERT_EQ(sigaction(SIGUSR1, &counted, &before), 0);
+    std::array<char, 8> got{};
+    bool whole = false;
+    std::thread reader([&] { whole = receive_all(ends[0], got.data(), got.size()); });
+    for (const char* part : {"abcd", "efgh"}) {
+        const int so_far = signals;
+        while (signals < so_far + 2) {
+            pthread_kill(reader.native_handle(), SIGUSR1);
+            std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        }
+        EXPECT_TRUE(send_all(ends[1], part, 4));
+    }
+    reader.join();
+    sigaction(SIGUSR1, &before, nullptr);
+    EXPECT_TRUE(whole);
+    EXPECT_EQ(std::string(got.data(), got.size()), "abcdefgh");
+    ::close(ends[0]), ::close(ends[1]);
+}
+
+// Whoever finds the port and says anything harms nobody.
+TEST(Processes, TheStoreOutlivesStrangers) {
+    StoreServer server(0);
+    TcpStore store("127.0.0.1", server.port(), 0, 10);
+    store.set("k", "1");
+    const auto text = [](const std::string& s) {
+        const auto n = static_cast<std::uint32_t>(s.size());
+        return std::string(reinterpret_cast<const char*>(&n), sizeof n) + s;
+    };
+    for (const std::string& said : {std::string("GET / HTTP/1.1\r\n\r\n"), "A" + text("k") + text("no number"), "A" + text("k") + text(""),
+                                    "A" + text("k") + text("99999999999999999999"), std::string("S\xff\xff\xff\xff")}) {
+        const int stranger = ::socket(AF_INET, SOCK_STREAM, 0);
+        sockaddr_in at{};
+        at.sin_family = AF_INET;
+        at.sin_port = htons(static_cast<std::uint16_t>(server.port()));
+        at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        ASSERT_EQ(::connect(stranger, reinterpret_cast<const sockaddr*>(&at), sizeof at), 0);
+        EXPECT_TRUE(send_all(stranger, said.data(), said.size()));
+        ::shutdown(stranger, SHUT_WR);
+        char answer = 0;
+        EXPECT_FALSE(receive_all(stranger, &answer, 1)); // it is shown out
+        ::close(stranger);
+    }
+    EXPECT_EQ(store.add("k", 1), 1);
+    EXPECT_EQ(store.get("k"), "1");
+    EXPECT_FALSE(store.get(failed_key));
 }
 
 // One dies in its first step without a word: its connection ends, and the others leave though NCCL would wait for ever.
