@@ -309,7 +309,7 @@ MemoryReport memory(const Plan& plan, const PlanMemory& walked, const Scenario& 
         StageMemory stage = walked.stages[i];
         stage.peak = stage.allocated_peak;
         for (const ReserveItem& item : reserve(plan, scenario, plan.programs[i], walked.apart[i])) add_reserve(stage, item);
-        if (cache) add_cache(stage, plan, plan.programs[i], scenario, report.capacity);
+        if (cache && scenario.cluster.device.vendor != "cpu") add_cache(stage, plan, plan.programs[i], scenario, report.capacity);
         if (plan.apart)
             add_reserve(stage, {"messages of workers", message_buffers(plan, scenario, stage.stage), "sim/memory/loose.hpp",
                                 MemoryMeasure::allocated});
