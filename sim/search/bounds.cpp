@@ -79,11 +79,12 @@ Shared each_run(const Scenario& s, const StageTime& st, const InFlight::Held& he
 
 } // namespace
 
-double sharing_moves(const Scenario& s, const InFlight::Held& held, const SharingTime& time) {
+double sharing_moves(const Scenario& s, const InFlight::Held& held, const SharingTime& time, double transfers) {
     const auto [reduces, gathers] = passes(s, held);
-    const double reduce = reduces * time.reduce, gather = gathers * time.gather;
-    if (sharing_practice(s).zero > 1 && sharing_practice(s).one_queue) return reduce + gather;
-    return std::max({reduce, gather, reduces * time.link_reduce + gathers * time.link_gather});
+    const double reduce = reduces * time.reduce, gather = gathers * time.gather,
+                 link = reduces * time.link_reduce + gathers * time.link_gather + transfers;
+    if (sharing_practice(s).zero > 1 && sharing_practice(s).one_queue) return std::max(reduce + gather, link);
+    return std::max({reduce, gather, link});
 }
 
 bool uncertain(const Scenario& s) {

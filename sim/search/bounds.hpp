@@ -71,8 +71,8 @@ double memory_bound(const Scenario& scenario, const Profile& profile, InFlight& 
 // Bytes that a node's memory or NVMe lacks at least for what lives there; 0 where nothing can be said.
 double home_bound(const Scenario& scenario);
 
-// Seconds of a step in which a stage's data move to be shared, at least; time: of one pass over its parameters.
-double sharing_moves(const Scenario& scenario, const InFlight::Held& held, const SharingTime& time);
+// Seconds of a step in which a stage's data move, at least; time: of one pass over its parameters; transfers: what else passes their link.
+double sharing_moves(const Scenario& scenario, const InFlight::Held& held, const SharingTime& time, double transfers = 0);
 // Some perturbation makes a rank faster, or all of them now and then: nothing is certain then.
 bool uncertain(const Scenario& scenario);
 // Learning from measured steps may have made kernels faster or slower, each group by its own factor: all shrink by the least of them.

@@ -142,31 +142,34 @@ double path_bound(const Scenario& s, const Profile& profile, InFlight& in_flight
     const std::vector<ChunkCost> chunks = chunk_costs(s, profile, false);
     const int length = static_cast<int>(chunks.size());
     LongestWay way(*info, chunks, stages, s.microbatches());
-    const double bytes = transfer_bytes(s);
-    double sent = 0, kernels = 0, most_moving = 0; // of the first stage
-    for (int c = 0; c + 1 < length; ++c) {
-        const int from = info->stage_of(c, stages), to = info->stage_of(c + 1, stages);
-        if (from == to) continue;
-        const SharedWire::Hop takes = sharing.hop(s, from, to, bytes);
-        way.hop(c, takes.alone);
-        if (from == 0 || to == 0) sent += (from == 0 ? takes : sharing.hop(s, to, from, bytes)).moving;
-    }
     const std::vector<Elements> elements = chunk_elements(s);
-    std::vector<int> mine;
-    double all = 0;
+    std::vector<int> mine; // of the first stage
+    double all = 0, kernels = 0, most_moving = 0;
     for (int c = 0; c < length; ++c)
         if (info->stage_of(c, stages) == 0) {
             mine.push_back(c), all += elements[at(c)].dense;
             kernels += chunks[at(c)].kernels, most_moving += chunks[at(c)].moving;
         }
     const SharingTime time = sharing.of(s, all);
+    const double bytes = transfer_bytes(s);
+    double sent = 0, on_link = 0; // by and to the first stage
+    for (int c = 0; c + 1 < length; ++c) {
+        const int from = info->stage_of(c, stages), to = info->stage_of(c + 1, stages);
+        if (from == to) continue;
+        const SharedWire::Hop there = sharing.hop(s, from, to, bytes);
+        way.hop(c, there.alone);
+        if (from != 0 && to != 0) continue;
+        const SharedWire::Hop back = sharing.hop(s, to, from, bytes);
+        sent += (from == 0 ? there : back).moving;
+        on_link += there.link + back.link;
+    }
     for (const int c : mine)
         if (sharing_practice(s).zero > 0) way.release(c, all > 0 ? elements[at(c)].dense / all * time.gather : 0);
     if (!way.run(*order)) return 0;
     const double least =
         info->splits_backward ? way.ends(0) : behind_reductions(way, mine, elements, all, time.reduce, s.strategy.overlap.grad_reduce);
     const auto m = static_cast<double>(s.microbatches());
-    const double moving = std::max({m * sent, m * most_moving, sharing_moves(s, in_flight.of(s).front(), time)}),
+    const double moving = std::max({m * sent, m * most_moving, sharing_moves(s, in_flight.of(s).front(), time, m * on_link)}),
                  idle = least - m * kernels;
     return (least + profile.slowdown / (1 + profile.slowdown) * std::max(0.0, moving - idle)) * least_factor(s);
 }

@@ -105,7 +105,8 @@ SharingTime SharedWire::of(const Scenario& s, double elements) {
     const double bytes = elements * bytes_per_element(wide);
     SharingTime time;
     if (practice.zero == 0 || group.shards.size() < 2) {
-        time.reduce = bytes * rate(group, CollectiveKind::all_reduce, wide, bytes).all;
+        const Rate reduce = rate(group, CollectiveKind::all_reduce, wide, bytes);
+        time.reduce = bytes * reduce.all, time.link_reduce = bytes * reduce.link;
         return time;
     }
     const DType narrow = s.runtime.fp8_all_gather ? DType::fp8 : activation_dtype(s);
@@ -131,13 +132,14 @@ SharedWire::Hop SharedWire::hop(const Scenario& s, int from, int to, double byte
     const Group& group = group_of(s);
     const int a = group.stages[static_cast<std::size_t>(from)], b = group.stages[static_cast<std::size_t>(to)];
     const CommCost cost = group.cost.transfer(Bytes{static_cast<std::int64_t>(bytes)}, a, b);
-    double slowest = cost.cap.value, fastest = slowest;
+    double slowest = cost.cap.value, fastest = slowest, link = 0;
     for (const LinkLoad& l : group.cost.transfer_loads(a, b)) {
         if (l.load <= 0) continue;
         const double rate = fabric_.links()[static_cast<std::size_t>(l.link)].capacity.value / l.load;
         slowest = std::min(slowest, rate), fastest = std::max(fastest, rate);
+        if (l.link == group.link) link = cost.payload / rate;
     }
-    return {cost.latency.seconds() + (slowest > 0 ? cost.payload / slowest : 0), fastest > 0 ? cost.payload / fastest : 0};
+    return {cost.latency.seconds() + (slowest > 0 ? cost.payload / slowest : 0), fastest > 0 ? cost.payload / fastest : 0, link};
 }
 
 } // namespace orrery

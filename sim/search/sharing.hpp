@@ -35,9 +35,9 @@ class SharedWire {
     // Bytes of the buffers of the communicator that shares gradients; 0 where nothing can be said.
     double buffers(const Scenario& scenario);
     // Seconds that bytes take from a stage's rank to another's. alone: with the links to themselves, latency included; moving: the least
-    // that they occupy a link, at the fastest rate of the way.
+    // that they occupy a link, at the fastest rate of the way; link: on the link of SharingTime, once of() was asked.
     struct Hop {
-        double alone, moving;
+        double alone, moving, link;
     };
     Hop hop(const Scenario& scenario, int from_stage, int to_stage, double bytes);
     // elements: of a stage, tensor parallelism counted, with the copies of all directions. Zero where nothing is away or can be said.
