@@ -51,7 +51,7 @@ std::string way_out(const RunData& data) {
     fixing.trying.parsing.base_dir = data.base_dir;
     fixing.trying.jobs = 1;
     fixing.costs = false;
-    fixing.most = 24;
+    fixing.most = 36;
     return to_text(cheapest_fix(data.scenario_json, fixing));
 }
 

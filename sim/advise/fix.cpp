@@ -52,7 +52,7 @@ class Search {
   private:
     std::vector<Trial> look(const std::vector<StrategyChange>& changes) {
         std::vector<StrategyChange> few = changes;
-        few.resize(std::min(few.size(), static_cast<std::size_t>(std::max(0, options_.most - looked_at_))));
+        few.resize(std::min(few.size(), static_cast<std::size_t>(std::max(0, limit_ - looked_at_))));
         looked_at_ += static_cast<int>(few.size());
         return try_all(json_, few, memory_);
     }
@@ -91,7 +91,7 @@ class Search {
         };
         Trial best = at(most);
         if (!best.fits()) return {};
-        for (int low = 0, high = most; high - low > 1 && looked_at_ < options_.most;) {
+        for (int low = 0, high = most; high - low > 1 && looked_at_ < limit_;) {
             const int middle = (low + high) / 2;
             Trial t = at(middle);
             if (t.fits())
@@ -132,14 +132,11 @@ class Search {
     // The fewest nodes, doubled each time, with the scenario's strategy or with all that saves memory.
     std::optional<Trial> more_nodes(const Scenario& s) {
         if (s.cluster.graph) return {};
+        limit_ = options_.most;
         for (int nodes = s.cluster.nodes * 2, k = 0; k < 8 && nodes <= 100000; nodes *= 2, ++k) {
-            std::vector<StrategyChange> changes{set_nodes(nodes)};
-            for (const int p : {2, 4, 8}) {
-                const StrategyChange deeper = set_degrees(s, {0, s.strategy.pipeline_parallel * p});
-                changes.push_back(both(set_nodes(nodes), deeper));
-                changes.push_back(both(both(set_nodes(nodes), smallest_), deeper));
-            }
-            changes.push_back(both(set_nodes(nodes), smallest_));
+            const StrategyChange deeper = set_degrees(s, {0, s.strategy.pipeline_parallel * nodes / s.cluster.nodes});
+            const std::vector<StrategyChange> changes{set_nodes(nodes), both(set_nodes(nodes), deeper), both(set_nodes(nodes), smallest_),
+                                                      both(both(set_nodes(nodes), smallest_), deeper)};
             for (Trial& t : look(changes))
                 if (t.fits()) return std::move(t);
         }
@@ -167,7 +164,7 @@ class Search {
     TryOptions memory_;
     std::vector<Trial> savers_;
     StrategyChange smallest_;
-    int looked_at_ = 0;
+    int looked_at_ = 0, limit_ = options_.most * 2 / 3; // a third is kept for clusters
 };
 
 } // namespace

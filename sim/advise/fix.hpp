@@ -14,7 +14,7 @@ struct Fix {
 
 struct FixOptions {
     TryOptions trying;
-    int most = 40;       // plans to look at
+    int most = 60;       // plans to look at
     bool precise = true; // look for the least recompute by stage too
     bool costs = true;   // simulate the job itself as if it fitted, and what fits
 };

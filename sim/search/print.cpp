@@ -127,6 +127,7 @@ std::string equals(const SearchResult& r, const SearchPoint& first, const TextSt
 
 std::string no_answer(const SearchResult& r) {
     if (!r.points.empty() || !r.problems.empty()) return {};
+    if (!r.whole && !r.nearest_miss && !r.nearest_late) return "the search was stopped before any point was simulated";
     if (r.counts.legal <= 0)
         return "no combination of the free fields is legal" +
                (r.nearest_refusal.what.empty() ? std::string() : "; the first that was refused: " + r.nearest_refusal.what);

@@ -33,6 +33,7 @@ class Search {
         result_.nearest_refusal = space_.nearest;
         keep_shard();
         result_.counts.legal = space_.legal();
+        result_.whole = goes_on();
         if (!result_.problems.empty() || space_.forms.empty()) return std::move(result_);
         for (const SpaceMachine& machine : space_.machines) {
             objectives_.push_back(Objective::of(options_.by, options_.within_days, machine.variations.base(), result_.problems));
@@ -42,7 +43,6 @@ class Search {
         evaluator_ = std::make_unique<Evaluator>(space_, objectives_, options_);
         workers_ = std::make_unique<Workers>(space_, options_.space.jobs);
         branches_ = std::make_unique<Branches>(space_, objectives_, options_.by, options_.exhaustive, *workers_);
-        bounded_ = goes_on(); // else the space is not whole
         explore();
         finish();
         if (options_.refine && !options_.exhaustive) refine_leader();
@@ -97,8 +97,8 @@ class Search {
         result_.counts.by_deadline = counts.by_deadline;
         result_.counts.profiles = counts.profiles;
         const std::int64_t left = branches_->points();
-        result_.proven = bounded_ && (!(lowest() < best_) || left == 0) && (result_.unproven.empty() || left == 0);
-        result_.lowest_left = result_.proven ? best_ : bounded_ && result_.unproven.empty() ? lowest() : 0;
+        result_.proven = result_.whole && (!(lowest() < best_) || left == 0) && (result_.unproven.empty() || left == 0);
+        result_.lowest_left = result_.proven ? best_ : result_.whole && result_.unproven.empty() ? lowest() : 0;
         (result_.proven ? result_.counts.by_time_bound : result_.counts.left) = left;
     }
 
@@ -217,7 +217,6 @@ class Search {
     std::unique_ptr<Workers> workers_;
     std::unique_ptr<Branches> branches_;
     double best_ = options_.beat, tightness_ = 0;
-    bool bounded_ = true; // every point has a bound: the search was not stopped before
     std::int64_t ties_end_ = 0;
 };
 

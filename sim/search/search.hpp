@@ -78,6 +78,7 @@ struct SearchResult {
     std::optional<SearchPoint> nearest_miss; // where nothing fits: the point that lacks least
     std::optional<SearchPoint> nearest_late; // where nothing ends in time: the fastest that was simulated
     Problem nearest_refusal;                 // where nothing is legal
+    bool whole = true;                       // the space was enumerated before the search was stopped
     bool proven = false;                     // of points.front()
     std::string unproven;                    // why no bound holds, whatever was simulated; empty: they do
     double lowest_left = 0;                  // no point has a better score than this; the best's own: proven; 0: nothing is known

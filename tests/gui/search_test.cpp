@@ -107,6 +107,25 @@ class SearchTest : public QObject {
         QVERIFY(!result.problems.empty());
     }
 
+    // Of one that does not fit the figures end in what would, here where states may go.
+    void saysWhatWouldFit() {
+        auto j = nlohmann::json::parse(scenario);
+        j["model"] = "llama3-8b";
+        j["cluster"] = {{"device", "rtx-4090"}, {"nodes", 1}, {"devices_per_node", 1}};
+        j["strategy"] = {{"framework", "deepspeed"}};
+        const auto data = simulate_run(j.dump(), {}, [](const QString&) { return true; });
+        QVERIFY(data && data->problems.empty());
+        const Figures f = figures(*data);
+        QVERIFY(f.fits && !*f.fits);
+        QVERIFY2(f.why_not.contains(QStringLiteral("more than the device's")), qPrintable(f.why_not));
+        QVERIFY2(f.why_not.contains(
+                     QStringLiteral("the cheapest change found that fits: parameters, gradients and optimizer states on the host")),
+                 qPrintable(f.why_not));
+        j["cluster"] = {{"preset", "dgx-a100-80gb"}, {"nodes", 1}};
+        const auto fits = simulate_run(j.dump(), {}, [](const QString&) { return true; });
+        QVERIFY(fits && fits->way_out.empty());
+    }
+
     void commandFillsTheTableAndARowOpens() {
         Options options;
         options.fresh = true;

@@ -217,6 +217,63 @@ TEST_F(Simrun, SlurmScriptComputesTheSweepInParts) {
     EXPECT_EQ(slurp(folder / "all.csv"), slurp(folder / "one.csv"));
 }
 
+// The same of a search: eight parts, each as a task of an array, and the merged file gives the answer of one machine.
+TEST_F(Simrun, SlurmScriptSearchesInParts) {
+    write("job.json", R"({"model": {"layers": 4, "hidden_size": 1024, "attention_heads": 16, "vocab_size": 32000},
+        "cluster": {"preset": "dgx-a100-80gb", "nodes": 1}, "training": {"global_batch_size": 16, "sequence_length": 1024},
+        "strategy": {"framework": "megatron", "context_parallel": 1, "zero_stage": 1}})");
+    write("space.json", R"({"/strategy/recompute": ["none", "full"]})");
+    ASSERT_EQ(run("search job.json --space space.json -q --csv one.csv").code, 0);
+    const Ran script = run("sbatch job.json --space space.json --shards 8 --cpus 1 -o part.sh");
+    ASSERT_EQ(script.code, 0) << script.err;
+    for (int n = 1; n <= 8; ++n) {
+        const std::string task = "cd '" + folder.string() + "' && SLURM_ARRAY_TASK_ID=" + std::to_string(n) + " bash part.sh >log 2>&1";
+        EXPECT_EQ(WEXITSTATUS(std::system(task.c_str())), 0) << slurp(folder / "log");
+    }
+    ASSERT_EQ(run("merge job-parts/*.sqlite -o job.sqlite").code, 0);
+    const Ran all = run("search job.json --space space.json --database job.sqlite --csv all.csv --json");
+    ASSERT_EQ(all.code, 0) << all.err;
+    EXPECT_EQ(slurp(folder / "all.csv"), slurp(folder / "one.csv"));
+    const auto j = nlohmann::json::parse(all.out);
+    EXPECT_TRUE(j.at("proven"));
+    EXPECT_EQ(j.at("counts").at("reused"), j.at("counts").at("simulated")) << "nothing is simulated again";
+    EXPECT_EQ(run("sbatch sweep.json --by cost").code, 1) << "no such file";
+    scenario("sweep.json", R"(, "sweep": {"/strategy/tensor_parallel": [1, 2]})");
+    const Ran wrong = run("sbatch sweep.json --by cost");
+    EXPECT_EQ(wrong.code, 1);
+    EXPECT_NE(wrong.err.find("for a search"), std::string::npos) << wrong.err;
+}
+
+// What cannot be found ends in the nearest miss and what it lacks, with the exit codes of the help.
+TEST_F(Simrun, SearchSaysWhyItFoundNothing) {
+    const std::string job = R"({"model": "llama3-8b", "cluster": {"device": "rtx-4090", "nodes": 1, "devices_per_node": 1},
+        "training": {"global_batch_size": 8, "sequence_length": 2048, "precision": "bf16"}, "strategy": {"framework": "FRAMEWORK"}})";
+    write("ddp.json", std::regex_replace(job, std::regex("FRAMEWORK"), "ddp"));
+    write("deepspeed.json", std::regex_replace(job, std::regex("FRAMEWORK"), "deepspeed"));
+    const Ran none = run("search ddp.json");
+    EXPECT_EQ(none.code, 2);
+    EXPECT_NE(none.err.find("the nearest lacks"), std::string::npos) << none.err;
+    write("larger.json", std::regex_replace(std::regex_replace(job, std::regex("FRAMEWORK"), "megatron"),
+                                            std::regex(R"("device": "rtx-4090")"), R"("preset": "dgx-a100-40gb")"));
+    const Ran larger = run("search larger.json");
+    EXPECT_EQ(larger.code, 2);
+    EXPECT_NE(larger.err.find("the smallest cluster that was: "), std::string::npos) << "and the way out: " << larger.err;
+    const Ran away = run("search deepspeed.json --write best");
+    EXPECT_EQ(away.code, 0) << away.err;
+    EXPECT_NE(away.out.find("Nothing fits with all states"), std::string::npos) << away.out;
+    EXPECT_EQ(run("best/1.json -q").code, 0) << "the written scenario fits";
+    write("empty.json", R"({"/strategy/tensor_parallel": []})");
+    write("never.json", R"({"/strategy/tensor_parallel": [8]})");
+    EXPECT_EQ(run("search ddp.json --space empty.json").code, 1);
+    const Ran never = run("search ddp.json --space never.json");
+    EXPECT_EQ(never.code, 1);
+    EXPECT_NE(never.err.find("no combination of the free fields is legal"), std::string::npos) << never.err;
+    EXPECT_EQ(run("search ddp.json --allow everything").code, 1);
+    const Ran stopped = run("search deepspeed.json --seconds 0.000001");
+    EXPECT_EQ(stopped.code, 1);
+    EXPECT_NE(stopped.err.find("stopped before"), std::string::npos) << stopped.err;
+}
+
 TEST_F(Simrun, PartsOfASweepSayWhatIsWrong) {
     const std::string sweep = scenario("sweep.json", R"(, "sweep": {"/strategy/tensor_parallel": [1, 2]})");
     for (const char* wrong : {"9/8", "slurm", "x"}) {
