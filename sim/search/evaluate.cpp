@@ -20,7 +20,31 @@ void price(SearchPoint& p, const Cluster& cluster) {
     p.energy_j = watts_of(cluster, static_cast<int>(p.row.world_size)) * p.row.step_time_s;
 }
 
+SweepRow row_of(const Scenario& s, const std::string& json, const SearchOptions& options, ReadyPlans* plans) {
+    const bool run = of_run(options.by), replan = run && s.run && s.run->elastic == Elasticity::replan;
+    return evaluate_scenario(s, run, replan ? replan_by_search(json, options.space.parsing, 1) : Replan{}, plans);
+}
+
+// The scenario of a point's text, in which overrides are.
+std::optional<Scenario> scenario_of(const std::string& json, ParseOptions parsing) {
+    parsing.overrides.clear();
+    ParseResult parsed = parse_scenario(json, parsing);
+    if (!parsed.scenario || !parsed.problems.empty() || !unsupported(*parsed.scenario).empty()) return std::nullopt;
+    return std::move(parsed.scenario);
+}
+
+std::string hash_of(const std::string& json) { return point_hash({"", {}, json, std::nullopt}); }
+
 } // namespace
+
+SweepRow evaluate_text(const std::string& json, const SearchOptions& options, ReadyPlans& kept) {
+    SweepRow row;
+    row.status = PointStatus::impossible;
+    const std::optional<Scenario> s = scenario_of(json, options.space.parsing);
+    if (s) row = row_of(*s, json, options, &kept);
+    row.hash = hash_of(json);
+    return row;
+}
 
 Evaluator::Evaluator(const StrategySpace& space, const std::vector<Objective>& objectives, const SearchOptions& options)
     : space_(space), objectives_(objectives), options_(options) {
@@ -39,9 +63,22 @@ void Evaluator::name(SearchPoint& p, const Scenario& s) const {
     p.row.label = label_of(s) + device;
 }
 
-SweepRow Evaluator::row_of(const Scenario& s, const std::string& json, ReadyPlans* plans) const {
-    const bool run = of_run(options_.by), replan = run && s.run && s.run->elastic == Elasticity::replan;
-    return evaluate_scenario(s, run, replan ? replan_by_search(json, options_.space.parsing, 1) : Replan{}, plans);
+const SweepRow* Evaluator::known(const std::string& hash, const std::string& json) const {
+    const auto it = known_.find(hash);
+    return it != known_.end() && (!of_run(options_.by) || complete(it->second, json)) ? &it->second : nullptr;
+}
+
+void Evaluator::fetch(const std::vector<std::vector<PointId>>& groups) {
+    std::vector<std::vector<std::string>> asked;
+    for (const std::vector<PointId>& group : groups) {
+        std::vector<std::string> texts;
+        for (const PointId& id : group)
+            if (std::string json = json_of(space_, id); !known(hash_of(json), json)) texts.push_back(std::move(json));
+        if (!texts.empty()) asked.push_back(std::move(texts));
+    }
+    fetched_.clear();
+    for (std::vector<SweepRow>& rows : options_.elsewhere(asked))
+        for (SweepRow& row : rows) fetched_.insert_or_assign(row.hash, std::move(row));
 }
 
 SearchPoint Evaluator::point(Worker& w, const PointId& id, double bound) const {
@@ -51,11 +88,12 @@ SearchPoint Evaluator::point(Worker& w, const PointId& id, double bound) const {
     p.json = json_of(space_, id);
     const Scenario* resolved = w.resolved(space_, id);
     if (!resolved) throw std::logic_error("search: a legal point is refused: " + p.json);
-    const std::string hash = point_hash({"", {}, p.json, std::nullopt});
-    if (const auto it = known_.find(hash); it != known_.end() && (!of_run(options_.by) || complete(it->second, p.json))) {
-        p.row = it->second;
+    const std::string hash = hash_of(p.json);
+    if (const SweepRow* row = known(hash, p.json)) {
+        p.row = *row;
     } else {
-        p.row = row_of(*resolved, p.json, &w.plans);
+        const auto it = fetched_.find(hash);
+        p.row = it != fetched_.end() ? it->second : row_of(*resolved, p.json, options_, &w.plans);
         p.row.hash = hash;
         p.row.index = -1; // new
     }
@@ -72,14 +110,12 @@ SearchPoint Evaluator::refined(const SearchPoint& from, const Refinement& change
     json["strategy"]["layer_split"] = change.layers;
     if (!change.recomputed.empty()) json["strategy"]["recompute_layers"] = change.recomputed;
     p.json = json.dump();
-    ParseOptions parsing = options_.space.parsing;
-    parsing.overrides.clear(); // they are in the text
-    const ParseResult parsed = parse_scenario(p.json, parsing);
     p.row.status = PointStatus::impossible;
-    if (!parsed.scenario || !parsed.problems.empty() || !unsupported(*parsed.scenario).empty()) return p;
-    p.row = row_of(*parsed.scenario, p.json, nullptr);
-    name(p, *parsed.scenario);
-    price(p, parsed.scenario->cluster);
+    const std::optional<Scenario> scenario = scenario_of(p.json, options_.space.parsing);
+    if (!scenario) return p;
+    p.row = row_of(*scenario, p.json, options_, nullptr);
+    name(p, *scenario);
+    price(p, scenario->cluster);
     p.score = objectives_[at(space_.forms[at(from.id.form)].machine)].score(p.row);
     return p;
 }

@@ -23,17 +23,18 @@ class Evaluator {
     SearchPoint point(Worker& w, const PointId& id, double bound) const;
     // A point with other layers a chunk, and other layers recomputed; impossible where a rule refuses it.
     SearchPoint refined(const SearchPoint& from, const Refinement& change) const;
+    // The rows of points that are not known, in groups: computed elsewhere, for point() to find.
+    void fetch(const std::vector<std::vector<PointId>>& groups);
     void keep(const std::vector<SearchPoint>& points); // those that are new, into the database
 
   private:
     void name(SearchPoint& p, const Scenario& s) const; // its kind and label
-    SweepRow row_of(const Scenario& s, const std::string& json, ReadyPlans* plans) const;
-
     const StrategySpace& space_;
     const std::vector<Objective>& objectives_;
     const SearchOptions& options_;
     std::unique_ptr<SweepStore> store_;
-    std::map<std::string, SweepRow> known_;
+    std::map<std::string, SweepRow> known_, fetched_;
+    const SweepRow* known(const std::string& hash, const std::string& json) const;
     bool name_devices_ = false; // the machines have different ones
 };
 

@@ -119,6 +119,7 @@ class Search {
         };
         for (std::size_t k = 0; k < order.size(); ++k)
             if (k == 0 || !alike(order[k - 1], order[k])) begins.push_back(k);
+        if (options_.elsewhere) fetch(batch, order, begins);
         std::vector<SearchPoint> found(batch.size());
         workers_->each(begins.size(), [&](Worker& w, std::size_t g) {
             const std::size_t end = g + 1 < begins.size() ? begins[g + 1] : order.size();
@@ -129,6 +130,14 @@ class Search {
             result_.counts.reused += p.row.index != -1;
             take(std::move(p));
         }
+    }
+
+    void fetch(const std::vector<Branches::Set>& batch, const std::vector<std::size_t>& order, const std::vector<std::size_t>& begins) {
+        std::vector<std::vector<PointId>> groups(begins.size());
+        for (std::size_t g = 0; g < begins.size(); ++g)
+            for (std::size_t k = begins[g]; k < (g + 1 < begins.size() ? begins[g + 1] : order.size()); ++k)
+                groups[g].push_back(batch[order[k]].id);
+        evaluator_->fetch(groups);
     }
 
     void take(SearchPoint p) {

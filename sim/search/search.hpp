@@ -42,6 +42,8 @@ struct SearchOptions {
     Reach reach = Reach::disk; // where nothing fits with all on the devices, homes as far as this are searched, the nearer ones first
     double within_days = 0;    // of the whole run, which the scenario must have: a point that takes longer is no answer; 0: no limit
     Shard shard{}; // these forms alone, dealt out by their hash: the databases of all shards together have all that one search needs
+    // Rows of groups of points, computed elsewhere (sim/sweep/crew.hpp); null: on this process's threads.
+    std::function<std::vector<std::vector<SweepRow>>(const std::vector<std::vector<std::string>>&)> elsewhere{};
     std::function<void(const SearchProgress&)> progress{};
     std::function<bool()> go_on{}; // asked between batches; false: stop with what there is
 };
@@ -86,6 +88,9 @@ struct SearchResult {
     double gap() const { return points.empty() ? 1 : std::max(0.0, 1 - lowest_left / points.front().score); }
     double tightest = 0, loosest = 1, mean_tightness = 0; // bound / simulated, of what was simulated
 };
+
+// What the search has of a point, from its text alone; for whoever computes elsewhere.
+SweepRow evaluate_text(const std::string& json, const SearchOptions& options, ReadyPlans& kept);
 
 SearchResult search(std::string_view json_text, const SearchOptions& options);
 

@@ -1,9 +1,11 @@
 // `simrun search SCENARIO.json`: the best strategy for what the scenario leaves free.
 #include "sim/search/search.hpp"
 
+#include "sim/ranks/ranks.hpp"
 #include "sim/search/choose.hpp"
 #include "sim/search/print.hpp"
 #include "sim/simrun/command.hpp"
+#include "sim/sweep/crew.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -72,6 +74,37 @@ SearchOptions options_of(const Options& options, const SearchCommand& command, c
     return searching;
 }
 
+// Under mpirun rank 0 searches and deals the points to all; nothing: this rank is another, and has nothing to tell. An error of one ends
+// all.
+std::optional<SearchResult> searched(const std::string& text, SearchOptions searching) {
+    if (!started_as_ranks()) return search(text, searching);
+    const OrreryTransport& transport = open_transport("start simrun without mpirun");
+    const EvaluateText evaluate = [&searching](const std::string& json, ReadyPlans& kept) { return evaluate_text(json, searching, kept); };
+    std::optional<SearchResult> result;
+    try {
+        if (transport.rank == 0) {
+            searching.elsewhere = [&](const std::vector<PointGroup>& groups) { return deal_groups(groups, evaluate, transport); };
+            result = search(text, searching);
+            dismiss_crew(transport);
+        } else
+            work_for_search(evaluate, transport);
+    } catch (const std::exception& e) {
+        complain(e.what());
+        transport.abort_all(bad_input);
+    }
+    transport.finish();
+    return result;
+}
+
+// What is shown while it lasts.
+std::string progress_text(const SearchProgress& p, double seconds, SearchBy by) {
+    const double rate = static_cast<double>(p.simulated) / std::max(1e-9, seconds);
+    return fmt::format("searching: {} of {} points simulated, {} left to look at{}{}{}", grouped(p.simulated), grouped(p.legal),
+                       grouped(p.left), rate > 0 ? fmt::format(", at most {} more", seconds_text(static_cast<double>(p.left) / rate)) : "",
+                       p.best > 0 ? fmt::format(", best {:.4g} {}", p.best, unit(by)) : "",
+                       p.best > p.lowest_left ? fmt::format(", none more than {:.1f} % better", 100 * (1 - p.lowest_left / p.best)) : "");
+}
+
 } // namespace
 
 int run_search(const std::string& file, const Options& options, const SearchCommand& command) {
@@ -97,19 +130,15 @@ int run_search(const std::string& file, const Options& options, const SearchComm
     }
     console::StatusLine line(!options.quiet);
     searching.progress = [&](const SearchProgress& p) {
-        if (!line.due()) return;
-        const double rate = static_cast<double>(p.simulated) / std::max(1e-9, line.seconds());
-        line.show(
-            fmt::format("searching: {} of {} points simulated, {} left to look at{}{}{}", grouped(p.simulated), grouped(p.legal),
-                        grouped(p.left), rate > 0 ? fmt::format(", at most {} more", seconds_text(static_cast<double>(p.left) / rate)) : "",
-                        p.best > 0 ? fmt::format(", best {:.4g} {}", p.best, unit(searching.by)) : "",
-                        p.best > p.lowest_left ? fmt::format(", none more than {:.1f} % better", 100 * (1 - p.lowest_left / p.best)) : ""));
+        if (line.due()) line.show(progress_text(p, line.seconds(), searching.by));
     };
     interrupted = false;
     const auto before = std::signal(SIGINT, stop); // what was found until then is kept
-    const SearchResult result = search(*text, searching);
+    const std::optional<SearchResult> found = searched(*text, searching);
     std::signal(SIGINT, before);
     line.show("");
+    if (!found) return done;
+    const SearchResult& result = *found;
     if (!result.problems.empty()) {
         complain(command.space.empty() ? file : file + " with " + command.space, result.problems);
         return bad_input;
