@@ -482,4 +482,32 @@ TEST(MpiSweep, RanksMakeTheCsvOfOneProcessAlsoAfterOneWasKilled) {
     fs::remove_all(folder);
 }
 
+// A search whose points four ranks compute: the answer of one process, to the byte.
+TEST(MpiSearch, RanksMakeTheAnswerOfOneProcess) {
+    if (!orrery::test::has_mpi() || !fs::exists(simrun)) GTEST_SKIP() << "no MPI";
+    const fs::path folder = scratch("search");
+    fs::create_directories(folder);
+    const std::string job = (folder / "job.json").string();
+    std::ofstream(job) << R"({"model": {"layers": 4, "hidden_size": 1024, "attention_heads": 16, "vocab_size": 32000},
+        "cluster": {"preset": "dgx-a100-40gb", "nodes": 1}, "training": {"global_batch_size": 16, "sequence_length": 1024},
+        "strategy": {"framework": "megatron", "context_parallel": 1, "zero_stage": 1}})";
+    const auto text = [&](const std::string& name) {
+        std::ifstream in(folder / name);
+        return std::string{std::istreambuf_iterator<char>(in), {}};
+    };
+    const auto search = [&](const std::string& name, Words before) {
+        for (const std::string& w : {simrun, std::string("search"), job, std::string("-q"), std::string("--csv"),
+                                     (folder / (name + ".csv")).string(), std::string("-o"), (folder / (name + ".json")).string()})
+            before.push_back(w);
+        return before;
+    };
+    const Process one = start(search("one", {"env"}), "one"), four = start(search("four", {"mpirun", "-n", "4"}), "four");
+    ASSERT_EQ(one.wait(60), 0) << one.text();
+    ASSERT_EQ(four.wait(60), 0) << four.text();
+    EXPECT_FALSE(text("one.csv").empty());
+    EXPECT_EQ(text("four.csv"), text("one.csv"));
+    EXPECT_EQ(text("four.json"), text("one.json"));
+    fs::remove_all(folder);
+}
+
 } // namespace
