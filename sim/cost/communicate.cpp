@@ -261,14 +261,7 @@ CommCost CostModel::collective(const Collective& c, std::span<const int> ranks) 
         scale_choice(scaled, g.group.reach);
     }
     const LinkTable& links = g.group.reach < 1 ? scaled : d.links;
-    if (c.copies > 0) {
-        const FanOut share = fan_out(g.group, c.copies, c.groups, c.group_limit);
-        double limit = 1e30;
-        for (const LoadShare& l : fan_out_loads(*d.fabric, d.domain, g.group, share))
-            limit = std::min(limit, d.fabric->links()[static_cast<std::size_t>(l.link)].capacity.value * 1e-6 / d.on_link(l.link, l.load));
-        return d.bundle(fan_out_time(links, d.between, g.group, share, bytes), bytes, limit, g.hop,
-                        name(Algorithm::fan_out, Protocol::simple));
-    }
+    if (c.copies > 0) return d.send_tokens(c, ranks, links);
     Narrower narrower{g.hop, nullptr};
     narrower.sharp = wish != CollectiveAlgorithm::sharp || d.switches_reduce(g, one_byte);
     narrower.rate = [&](Algorithm a) { return d.shared_rate(g, a); };
@@ -296,11 +289,7 @@ std::vector<LinkLoad> CostModel::loads(const Collective& c, const CommCost& cost
     std::vector<LinkLoad> out;
     if (ranks.size() < 2 || latency_bound(cost)) return out;
     if (is_shift(c.kind)) return shift_loads(*this, c.kind, ranks);
-    if (c.copies <= 0) return data_->loads_of(ranks, c.kind, parse_algorithm(cost.algorithm));
-    const Group& group = data_->group(ranks);
-    for (const LoadShare& s : fan_out_loads(*data_->fabric, data_->domain, group, fan_out(group, c.copies, c.groups, c.group_limit)))
-        out.push_back({s.link, data_->on_link(s.link, s.load)});
-    return out;
+    return c.copies > 0 ? data_->token_loads(c, ranks) : data_->loads_of(ranks, c.kind, parse_algorithm(cost.algorithm));
 }
 
 CommCost CostModel::transfer(Bytes bytes, int from, int to) const {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 namespace orrery {
 
@@ -47,21 +46,6 @@ std::vector<std::int64_t> owned_tensors(const Scenario& s, const Practice& pract
     return out;
 }
 
-// Bytes/us that each device of a node has for its copies while all of them copy: what its slot, the switches and host bridges above it and
-// the memory of its socket let through, each shared by those whose way it is. `share`: of a PCIe link, delivered.
-double copy_rate(const Fabric& fabric, double share) {
-    std::map<LinkId, int> users;
-    for (int device = 0; device < fabric.devices() && fabric.node_of(device) == 0; ++device)
-        for (const bool to_host : {false, true})
-            for (const LinkShare& l : fabric.copy_route(device, to_host)) ++users[l.link];
-    double least = 1e30;
-    for (const auto& [link, sharing] : users) {
-        const Link& l = fabric.links()[static_cast<std::size_t>(link)];
-        least = std::min(least, l.capacity.value * 1e-6 / sharing * (l.kind == LinkKind::pcie ? share : 1));
-    }
-    return least;
-}
-
 } // namespace
 
 CostModel::CostModel(const Scenario& scenario, const Fabric& fabric) : data_(std::make_unique<Data>()) {
@@ -75,6 +59,7 @@ CostModel::CostModel(const Scenario& scenario, const Fabric& fabric) : data_(std
     d.nodes = fabric.nodes();
     d.devices_per_node = std::max(1, c.devices_per_node);
     d.fabric = &fabric;
+    if (scenario.model.moe) d.apart = hosts_apart(c, scenario.runtime);
     d.slowest_link = 1e30;
     for (const Link& l : fabric.links())
         if (l.kind != LinkKind::copy) d.slowest_link = std::min(d.slowest_link, l.capacity.value * 1e-6);

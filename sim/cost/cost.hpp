@@ -66,6 +66,10 @@ class CostModel {
     CommCost transfer(Bytes bytes, int from, int to) const;
     std::vector<LinkLoad> transfer_loads(int from, int to) const;
 
+    // A copy between a device and its host's memory, as long as compute() says where nothing else takes its links; and what it loads there.
+    CommCost copy(const Plan& plan, const Op& op, int rank) const;
+    std::vector<LinkLoad> copy_loads(const Plan& plan, const Op& op, int rank) const;
+
     Interference interference() const;
     Time launch() const; // host time per kernel launch
     // Host time of an op with this number of kernels: their launches, and the framework's call around them where it is not part of a

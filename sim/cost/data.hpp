@@ -60,6 +60,13 @@ struct GemmRate {
 
 const char* kernel_name(AttentionKernel k); // "flash-2"
 
+// Bytes/us that each device of the first node has for its copies while all of them copy: what its slot, the switches and host bridges above
+// it and the memory of its socket let through, each shared by those whose way it is. `share`: of a PCIe link, delivered.
+double copy_rate(const Fabric& fabric, double share);
+
+// The fabric as DeepEP sees it where hosts share an NVLink domain (tokens.cpp); none: as everyone does.
+std::optional<Fabric> hosts_apart(const Cluster& cluster, const Runtime& runtime);
+
 struct CostModel::Data {
     Device device;
     Strategy strategy;
@@ -68,7 +75,8 @@ struct CostModel::Data {
     Practice practice;
     int nodes = 1, devices_per_node = 1;
     const Fabric* fabric = nullptr;
-    double slowest_link = 0; // bytes/us; copies to the host apart
+    std::optional<Fabric> apart; // hosts of one domain as nodes of their own, where tokens see them so; the same links
+    double slowest_link = 0;     // bytes/us; copies to the host apart
     KernelTables kernels;
     PointwiseTable pointwise;
     bool modules_overlap = false; // Transformer Engine's overlap of tensor parallelism, as NeMo's recipes and jobs that say so have it
@@ -105,6 +113,7 @@ struct CostModel::Data {
     mutable std::unordered_map<std::uint64_t, KnownGroup> groups;
     mutable LastLoads met;                // of the group whose loads were asked for last: its kinds of collectives often load links alike
     mutable std::vector<LinkShare> route; // scratch
+    mutable std::vector<std::vector<LinkLoad>> copies; // by device, from its host and to it; filled a node at a time
 
     double peak_of(const std::string& precision) const;
     GemmRate rate(DType t) const;
@@ -118,6 +127,7 @@ struct CostModel::Data {
     KernelTime with(KernelTime t, Extra extra) const;
     KernelTime time(const Plan& plan, const Op& op) const;
     KernelTime copy(const Copy& c) const;
+    void load_copies(int of) const; // a device: of all of its node
     bool on_host(const Op& op) const;
     double host_us(const OptimizerStep& w, double buffer_bytes) const;
     bool makes_calls() const;                // whether ops are issued by calls that take the host longer than launches
@@ -133,6 +143,9 @@ struct CostModel::Data {
     template <class Ask> CommCost slowest_kind(std::span<const int> ranks, Ask&& ask) const;
     bool rings_of_old(const Collective& c, const Group& g) const; // whether NCCL of then takes a ring where a tree would be faster
     double owners_us(const Group& g, double bytes, std::span<const int> ranks) const; // what their turns add to a gather
+    Group token_group(std::span<const int> ranks) const;                              // tokens.cpp
+    std::vector<LinkLoad> token_loads(const Collective& c, std::span<const int> ranks) const;
+    CommCost send_tokens(const Collective& c, std::span<const int> ranks, const LinkTable& table) const;
     double on_link(LinkId link, double load) const; // what a byte takes of this link, where not all of its rate is to be had
     std::optional<CommCost> measured(const Collective* c, std::size_t members, Bytes transferred) const; // c none: a transfer
     CommCost bundle(const CollectiveTime& t, double bytes, double limit, double extra_us, std::string algorithm) const;

@@ -8,6 +8,11 @@ namespace {
 
 Why category_of(const CompiledOp& op, WaitCause cause, std::int32_t peer) { return {static_cast<Category>(op.category), cause, peer}; }
 
+// A collective or a copy.
+Why moves_data(const CompiledOp& op) {
+    return category_of(op, op.kind == OpClass::copy ? WaitCause::dependency : WaitCause::collective, -1);
+}
+
 Why follow(const EventLoop& run, std::int32_t lane, std::int64_t index);
 
 Why collective_wait(const EventLoop& run, std::int32_t lane, const CompiledOp& op) {
@@ -47,7 +52,7 @@ bool moving(const EventLoop& run, std::int32_t lane, std::int64_t index, Why& wh
         return true;
     }
     if (Q.phase != QueuePhase::moving) return false;
-    why = op.kind == OpClass::exchange ? exchange_wait(run, lane, op) : category_of(op, WaitCause::collective, -1);
+    why = op.kind == OpClass::exchange ? exchange_wait(run, lane, op) : moves_data(op);
     return why.category != Category::bubble;
 }
 
@@ -85,7 +90,7 @@ Why follow(const EventLoop& run, std::int32_t lane, std::int64_t index) {
         case QueuePhase::posted:
         case QueuePhase::moving: {
             if (op.kind == OpClass::exchange) return exchange_wait(run, lane, op);
-            return Q.phase == QueuePhase::moving ? category_of(op, WaitCause::collective, -1) : collective_wait(run, lane, op);
+            return Q.phase == QueuePhase::moving ? moves_data(op) : collective_wait(run, lane, op);
         }
         case QueuePhase::held:
             break;

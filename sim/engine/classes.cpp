@@ -49,7 +49,7 @@ struct ClassMaker {
 
     void add_member(std::int32_t lane, CommId comm) {
         Machine& m = c.machine;
-        int q = local_queue(m.lanes[at(lane)].program, queue_of(comm));
+        int q = local_queue(m.lanes[at(lane)].program, queue_served(c.plan, comm));
         m.members.push_back({lane, static_cast<std::int16_t>(q)});
     }
 
@@ -153,7 +153,9 @@ struct ClassMaker {
                 out.latency = at_most_clock(cost.latency.ps);
                 out.payload = cost.payload;
                 out.cap = cost.cap.value;
-                out.kind = patterns[p].transfer ? transfer_kind : static_cast<std::uint8_t>(patterns[p].collective.kind);
+                out.kind = patterns[p].copy       ? copy_kind
+                           : patterns[p].transfer ? transfer_kind
+                                                  : static_cast<std::uint8_t>(patterns[p].collective.kind);
                 auto range = uses.find(all.variants[at(b.costs) + p]);
                 if (range != uses.end()) std::tie(out.uses_begin, out.uses_end) = range->second;
                 out.cap = std::min(out.cap, own_limit(f.bundles.first[k], all.variants[at(b.costs) + p]));
@@ -161,10 +163,9 @@ struct ClassMaker {
                 for (std::int32_t u = out.uses_begin; u < out.uses_end; ++u)
                     out.limit = std::min(out.limit, m.links[at(m.uses[at(u)].link)].capacity / m.uses[at(u)].weight);
                 if (out.payload > 0 && !(out.limit > 0))
-                    throw InputError(
-                        fmt::format("the links of communicator {} have no bandwidth: check the rates of the cluster's links and "
-                                    "the perturbations of links",
-                                    c.plan.communicators[at(b.comm)].name));
+                    throw InputError(fmt::format("the links of {} have no bandwidth: check the rates of the cluster's links and "
+                                                 "the perturbations of links",
+                                                 name_of(c.plan, b.comm)));
                 m.bundle_costs.push_back(out);
             }
         }

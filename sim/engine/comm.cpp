@@ -35,7 +35,12 @@ std::int32_t channel_of(const EventLoop& run, std::int32_t lane, const CompiledT
     return t.send ? comm.send : comm.receive;
 }
 
-bool simple(const EventLoop& run, const BundleCost& cost) { return !run.interferes && cost.shared_begin == cost.shared_end; }
+// Kernels of communication and computation slow each other; copies have engines of their own.
+bool interferes(const EventLoop& run, const BundleCost& cost) { return run.interferes && cost.payload > 0 && cost.kind != copy_kind; }
+
+bool simple(const EventLoop& run, const BundleCost& cost) {
+    return cost.shared_begin == cost.shared_end && (!run.interferes || cost.kind == copy_kind);
+}
 
 } // namespace
 
@@ -102,7 +107,7 @@ void EventLoop::bundle_event(std::int32_t id) {
     b.last = now;
     b.rate = b.cap = 0;
     b.busy = 0;
-    if (interferes)
+    if (orrery::interferes(*this, cost))
         for (std::int32_t i = c.members_begin; i < c.members_end; ++i) {
             std::int32_t lane = m.members[at(i)].lane;
             ++lanes[at(lane)].fluids;
@@ -126,7 +131,7 @@ void EventLoop::finish_bundle(std::int32_t id) {
         b.sharing = -1;
         sharing_changed = true;
     }
-    if (interferes && m.bundle_costs[at(b.cost)].payload > 0)
+    if (orrery::interferes(*this, m.bundle_costs[at(b.cost)]))
         for (std::int32_t i = c.members_begin; i < c.members_end; ++i) {
             std::int32_t lane = m.members[at(i)].lane;
             --lanes[at(lane)].fluids;

@@ -65,6 +65,13 @@ bool same(const Collective& a, const Collective& b) {
     return std::tie(a.kind, a.dtype, a.copies, a.groups, a.group_limit) == std::tie(b.kind, b.dtype, b.copies, b.groups, b.group_limit);
 }
 
+CopyKind kind_of(const Op& copy) { return std::get<Copy>(copy.work).kind; }
+
+// Counts that a device tells its host are no more than their latency.
+bool shares_links(const Op& op) {
+    return std::holds_alternative<Copy>(op.work) && op.phase == Phase::offload && (op.queue == d2h_queue || op.queue == h2d_queue);
+}
+
 bool gathers_in_pieces(const Op& op) {
     const auto* work = std::get_if<Collective>(&op.work);
     return op.pieces > 1 && work && work->kind == CollectiveKind::all_gather;
@@ -118,7 +125,8 @@ struct ProgramCompiler {
         for (std::size_t i = 0; i < list.size(); ++i) {
             const CommPattern& o = list[i];
             if (o.transfer != p.transfer || o.bytes != p.bytes) continue;
-            if (p.transfer || same(o.collective, p.collective)) return static_cast<std::int32_t>(i);
+            if (p.copy ? kind_of(*o.copy) == kind_of(*p.copy) : p.transfer || same(o.collective, p.collective))
+                return static_cast<std::int32_t>(i);
         }
         list.push_back(p);
         return static_cast<std::int32_t>(list.size() - 1);
@@ -190,6 +198,12 @@ struct ProgramCompiler {
                                                : op.phase == Phase::offload ? Category::offload
                                                                             : Category::other);
         if (o.duration < 0) engine_bug("an op's duration is negative", source.stage, o.source);
+        if (c.costs.copy && shares_links(op)) {
+            const CommId comm = copies_on(c.plan, op.queue);
+            c.comms[at(comm)].collects[at(source.stage)] = 1;
+            o.kind = OpClass::copy;
+            o.pattern = pattern(comm, {false, {}, std::get<Copy>(op.work).bytes, &op});
+        }
         for (std::size_t k = 0; k < c.costs.compute_of_kind.size(); ++k) {
             std::vector<std::int64_t>& own = c.machine.durations_of_kind[k];
             own.resize(c.machine.ops.size(), 0);
@@ -327,7 +341,7 @@ struct ProgramCompiler {
 
 void compile_programs(Compilation& c, bool launch_blocking) {
     c.machine.window = launch_blocking ? 1 : window_of(c.plan);
-    c.comms.resize(c.plan.communicators.size());
+    c.comms.resize(c.plan.communicators.size() + 2); // copies_on()
     for (CommUse& use : c.comms) use.collects = use.sends = use.receives = std::vector<char>(at(c.plan.stages), 0);
     for (const Program& p : c.plan.programs) c.machine.programs.push_back(ProgramCompiler{c, p}.compile());
     check_computation(c.machine);

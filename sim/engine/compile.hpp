@@ -5,6 +5,7 @@
 #include "sim/engine/machine.hpp"
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 namespace orrery {
@@ -16,7 +17,18 @@ struct CommPattern {
     bool transfer = false;
     Collective collective{};
     Bytes bytes;
+    const Op* copy = nullptr;
 };
+
+// The copies that each rank makes on its queues to the host and back are two communicators more, of a rank each, behind the plan's own.
+inline CommId copies_on(const Plan& plan, QueueId q) { return static_cast<CommId>(plan.communicators.size()) + q - d2h_queue; }
+inline bool is_of_copies(const Plan& plan, CommId c) { return static_cast<std::size_t>(c) >= plan.communicators.size(); }
+inline QueueId queue_served(const Plan& plan, CommId c) {
+    return is_of_copies(plan, c) ? static_cast<QueueId>(c - copies_on(plan, d2h_queue) + d2h_queue) : queue_of(c);
+}
+inline std::string name_of(const Plan& plan, CommId c) {
+    return is_of_copies(plan, c) ? "copies to the host and back" : "communicator " + plan.communicators[static_cast<std::size_t>(c)].name;
+}
 
 struct CommUse {
     std::vector<CommPattern> patterns;

@@ -1,5 +1,6 @@
 // Refuses steps that are longer than the clock (clock.hpp) and says what takes so long.
 #include "sim/engine/clock.hpp"
+#include "sim/engine/compile.hpp"
 
 #include "sim/engine/machine.hpp"
 #include "topology/input_error.hpp"
@@ -54,7 +55,8 @@ Longest longest_of(const Machine& m) {
                 return fmt::format(
                     "a communication on {} of {:.4g} GB at {:.4g} GB/s (check the rates and latencies of the cluster's links, "
                     "and perturb)",
-                    m.plan->communicators[z(b.comm)].name, cost.payload * 1e-9, cost.limit * 1e-9);
+                    cost.kind == copy_kind ? name_of(*m.plan, b.comm) : m.plan->communicators[z(b.comm)].name, cost.payload * 1e-9,
+                    cost.limit * 1e-9);
             });
         }
     }

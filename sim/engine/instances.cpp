@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <unordered_map>
@@ -77,16 +78,18 @@ struct InstanceFinder {
     LinkMoves moves = {};
 
     std::int32_t variant(const CommPattern& p, const std::string& algorithm) {
-        int kind = p.transfer ? transfer_kind : static_cast<int>(p.collective.kind) + 256 * p.collective.copies;
+        int kind = p.copy ? copy_kind : p.transfer ? transfer_kind : static_cast<int>(p.collective.kind) + 256 * p.collective.copies;
         return variant_ids.try_emplace({kind, algorithm}, static_cast<std::int32_t>(variant_ids.size())).first->second;
     }
 
-    // Does this bundle (a collective's instance, or a channel) run pattern `p`?
-    bool runs(const CommPattern& p, bool channel) const { return p.transfer == channel && (channel || ranks.size() > 1); }
+    // Does this bundle (a collective's instance, a channel, or a rank's copies) run pattern `p`?
+    bool runs(const CommPattern& p, bool channel) const { return p.copy || (p.transfer == channel && (channel || ranks.size() > 1)); }
     CommCost cost_of(const CommPattern& p) const {
+        if (p.copy) return c.costs.copy(*p.copy, ranks[0]);
         return p.transfer ? c.costs.transfer(p.bytes, ranks[0], ranks[1]) : c.costs.collective(p.collective, ranks);
     }
     std::vector<LinkLoad> loads_of(const CommPattern& p, const CommCost& cost) const {
+        if (p.copy) return c.costs.copy_loads ? c.costs.copy_loads(*p.copy, ranks[0]) : std::vector<LinkLoad>{};
         return p.transfer ? c.costs.transfer_loads(ranks[0], ranks[1]) : c.costs.loads(p.collective, cost, ranks);
     }
 
@@ -159,7 +162,7 @@ struct InstanceFinder {
     std::int32_t last_tag = 0;
 
     bool lies_as_before(CommId comm, bool channel) {
-        return trust_shapes && c.costs.moves && before.comm == comm && before.channel == channel &&
+        return trust_shapes && c.costs.moves && !is_of_copies(c.plan, comm) && before.comm == comm && before.channel == channel &&
                c.costs.moves(before.ranks, ranks, moves);
     }
 
@@ -228,6 +231,69 @@ struct InstanceFinder {
         }
     }
 
+    void add_copies(CommId comm) {
+        for (std::size_t r = 0; r < stage_of.size() && !c.comms[at(comm)].patterns.empty(); ++r) {
+            if (!c.comms[at(comm)].collects[at(stage_of[r])]) continue;
+            ranks = {static_cast<int>(r)};
+            add_bundle(comm, -1);
+        }
+    }
+
+    // The loads of others on each link: the least and the most of one.
+    std::vector<std::pair<double, double>> loads_beside(std::size_t first_copy) const {
+        std::vector<std::pair<double, double>> out(wires.capacity.size(), {std::numeric_limits<double>::infinity(), 0});
+        for (std::int32_t e = 0; e < all.graph.link_begin[first_copy]; ++e) {
+            const FoldGraph::LinkEdge& edge = all.graph.link_edges[at(e)];
+            auto& [least, most] = out[at(edge.link)];
+            least = std::min(least, all.graph.tags[at(edge.tag)].load);
+            most = std::max(most, all.graph.tags[at(edge.tag)].load);
+        }
+        return out;
+    }
+
+    // Links are shared by equal rates of payload, and what a payload is differs: of a gather all that is gathered, of which a device's slot
+    // carries a part. So that a copy is one flow among those of its links, its payload is counted in units that load them as the others'
+    // bytes do (the geometric mean of the least and the most of these).
+    void weigh_copies(std::size_t first) {
+        const std::vector<std::pair<double, double>> beside = loads_beside(first);
+        std::map<std::pair<std::int32_t, std::uint64_t>, std::int32_t> weighed; // costs, units a byte -> costs in units
+        for (std::size_t b = first; b < all.bundles.size(); ++b) {
+            const auto begin = all.graph.link_begin[b], end = all.graph.link_begin[b + 1];
+            double own = 0, least = std::numeric_limits<double>::infinity(), most = 0;
+            for (auto e = begin; e < end; ++e) {
+                const FoldGraph::LinkEdge& edge = all.graph.link_edges[at(e)];
+                if (beside[at(edge.link)].second <= 0) continue;
+                own = std::max(own, all.graph.tags[at(edge.tag)].load);
+                least = std::min(least, beside[at(edge.link)].first);
+                most = std::max(most, beside[at(edge.link)].second);
+            }
+            if (most <= 0) continue;
+            const double units = own / std::sqrt(least * most);
+            Unfolded::Bundle& bundle = all.bundles[b];
+            const auto [it, fresh] = weighed.try_emplace({bundle.costs, std::bit_cast<std::uint64_t>(units)}, bundle.costs);
+            if (fresh) it->second = costs_in_units(bundle, units);
+            bundle.costs = it->second;
+            all.graph.bundle[b] = mix(all.graph.bundle[b], std::bit_cast<std::uint64_t>(units));
+            for (auto e = begin; e < end; ++e) {
+                FoldGraph::LinkEdge& edge = all.graph.link_edges[at(e)];
+                const FoldGraph::Tag old = all.graph.tags[at(edge.tag)];
+                edge.tag = tag(old.variant, old.load / units);
+            }
+        }
+    }
+
+    std::int32_t costs_in_units(const Unfolded::Bundle& bundle, double units) {
+        const auto begin = static_cast<std::int32_t>(all.costs.size());
+        for (std::size_t i = 0; i < c.comms[at(bundle.comm)].patterns.size(); ++i) {
+            CommCost cost = all.costs[at(bundle.costs) + i];
+            cost.payload *= units;
+            cost.cap.value *= units;
+            all.costs.push_back(std::move(cost));
+            all.variants.push_back(all.variants[at(bundle.costs) + i]);
+        }
+        return begin;
+    }
+
     void colour_ranks_and_links() {
         FoldGraph& g = all.graph;
         for (std::size_t r = 0; r < stage_of.size(); ++r) {
@@ -269,6 +335,9 @@ struct InstanceFinder {
         colour_ranks_and_links();
         make_room();
         for (std::size_t i = 0; i < c.plan.communicators.size(); ++i) add_instances(static_cast<CommId>(i));
+        const std::size_t first = all.bundles.size();
+        for (std::size_t i = c.plan.communicators.size(); i < c.comms.size(); ++i) add_copies(static_cast<CommId>(i));
+        if (first < all.bundles.size()) weigh_copies(first);
     }
 };
 

@@ -9,8 +9,6 @@
 
 namespace orrery {
 
-inline constexpr std::uint8_t transfer_kind = 255; // BundleCost::kind of a channel
-
 // Everything before folding: bundles one after another, with what each costs.
 struct Unfolded {
     struct Bundle {

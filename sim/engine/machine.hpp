@@ -22,6 +22,10 @@ struct Costs {
     std::function<std::vector<LinkLoad>(const Collective&, const CommCost&, std::span<const int>)> loads;
     std::function<CommCost(Bytes, int from, int to)> transfer;
     std::function<std::vector<LinkLoad>(int from, int to)> transfer_loads;
+    // Optional: a copy between a device and its host as a bundle, which shares the links it loads with collectives and transfers. Without
+    // it a copy takes the time of compute().
+    std::function<CommCost(const Op&, int rank)> copy = {};
+    std::function<std::vector<LinkLoad>(const Op&, int rank)> copy_loads = {};
     // Optional. Ranks of one shape (a communicator's, or a transfer's two ends) cost the same: only one of them is asked for.
     std::function<std::uint64_t(std::span<const int>)> shape;
     // Optional. Ranks that lie as those before them did cost the same, and load the same links, moved (Fabric::find_moves).
@@ -40,7 +44,7 @@ struct Wires {
     std::uint64_t seed = 0;
 };
 
-enum class OpClass : std::uint8_t { timed, collective, exchange, shadow, sync };
+enum class OpClass : std::uint8_t { timed, copy, collective, exchange, shadow, sync };
 
 // One issue slot of a segment. An exchange takes a slot for each queue it occupies: itself, then shadows.
 struct CompiledOp {
@@ -54,7 +58,7 @@ struct CompiledOp {
     std::uint8_t slots = 1;     // exchange: queues it occupies
     std::int16_t transfers = 0; // exchange
     std::int32_t pattern =
-        -1; // collective: index among its communicator's patterns; exchange: first transfer; shadow: distance to its exchange
+        -1; // collective, copy: index among its communicator's patterns; exchange: first transfer; shadow: distance to its exchange
     std::int32_t source = -1; // index in the plan's block
 };
 
@@ -88,7 +92,8 @@ struct CompiledProgram {
     double flops = 0;
 };
 
-// A bundle class: an instance of a communicator, or (channel) the link from a member of it to the next, for transfers.
+// A bundle class: an instance of a communicator, or (channel) the link from a member of it to the next, for transfers; or what a rank's
+// queue of copies does, as a communicator of one.
 struct BundleMember {
     std::int32_t lane;
     std::int16_t queue;
@@ -113,8 +118,9 @@ struct BundleCost {
     double limit = 0;                              // what its links leave for each of its twins
     std::int32_t uses_begin = 0, uses_end = 0;     // in Machine::uses: every link class it loads
     std::int32_t shared_begin = 0, shared_end = 0; // in Machine::shared: those that others can saturate with it
-    std::uint8_t kind = 0;                         // members must agree: collective kind, or 255 for a transfer
+    std::uint8_t kind = 0;                         // members must agree: collective kind, 254 for a copy, or 255 for a transfer
 };
+inline constexpr std::uint8_t copy_kind = 254, transfer_kind = 255;
 
 struct MachineLane {
     std::int32_t rank = 0, ranks = 1, program = 0;

@@ -107,7 +107,7 @@ void EventLoop::begin(std::int32_t lane, int q) {
     Q.begin = now;
     mark(lane);
     if (passages && passages->keeps(lane)) passages->begins(lane, Q.head);
-    if (op.kind == OpClass::collective) {
+    if (op.kind == OpClass::collective || op.kind == OpClass::copy) {
         arrive(lane, q);
         return;
     }

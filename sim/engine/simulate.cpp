@@ -152,6 +152,7 @@ Simulation simulate(const Plan& plan, const Scenario& scenario, const Fabric& fa
     if (!options.sharing) {
         costs.loads = [](const Collective&, const CommCost&, std::span<const int>) { return std::vector<LinkLoad>{}; };
         costs.transfer_loads = [](int, int) { return std::vector<LinkLoad>{}; };
+        costs.copy_loads = [](const Op&, int) { return std::vector<LinkLoad>{}; };
     }
     Machine machine = compile(plan, costs, wires, {options.fold, scenario.runtime.launch_blocking, options.stop});
     Simulation out = run(machine, options);

@@ -1,6 +1,7 @@
 // Durations of groups of constants, all by one factor each.
 #include "sim/engine/machine.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace orrery {
@@ -45,6 +46,17 @@ void slow_down(Costs& costs, Wires& wires, const CostFactors& by, const Fabric& 
     costs.transfer = [old = std::move(costs.transfer), between](Bytes bytes, int from, int to) {
         return scaled(old(bytes, from, to), between(from, to));
     };
+    if (costs.copy)
+        costs.copy = [old = std::move(costs.copy), by](const Op& op, int rank) { return scaled(old(op, rank), of(by, CostGroup::host)); };
+    // Alone a copy is as fast as its own group says: slower links give others less beside it.
+    if (costs.copy_loads)
+        costs.copy_loads = [old = std::move(costs.copy_loads), by, &fabric](const Op& op, int rank) {
+            std::vector<LinkLoad> loads = old(op, rank);
+            for (LinkLoad& l : loads)
+                if (fabric.links()[static_cast<std::size_t>(l.link)].kind != LinkKind::copy)
+                    l.load *= std::min(1.0, of(by, CostGroup::host) / of(by, CostGroup::links_inside));
+            return loads;
+        };
     costs.launch = scaled(costs.launch, of(by, CostGroup::host));
     if (costs.host)
         costs.host = [old = std::move(costs.host), by](const Op& op, int kernels) {

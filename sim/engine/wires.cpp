@@ -22,6 +22,8 @@ Costs costs_of(const CostModel& cost, const Plan& plan, const Scenario& scenario
         return one;
     };
     c.transfer_loads = [&](int from, int to) { return cost.transfer_loads(from, to); };
+    c.copy = [&](const Op& op, int rank) { return cost.copy(plan, op, rank); };
+    c.copy_loads = [&](const Op& op, int rank) { return cost.copy_loads(plan, op, rank); };
     c.interference = cost.interference();
     c.launch = cost.launch();
     c.host = [&](const Op& op, int kernels) { return cost.host(op, kernels); };

@@ -202,8 +202,14 @@ void note_without_effect(Reading& reading) {
     note("/training/document_tokens", sc.training.document_tokens >= sc.training.sequence_length,
          "a sequence is no longer than a document");
     note("/runtime/token_dispatcher", !sc.model.moe, "the model has no experts");
-    if (sc.runtime.token_dispatcher == TokenDispatcher::hybridep && sc.model.moe)
-        sc.notes.push_back("runtime.token_dispatcher = hybridep is timed as deepep: it has no published figures of its own");
+    if (sc.runtime.token_dispatcher == TokenDispatcher::hybridep && sc.model.moe && sc.cluster.intra.domain_nodes < 2)
+        sc.notes.push_back(
+            "runtime.token_dispatcher = hybridep is timed as deepep here: the two differ where several nodes share an NVLink domain "
+            "(intra_node.domain_nodes), inside which hybridep sends over NVLink and deepep by NICs between hosts");
+    if (sc.runtime.token_dispatcher == TokenDispatcher::deepep && sc.model.moe && sc.cluster.devices_per_node > 8 &&
+        sc.cluster.device.vendor == "nvidia")
+        sc.notes.push_back("runtime.token_dispatcher = deepep is timed as if it sent over NVLink to all devices of a node, and it does so "
+                           "to eight at most: hosts of a rack are nodes of their own with intra_node.domain_nodes");
     note("/model/moe/group_limit",
          sc.model.moe && sc.model.moe->group_limit < sc.model.moe->groups &&
              (sc.runtime.token_dispatcher == TokenDispatcher::alltoall || sc.runtime.token_dispatcher == TokenDispatcher::allgather),

@@ -23,6 +23,8 @@ struct Network {
     std::int64_t launch_ns = 0;
     std::vector<std::pair<int, double>> degraded = {}; // link, factor
     std::vector<double> slowness = {};
+    bool copies_by_port = false; // copies to the host and back share the devices' ports
+    double copy_rate = 1e12;
 
     int node(int r) const { return r / devices_per_node; }
     int nodes() const { return (ranks + devices_per_node - 1) / devices_per_node; }
@@ -87,6 +89,19 @@ struct Network {
             return cost;
         };
         c.transfer_loads = [net](int a, int b) { return net.route(a, b); };
+        if (copies_by_port) {
+            c.copy = [net](const Op& op, int) {
+                CommCost cost;
+                cost.latency = {net.latency_ns * ns};
+                cost.payload = static_cast<double>(std::get<Copy>(op.work).bytes.count);
+                cost.cap = {net.copy_rate};
+                return cost;
+            };
+            c.copy_loads = [net](const Op& op, int rank) {
+                const bool out = std::get<Copy>(op.work).kind == CopyKind::device_to_host;
+                return std::vector<LinkLoad>{{out ? net.port_out(rank) : net.port_in(rank), 1}};
+            };
+        }
         c.interference = {compute_slowdown, communication_slowdown};
         c.launch = {launch_ns * ns};
         return c;
@@ -140,6 +155,14 @@ struct Builder {
         op.work = Collective{kind, c, Bytes{bytes}, DType::bf16};
         op.queue = queue_of(c);
         op.phase = phase;
+        return add(std::move(op), std::move(deps));
+    }
+
+    std::int32_t copy(CopyKind kind, std::int64_t bytes, std::vector<std::int32_t> deps = {}) {
+        Op op;
+        op.work = Copy{kind, Bytes{bytes}};
+        op.queue = kind == CopyKind::device_to_host ? d2h_queue : h2d_queue;
+        op.phase = Phase::offload;
         return add(std::move(op), std::move(deps));
     }
 

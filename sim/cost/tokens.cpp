@@ -1,0 +1,43 @@
+// Tokens that are sent once to each node they go to, and on inside it: DeepEP's and HybridEP's dispatch and combine.
+//
+// What a node is differs. DeepEP writes over NVLink to the devices of its own host, eight at most, and reaches every other by its NIC (its
+// README: intranode and internode kernels), also in a rack whose hosts share one NVSwitch. HybridEP's nodes are NVLink domains (its README;
+// Megatron-Bridge has DeepEP for boards of eight, HybridEP for GB200 and GB300 NVL72). Where a domain is one host the two send alike.
+#include "sim/cost/data.hpp"
+
+#include <algorithm>
+
+namespace orrery {
+
+std::optional<Fabric> hosts_apart(const Cluster& c, const Runtime& r) {
+    if (r.token_dispatcher != TokenDispatcher::deepep || c.intra.domain_nodes < 2 || c.devices_per_node < 2 || c.graph) return std::nullopt;
+    Cluster apart = c; // with the same links, and other ways
+    apart.intra.domain_nodes = 1;
+    return Fabric(apart);
+}
+
+Group CostModel::Data::token_group(std::span<const int> ranks) const {
+    return apart ? group_of(*apart, domain, ranks) : known(ranks).group;
+}
+
+std::vector<LinkLoad> CostModel::Data::token_loads(const Collective& c, std::span<const int> ranks) const {
+    const Group group = token_group(ranks);
+    std::vector<LinkLoad> out;
+    for (const LoadShare& s : fan_out_loads(apart ? *apart : *fabric, domain, group, fan_out(group, c.copies, c.groups, c.group_limit)))
+        out.push_back({s.link, on_link(s.link, s.load)});
+    return out;
+}
+
+CommCost CostModel::Data::send_tokens(const Collective& c, std::span<const int> ranks, const LinkTable& table) const {
+    const Group group = token_group(ranks);
+    const double bytes = static_cast<double>(c.bytes.count);
+    double limit = 1e30;
+    for (const LinkLoad& l : token_loads(c, ranks))
+        limit = std::min(limit, fabric->links()[static_cast<std::size_t>(l.link)].capacity.value * 1e-6 / l.load);
+    const FanOut share = fan_out(group, c.copies, c.groups, c.group_limit);
+    const double hop =
+        apart && group.nodes > 1 ? (inter_latency.ps == 0 ? 0 : inter_latency.seconds() * 1e6 - between.hop) : known(ranks).hop;
+    return bundle(fan_out_time(table, between, group, share, bytes), bytes, limit, hop, name(Algorithm::fan_out, Protocol::simple));
+}
+
+} // namespace orrery
