@@ -34,7 +34,8 @@ std::int64_t periods_left(const EventLoop& run, std::size_t lane, std::int64_t s
     const LaneState& l = run.lanes[lane];
     const auto& actions = run.program(static_cast<std::int64_t>(lane)).actions;
     std::int64_t oldest = l.oldest < l.issued ? run.slot(static_cast<std::int64_t>(lane), l.oldest).action : l.action;
-    if (oldest > l.action || oldest < shift) return 0; // still in the step before, or in its first period
+    if (!l.step_ends.empty()) return 0; // some of them are of a step before: one may be shorter than what the host runs ahead
+    if (oldest > l.action || oldest < shift) return 0; // still in its first period
     std::int64_t a = oldest, end = static_cast<std::int64_t>(actions.size());
     while (a < end && actions[at(a)].signature == actions[at(a - shift)].signature) ++a;
     return a <= l.action ? 0 : (a - 1 - l.action) / shift;
