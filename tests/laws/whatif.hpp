@@ -36,6 +36,18 @@ Pair random_pair(Random& random);
 // The same on other machines, schedules and kinds of data parallelism.
 Pair wide_pair(Random& random);
 
+// What the two above never draw: memory of hosts and disks, networks over wide areas, compressed gradients, dispatchers, algorithms in
+// switches, sizes of networks, kernels of a few devices.
+Pair rarer_pair(Random& random);
+
+// The scenario with one field at two values, the second better.
+inline Pair change(const std::string& name, const Json& base, const std::string& pointer, const Json& worse, const Json& better) {
+    Pair p{name + ": " + worse.dump() + " -> " + better.dump(), base, base};
+    p.worse[Json::json_pointer(pointer)] = worse;
+    p.better[Json::json_pointer(pointer)] = better;
+    return p;
+}
+
 // Where the field measured something else than physics: a better part made a collective slower because NCCL's tuner, which knows no times,
 // then takes another algorithm or protocol. `text` is looked for in a pair's improvement and its scenario.
 struct Anomaly {

@@ -98,6 +98,8 @@ TEST(WhatIfLaws, NoImprovementMakesAStepSlower) { none_is_slower(random_pair, 20
 
 TEST(WhatIfLaws, NoImprovementMakesAStepSlowerOnOtherMachines) { none_is_slower(wide_pair, 10); }
 
+TEST(WhatIfLaws, NoImprovementMakesAStepSlowerOnRarerMachines) { none_is_slower(rarer_pair, 40); }
+
 // The two nodes of a leaf hold one stage and send to the next over one trunk, of a quarter of their NICs' rates. Where one of them is a
 // little late its transfers go when those of the other have gone, and none of them waits: the job with a slow node is the faster one (by a
 // fifth in a drawn job that waits for transfers between stages half of its time).
