@@ -1,6 +1,7 @@
 #include "sim/memory/caching_allocator.hpp"
 
 #include <algorithm>
+#include <functional>
 
 namespace orrery {
 namespace {
@@ -31,13 +32,34 @@ CachingAllocator::Block CachingAllocator::new_piece(Piece piece) {
     return place;
 }
 
-CachingAllocator::Block CachingAllocator::best_fit(int pool, std::int64_t size) {
-    auto& free = free_of(pool);
-    const auto found = free.lower_bound({size, -1, -1});
-    if (found == free.end()) return -1;
-    const Block block = found->block;
-    free.erase(found);
+CachingAllocator::Block CachingAllocator::best_fit(int p, std::int64_t size) {
+    const auto found = std::ranges::lower_bound(pool(p), size, {}, &OfSize::size);
+    if (found == pool(p).end()) return -1;
+    const Block block = found->pieces.back().block;
+    found->pieces.pop_back();
+    if (found->pieces.empty()) pool(p).erase(found);
     return block;
+}
+
+void CachingAllocator::list(Block b) {
+    const Piece& piece = at(b);
+    Pool& sizes = pool(piece.pool);
+    auto found = std::ranges::lower_bound(sizes, piece.size, {}, &OfSize::size);
+    if (found == sizes.end() || found->size != piece.size) found = sizes.insert(found, {piece.size, {}});
+    std::vector<Free>& pieces = found->pieces;
+    pieces.insert(std::ranges::lower_bound(pieces, piece.address, std::greater{}, &Free::address), {piece.address, b});
+}
+
+bool CachingAllocator::take_off(Block b) {
+    const Piece& piece = at(b);
+    Pool& sizes = pool(piece.pool);
+    const auto found = std::ranges::lower_bound(sizes, piece.size, {}, &OfSize::size);
+    if (found == sizes.end() || found->size != piece.size) return false;
+    const auto one = std::ranges::lower_bound(found->pieces, piece.address, std::greater{}, &Free::address);
+    if (one == found->pieces.end() || one->block != b) return false;
+    found->pieces.erase(one);
+    if (found->pieces.empty()) sizes.erase(found);
+    return true;
 }
 
 CachingAllocator::Block CachingAllocator::new_segment(int pool, std::int64_t size) {
@@ -53,33 +75,33 @@ CachingAllocator::Block CachingAllocator::new_segment(int pool, std::int64_t siz
 }
 
 void CachingAllocator::give_back() {
-    for (auto& free : pools_)
-        for (auto i = free.begin(); i != free.end();) {
-            const Piece& p = at(i->block);
-            if (p.before >= 0 || p.after >= 0) {
-                ++i;
-                continue;
-            }
-            reserved_ -= p.size;
-            unused_.push_back(i->block);
-            i = free.erase(i);
-        }
+    const auto whole = [&](const Free& one) {
+        const Piece& p = at(one.block);
+        if (p.before >= 0 || p.after >= 0) return false;
+        reserved_ -= p.size;
+        unused_.push_back(one.block);
+        return true;
+    };
+    for (Pool& sizes : pools_) {
+        for (OfSize& of : sizes) std::erase_if(of.pieces, whole);
+        std::erase_if(sizes, [](const OfSize& of) { return of.pieces.empty(); });
+    }
 }
 
 CachingAllocator::Block CachingAllocator::allocate(Bytes bytes, int stream) {
     const std::int64_t size = std::max(min_block_size, round_up(bytes.count, min_block_size));
     const bool small = size <= small_size;
-    const int pool = 2 * stream + (small ? 0 : 1);
-    Block block = best_fit(pool, size);
-    if (block < 0) block = new_segment(pool, size);
+    const int own = 2 * stream + (small ? 0 : 1);
+    Block block = best_fit(own, size);
+    if (block < 0) block = new_segment(own, size);
     const std::int64_t rest = at(block).size - size;
     if (small ? rest >= min_block_size : rest > small_size) {
         const Block after = at(block).after;
-        const Block cut = new_piece({rest, at(block).address + size, block, after, pool, false});
+        const Block cut = new_piece({rest, at(block).address + size, block, after, own, false});
         if (after >= 0) at(after).before = cut;
         at(block).after = cut;
         at(block).size = size;
-        free_of(pool).insert(listed(cut));
+        list(cut);
     }
     at(block).used = true;
     return block;
@@ -95,15 +117,14 @@ void CachingAllocator::join(Block into, Block other) {
 
 void CachingAllocator::free(Block block) {
     at(block).used = false;
-    auto& free = free_of(at(block).pool);
-    const auto take = [&](Block b) { return b >= 0 && !at(b).used && free.erase(listed(b)) > 0; };
+    const auto take = [&](Block b) { return b >= 0 && !at(b).used && take_off(b); };
     const Block before = at(block).before, after = at(block).after;
     if (take(after)) join(block, after);
     if (take(before)) {
         join(before, block);
         block = before;
     }
-    free.insert(listed(block));
+    list(block);
 }
 
 } // namespace orrery

@@ -6,7 +6,6 @@
 
 #include <array>
 #include <cstdint>
-#include <set>
 #include <vector>
 
 namespace orrery {
@@ -33,15 +32,21 @@ class CachingAllocator {
         int pool = 0;
         bool used = false;
     };
+    // Free pieces of one size, the highest address first: the lowest is taken first, and that is the last.
     struct Free {
-        std::int64_t size, address;
+        std::int64_t address;
         Block block;
-        bool operator<(const Free& o) const { return size != o.size ? size < o.size : address < o.address; }
     };
+    struct OfSize {
+        std::int64_t size;
+        std::vector<Free> pieces;
+    };
+    using Pool = std::vector<OfSize>; // ascending; none is empty
 
     Piece& at(Block b) { return pieces_[static_cast<std::size_t>(b)]; }
-    std::set<Free>& free_of(int pool) { return pools_[static_cast<std::size_t>(pool)]; }
-    Free listed(Block b) { return {at(b).size, at(b).address, b}; }
+    Pool& pool(int p) { return pools_[static_cast<std::size_t>(p)]; }
+    void list(Block b);     // in its pool
+    bool take_off(Block b); // false: it is in no list
     Block new_piece(Piece piece);
     Block best_fit(int pool, std::int64_t size);
     Block new_segment(int pool, std::int64_t size);
@@ -49,8 +54,8 @@ class CachingAllocator {
     void join(Block into, Block other);
 
     std::vector<Piece> pieces_;
-    std::vector<Block> unused_;         // places in pieces_
-    std::vector<std::set<Free>> pools_; // free pieces; of each stream the small ones, then the large ones
+    std::vector<Block> unused_; // places in pieces_
+    std::vector<Pool> pools_;   // of each stream the small pieces, then the large ones
     std::int64_t reserved_ = 0, peak_ = 0, next_address_ = 0, limit_;
     int retries_ = 0;
 };

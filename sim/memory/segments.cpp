@@ -1,7 +1,9 @@
 #include "sim/memory/segments.hpp"
 
 #include <algorithm>
-#include <unordered_map>
+#include <span>
+#include <utility>
+#include <vector>
 
 namespace orrery {
 namespace {
@@ -19,17 +21,81 @@ bool is_sum_into(const Block& block, std::int32_t i, BufferId buffer) {
            (sum->kind == PointwiseKind::add || sum->kind == PointwiseKind::bias_dropout_add) && !op.out.empty() && op.out[0] == buffer;
 }
 
+// An Alloc or a Free on the device.
+struct Change {
+    std::int32_t op, place; // place: of its buffer among those that come and go
+    Bytes size;
+    std::int16_t stream;
+    std::uint8_t port;
+    bool allocates, own, sum; // own: a microbatch has one of its own; sum: the op behind it adds into it
+};
+
+// What both replays of a stage's program walk through: by block its changes, and what is there all the time.
+class Changes {
+  public:
+    Changes(const Plan& plan, const Program& program, bool streams)
+        : plan_(plan), streams_(streams), of_block_(plan.blocks.size()), place_(plan.buffers.size(), -1) {
+        std::vector<char> seen(plan.blocks.size(), 0);
+        for (const Action& a : program.actions)
+            if (!std::exchange(seen[static_cast<std::size_t>(a.block)], 1)) read(a.block);
+        for (BufferId id = 0; id < static_cast<BufferId>(plan.buffers.size()); ++id) {
+            const Buffer& b = plan.buffers[id];
+            if (lasts(b, program, Space::device) && place_[static_cast<std::size_t>(id)] < 0) held_.push_back({b.bytes, stream(b)});
+        }
+    }
+    struct Held {
+        Bytes size;
+        int stream;
+    };
+    const std::vector<Held>& held() const { return held_; }
+    std::size_t places() const { return static_cast<std::size_t>(places_); }
+    bool has_sums() const { return sums_; }
+    // Of ops [first, last) of the action's block.
+    std::span<const Change> of(const Action& a) const {
+        const std::vector<Change>& all = of_block_[static_cast<std::size_t>(a.block)];
+        const auto at = [&](std::int32_t op) { return std::ranges::lower_bound(all, op, {}, &Change::op); };
+        return {at(a.first), at(a.last)};
+    }
+
+  private:
+    int stream(const Buffer& b) const { return streams_ ? allocation_stream(b) : 0; }
+    void read(std::int32_t id) {
+        const Block& block = plan_.blocks[id];
+        std::vector<Change>& changes = of_block_[static_cast<std::size_t>(id)];
+        for (std::int32_t i = 0; i < static_cast<std::int32_t>(block.ops.size()); ++i) {
+            const Op& op = block.ops[i];
+            const auto* alloc = std::get_if<Alloc>(&op.work);
+            const auto* free = std::get_if<Free>(&op.work);
+            if (!alloc && !free) continue;
+            const BufferId b = alloc ? alloc->buffer : free->buffer;
+            const Buffer& buffer = plan_.buffers[b];
+            std::int32_t& place = place_[static_cast<std::size_t>(b)];
+            if (place < 0) place = places_++;
+            if (buffer.space != Space::device) continue;
+            const bool own = buffer.scope == Scope::microbatch || buffer.scope == Scope::action, sum = alloc && is_sum_into(block, i, b);
+            sums_ = sums_ || sum;
+            changes.push_back({i, place, buffer.bytes, static_cast<std::int16_t>(stream(buffer)), op.port, alloc != nullptr, own, sum});
+        }
+    }
+
+    const Plan& plan_;
+    bool streams_, sums_ = false;
+    std::vector<std::vector<Change>> of_block_;
+    std::vector<std::int32_t> place_; // by buffer
+    std::int32_t places_ = 0;
+    std::vector<Held> held_;
+};
+
+// The most that is reserved. spare: each sum has one more temporary of its size, as its steps have where they are kernels of their own.
 class Replay {
   public:
-    // spare: each sum has one more temporary of its size, as its steps have where they are kernels of their own.
-    Replay(const Plan& plan, const Program& program, bool streams, Bytes limit, bool spare)
-        : plan_(plan), program_(program), streams_(streams), spare_(spare), allocator_(streams ? 3 : 1, limit) {}
+    Replay(const Changes& changes, int streams, Bytes limit, bool spare)
+        : changes_(changes), spare_(spare), allocator_(streams, limit), live_(changes.places()) {}
 
-    Bytes run() {
-        hold();
-        std::int64_t left = std::max<std::int64_t>(at_least, together / static_cast<std::int64_t>(plan_.programs.size()));
+    Bytes run(const Program& program, std::int64_t left) {
+        for (const Changes::Held& h : changes_.held()) allocator_.allocate(h.size, h.stream);
         for (int step = 0; step < 2; ++step)
-            for (const Action& a : program_.actions) {
+            for (const Action& a : program.actions) {
                 if (left <= 0) return allocator_.peak(); // no other step can follow half of one
                 left -= play(a);
             }
@@ -37,61 +103,40 @@ class Replay {
     }
 
   private:
-    static std::uint64_t key(BufferId b, std::int32_t microbatch) {
-        return static_cast<std::uint64_t>(b) << 32 | static_cast<std::uint32_t>(microbatch + 1);
-    }
-    const Buffer& buffer(BufferId b) const { return plan_.buffers[b]; }
-    int stream(const Buffer& b) const { return streams_ ? allocation_stream(b) : 0; }
-
-    // Buffers that are there all the time.
-    void hold() {
-        std::vector<char> met(plan_.buffers.size());
-        std::vector<char> seen(plan_.blocks.size());
-        for (const Action& a : program_.actions) {
-            if (seen[static_cast<std::size_t>(a.block)]++) continue;
-            for (const Op& op : plan_.blocks[a.block].ops) {
-                if (const auto* alloc = std::get_if<Alloc>(&op.work)) met[static_cast<std::size_t>(alloc->buffer)] = 1;
-                if (const auto* free = std::get_if<Free>(&op.work)) met[static_cast<std::size_t>(free->buffer)] = 1;
-            }
-        }
-        for (BufferId id = 0; id < static_cast<BufferId>(plan_.buffers.size()); ++id) {
-            const Buffer& b = buffer(id);
-            if (lasts(b, program_, Space::device) && !met[static_cast<std::size_t>(id)]) allocator_.allocate(b.bytes, stream(b));
-        }
-    }
+    struct Live {
+        std::int32_t microbatch;
+        CachingAllocator::Block block;
+    };
 
     // How many allocations.
     std::int64_t play(const Action& a) {
         std::int64_t count = 0;
-        const Block& block = plan_.blocks[a.block];
-        for (std::int32_t i = a.first; i < a.last; ++i) {
-            const Op& op = block.ops[i];
-            const auto* alloc = std::get_if<Alloc>(&op.work);
-            const auto* free = std::get_if<Free>(&op.work);
-            if (!alloc && !free) continue;
-            const BufferId id = alloc ? alloc->buffer : free->buffer;
-            const Buffer& b = buffer(id);
-            if (b.space != Space::device) continue;
-            const bool own = b.scope == Scope::microbatch || b.scope == Scope::action;
-            const std::uint64_t k = key(id, own ? a.microbatch[op.port] : -1);
-            if (alloc) {
-                const CachingAllocator::Block beside = spare_ && is_sum_into(block, i, id) ? allocator_.allocate(b.bytes, stream(b)) : -1;
-                live_[k] = allocator_.allocate(b.bytes, stream(b));
+        for (const Change& c : changes_.of(a)) {
+            const std::int32_t microbatch = c.own ? a.microbatch[c.port] : -1;
+            std::vector<Live>& live = live_[static_cast<std::size_t>(c.place)];
+            const auto found = std::ranges::find(live, microbatch, &Live::microbatch);
+            if (c.allocates) {
+                const CachingAllocator::Block beside = spare_ && c.sum ? allocator_.allocate(c.size, c.stream) : -1;
+                const CachingAllocator::Block block = allocator_.allocate(c.size, c.stream);
+                if (found != live.end())
+                    found->block = block;
+                else
+                    live.push_back({microbatch, block});
                 if (beside >= 0) allocator_.free(beside);
                 ++count;
-            } else if (const auto found = live_.find(k); found != live_.end()) {
-                allocator_.free(found->second);
-                live_.erase(found);
+            } else if (found != live.end()) {
+                allocator_.free(found->block);
+                *found = live.back();
+                live.pop_back();
             }
         }
         return count;
     }
 
-    const Plan& plan_;
-    const Program& program_;
-    bool streams_, spare_;
+    const Changes& changes_;
+    bool spare_;
     CachingAllocator allocator_;
-    std::unordered_map<std::uint64_t, CachingAllocator::Block> live_; // by buffer and microbatch
+    std::vector<std::vector<Live>> live_; // by place: of the microbatches under way, few
 };
 
 } // namespace
@@ -106,7 +151,13 @@ bool lasts(const Buffer& b, const Program& program, Space space) {
 }
 
 Bytes reserved_peak(const Plan& plan, const Program& program, bool streams, Bytes limit) {
-    return std::min(Replay(plan, program, streams, limit, false).run(), Replay(plan, program, streams, limit, true).run());
+    const Changes changes(plan, program, streams);
+    const auto reserved = [&](bool spare) {
+        const std::int64_t followed = std::max<std::int64_t>(at_least, together / static_cast<std::int64_t>(plan.programs.size()));
+        return Replay(changes, streams ? 3 : 1, limit, spare).run(program, followed);
+    };
+    const Bytes plain = reserved(false);
+    return changes.has_sums() ? std::min(plain, reserved(true)) : plain;
 }
 
 } // namespace orrery
