@@ -118,9 +118,8 @@ class SearchTest : public QObject {
         const Figures f = figures(*data);
         QVERIFY(f.fits && !*f.fits);
         QVERIFY2(f.why_not.contains(QStringLiteral("more than the device's")), qPrintable(f.why_not));
-        QVERIFY2(f.why_not.contains(
-                     QStringLiteral("the cheapest change found that fits: parameters, gradients and optimizer states on the host")),
-                 qPrintable(f.why_not));
+        QVERIFY2(f.why_not.contains(QStringLiteral("the cheapest change found that fits: ")), qPrintable(f.why_not));
+        QVERIFY2(f.why_not.contains(QStringLiteral("optimizer states on the host")), qPrintable(f.why_not));
         j["cluster"] = {{"preset", "dgx-a100-80gb"}, {"nodes", 1}};
         const auto fits = simulate_run(j.dump(), {}, [](const QString&) { return true; });
         QVERIFY(fits && fits->way_out.empty());
