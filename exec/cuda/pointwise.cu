@@ -463,7 +463,10 @@ void run(const Pointwise& w, const Launch& l) {
     case PointwiseKind::sum_parts:
     case PointwiseKind::difference:
     case PointwiseKind::outer_step:
-        throw std::runtime_error("buckets in blocks and outer steps have no kernels on a GPU yet: use --device cpu");
+    case PointwiseKind::own_share:
+    case PointwiseKind::swap:
+        throw std::runtime_error(
+            "buckets in blocks, outer steps, workers' shares and held gradients have no kernels on a GPU yet: use --device cpu");
     }
 }
 

@@ -14,8 +14,9 @@ struct OptimizerFacts {
     double momentum = 0.9;
     double trust = 1e-3; // LARS (You et al., arXiv:1708.03888)
     std::int64_t warmup_steps = 0;
-    double clip = 0;    // of the gradient norm; 0: none
-    bool holds = false; // a step that changes nothing: weights, masters and moments stay as they are (evaluation)
+    double clip = 0;         // of the gradient norm; 0: none
+    std::int64_t begins = 0; // the first step of a run that has no gradients of the step before (OptimizerStep::delayed)
+    bool holds = false;      // a step that changes nothing: weights, masters and moments stay as they are (evaluation)
 };
 
 struct KernelFacts {

@@ -237,9 +237,19 @@ template <class T> void run(const GradientNorm&, const Call& c) {
     *c.output<T>(0) = static_cast<T>(all);
 }
 
+// With the gradients of the step before, as that step would have done it; the first step of a run has none.
+template <class T> void run_delayed(OptimizerStep w, const Call& c) {
+    if (c.context.step <= c.context.facts.optimizer.begins) return hold<T>(w, c);
+    w.delayed = false;
+    KernelContext before = c.context;
+    --before.step;
+    run<T>(w, Call{c.op, c.in, c.out, before});
+}
+
 // in: gradients, the clipping factor where there is one (already applied), states; out: weights, states.
 template <class T> void run(const OptimizerStep& w, const Call& c) {
     if (c.context.facts.optimizer.holds) return hold<T>(w, c);
+    if (w.delayed) return run_delayed<T>(w, c);
     if (w.part == OptimizerStep::Part::norms) return run_norms<T>(w, c);
     if (w.part == OptimizerStep::Part::apply) return run_apply<T>(w, c);
     const std::size_t parts = static_cast<std::size_t>(

@@ -259,6 +259,16 @@ template <class T> void own_part(const Call& c) {
     }
 }
 
+// What a worker has, as much as it weighs among all.
+template <class T> void own_share(const Call& c) {
+    const Plan& plan = c.context.plan;
+    const auto worker = static_cast<std::size_t>(c.coordinate(Axis::dp) + c.coordinate(Axis::dpr) * plan.mesh.extent(Axis::dp));
+    require(worker < plan.shares.size(), "a worker has no share");
+    const T share = static_cast<T>(plan.shares[worker]);
+    for (std::size_t k = 0; k < c.out.size(); ++k)
+        for (std::int64_t i = 0, n = elements(c.written(k)); i < n; ++i) c.output<T>(k)[i] = share * c.input<T>(k)[i];
+}
+
 // The distance a worker moved from the common start: the start less its parameters, which lie side by side.
 template <class T> void difference(const Call& c) {
     std::int64_t at = 0;
@@ -352,6 +362,12 @@ template <class T> void run(const Pointwise& w, const Call& c) {
         for (std::size_t i = 0; i < c.out.size(); ++i)
             for (std::int64_t k = 0, n = elements(c.written(i)); k < n; ++k)
                 c.output<T>(i)[k] = c.input<T>(i)[k] / static_cast<T>(c.context.facts.workers);
+        return;
+    case PointwiseKind::own_share:
+        return own_share<T>(c);
+    case PointwiseKind::swap:
+        for (std::size_t i = 0; i + 1 < c.out.size(); i += 2)
+            std::swap_ranges(c.output<T>(i), c.output<T>(i) + elements(c.written(i)), c.output<T>(i + 1));
         return;
     case PointwiseKind::by_owner:
         return by_owner<T>(c);

@@ -14,9 +14,26 @@
 namespace orrery {
 namespace {
 
-constexpr Quantity kept[] = {Quantity::parameters, Quantity::states, Quantity::outer};
+// What a step leaves to the next. Gradients are only where that one's update will use them (OptimizerStep::delayed).
+std::vector<Quantity> kept(const World& world) {
+    std::vector<Quantity> all{Quantity::parameters, Quantity::states, Quantity::outer};
+    if (world.scenario.strategy.offload.delayed_update) all.push_back(Quantity::gradients);
+    return all;
+}
 
-std::string prefix(Quantity q) { return q == Quantity::parameters ? "parameters/" : q == Quantity::states ? "states/" : "outer/"; }
+std::string prefix(Quantity q) {
+    switch (q) {
+    case Quantity::parameters:
+        return "parameters/";
+    case Quantity::states:
+        return "states/";
+    case Quantity::gradients:
+        return "held/";
+    case Quantity::outer:
+        break;
+    }
+    return "outer/";
+}
 
 // Workers step by optimizers of their own: states have the worker's number, and parameters too where fragments meet at different steps, so
 // that workers are never alike as a whole.
@@ -111,7 +128,7 @@ std::vector<CheckpointPiece> pieces_of(const World& world, bool trained_alone) {
     std::set<std::tuple<std::string, std::vector<std::int64_t>, std::int64_t>> taken;
     for (const auto& rank : world.ranks) {
         if (!rank) continue;
-        for (Quantity q : kept)
+        for (Quantity q : kept(world))
             for (const TensorPart& part : parts_of(world, *rank, q)) {
                 if (trained_alone && !trained(world, part)) continue;
                 const ShardView view = shard_view(world.plan, world.plan.buffers[static_cast<std::size_t>(part.tensor)], rank->context.at,
@@ -128,7 +145,8 @@ std::vector<CheckpointPiece> pieces_of(const World& world, bool trained_alone) {
 void carry_over(const World& from, World& to) {
     for (const auto& rank : to.ranks) {
         if (!rank) continue;
-        for (Quantity q : {Quantity::parameters, Quantity::states}) {
+        for (Quantity q : kept(to)) {
+            if (q == Quantity::outer) continue;
             std::map<std::string, TensorPart> known;
             for (TensorPart& part : parts_of(from, from.rank(rank->rank), q)) known.emplace(part.name, std::move(part));
             for (const TensorPart& part : parts_of(to, *rank, q)) {
@@ -145,7 +163,7 @@ void carry_over(const World& from, World& to) {
 
 void restore(World& world, const CheckpointFiles& files) {
     const bool part_of_all = files.state().facts.contains(trained_alone_fact);
-    for (Quantity q : kept) {
+    for (Quantity q : kept(world)) {
         if (q == Quantity::outer) initialise_common(world); // where a synchronous run goes on as workers, this is their start
         for (const auto& rank : world.ranks) {
             if (!rank) continue;
@@ -153,7 +171,8 @@ void restore(World& world, const CheckpointFiles& files) {
                 const Buffer& buffer = world.plan.buffers[static_cast<std::size_t>(part.tensor)];
                 const ShardView view = shard_view(world.plan, buffer, rank->context.at, rank->context.expert_at);
                 const std::string name = stored_name(world, files, *rank, q, part.name);
-                if (name.empty() && (q == Quantity::outer || (part_of_all && !trained(world, part)))) continue;
+                if (name.empty() && q == Quantity::gradients) world.facts.optimizer.begins = files.state().step; // there is none to use
+                if (name.empty() && (q == Quantity::gradients || q == Quantity::outer || (part_of_all && !trained(world, part)))) continue;
                 if (name.empty()) throw WrongModel(lacks(world, files, name_of(world, *rank, q, part.name)));
                 const std::vector<std::int64_t>* const shape = files.shape(name);
                 // Rows that pad a vocabulary differ between strategies; nothing else may.

@@ -126,6 +126,14 @@ void refuse_machine(const Plan& plan, const Backend& machine) {
     const auto any_buffer = [&](auto&& is) { return std::any_of(plan.buffers.begin(), plan.buffers.end(), is); };
     if (any_buffer([](const Buffer& b) { return b.space == Space::nvme; }))
         throw std::runtime_error("strategy.offload to nvme runs on processors alone: use --device cpu, or offload to cpu");
+    const auto delays = [](const Block& b) {
+        return std::any_of(b.ops.begin(), b.ops.end(), [](const Op& op) {
+            const auto* step = std::get_if<OptimizerStep>(&op.work);
+            return step && step->delayed;
+        });
+    };
+    if (std::any_of(plan.blocks.begin(), plan.blocks.end(), delays))
+        throw std::runtime_error("strategy.offload.delayed_update runs on processors alone: use --device cpu, or set it to false");
     const auto in_blocks = [](const Buffer& b) {
         return b.dtype == DType::int8 || b.dtype == DType::int4 || b.dtype == DType::fp4 || b.dtype == DType::nf4;
     };
@@ -253,14 +261,26 @@ void set_place(const World& world, const Issue& issue, KernelContext& context) {
 
 namespace {
 
+// Where workers have samples of their own, they go through these over and over: the corpus has one worker's behind another's. slot: of the
+// round that begins with `step`, as first_sequence() counts.
+std::int64_t own_sample(const World& world, std::int64_t step, std::int64_t slot) {
+    const std::vector<int>& samples = world.scenario.strategy.synchronization.samples;
+    const auto workers = static_cast<std::int64_t>(samples.size());
+    const std::int64_t micro = world.facts.micro_batch, worker = slot / micro % workers,
+                       so_far = step * world.scenario.training.global_batch_size / workers, in_round = slot / micro / workers * micro;
+    const std::int64_t before = std::accumulate(samples.begin(), samples.begin() + worker, std::int64_t{0});
+    return before + (so_far + in_round + slot % micro) % samples[static_cast<std::size_t>(worker)];
+}
+
 // Sequences from `first` on of the corpus, as the batches of a round that begins with `step`.
 void load_sequences(World& world, const Corpus& corpus, std::int64_t first, std::int64_t step) {
     const std::int64_t batch = world.scenario.training.global_batch_size * world.plan.steps, length = world.facts.sequence;
     world.first_step = step;
     const std::int64_t stride = length + 1 + world.facts.mtp_layers;
     std::vector<std::int64_t> sequences(static_cast<std::size_t>(batch * stride));
+    const bool own = !world.plan.shares.empty() && !corpus.holding;
     for (std::int64_t i = 0; i < batch; ++i)
-        read_sequence(corpus, first + i,
+        read_sequence(corpus, own ? own_sample(world, step, i) : first + i,
                       std::span(sequences).subspan(static_cast<std::size_t>(i * stride), static_cast<std::size_t>(stride)));
     for (auto& rank : world.ranks) {
         if (!rank) continue;
@@ -300,6 +320,7 @@ void hold(World& world, bool holding) {
 const char* keeps_more(const World& world) {
     if (world.plan.workers != 0) return "workers have weights of their own between their meetings";
     if (world.plan.steps > 1) return "several steps are in flight at a time";
+    if (world.scenario.strategy.offload.delayed_update) return "a step's gradients are kept for the next step's update";
     if (world.scenario.strategy.compresses() != GradientCompression::none)
         return "what compressed gradients leave out is kept for later steps";
     return "";

@@ -45,7 +45,8 @@ int run_agree(const std::string& file, const Options& options, const AgreeOption
     const std::optional<Scenario> scenario = load(file, options, true);
     if (!scenario) return bad_input;
     if (scenario->strategy.workers())
-        return complain("strategy.synchronization.kind = local_sgd and diloco train each worker on its own gradients, which one rank does "
+        return complain("strategy.synchronization.kind = local_sgd, fedavg and diloco train each worker on its own gradients, which one "
+                        "rank does "
                         "not: simexec "
                         "agree compares synchronous strategies"),
                bad_input;

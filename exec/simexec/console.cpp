@@ -3,6 +3,7 @@
 
 #include "exec/cuda/plugin.hpp"
 #include "exec/queues/launch.hpp"
+#include "exec/runtime/clients.hpp"
 #include "exec/runtime/world.hpp"
 #include "sim/memory/best_segments.hpp"
 
@@ -34,10 +35,30 @@ int refuse(const std::string& text) {
 
 std::optional<std::string> read_text(const std::string& file) { return console::read_input("simexec", file); }
 
+namespace {
+
+// Every client a replica.
+ParseResult with_clients(const std::string& file, const Options& options, const Scenario& client) {
+    ParseResult all;
+    const ClientsOnRanks clients = clients_on_ranks(client);
+    if (!clients.problems.empty()) {
+        all.problems = clients.problems;
+        return all;
+    }
+    std::vector<std::string> overrides = options.overrides;
+    overrides.insert(overrides.end(), clients.overrides.begin(), clients.overrides.end());
+    all = load_scenario(file, overrides);
+    if (all.scenario) all.scenario->federated.reset();
+    return all;
+}
+
+} // namespace
+
 std::optional<Scenario> load(const std::string& file, const Options& options, bool forced_routing) {
     if (std::error_code e; !std::filesystem::exists(file, e)) let_the_first_speak();
     if (!read_text(file)) return std::nullopt;
     ParseResult parsed = load_scenario(file, options.overrides);
+    if (parsed.scenario && parsed.problems.empty() && parsed.scenario->federated) parsed = with_clients(file, options, *parsed.scenario);
     if (parsed.scenario && parsed.problems.empty()) parsed.problems = unsupported(*parsed.scenario);
     if (parsed.scenario && parsed.problems.empty()) parsed.problems = not_executable(*parsed.scenario, forced_routing);
     if (parsed.scenario && parsed.problems.empty()) {

@@ -43,6 +43,7 @@ const char* entry_name(const Pointwise& p) {
     case PointwiseKind::weigh:
     case PointwiseKind::clip:
     case PointwiseKind::average:
+    case PointwiseKind::own_share:
         return "scale";
     case PointwiseKind::cast:
     case PointwiseKind::by_owner:
@@ -55,6 +56,7 @@ const char* entry_name(const Pointwise& p) {
     case PointwiseKind::unpack:
     case PointwiseKind::join_columns:
     case PointwiseKind::own_part:
+    case PointwiseKind::swap:
         return "copy";
     case PointwiseKind::clamp:
         return "clamp";

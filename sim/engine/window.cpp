@@ -34,12 +34,26 @@ std::int64_t window_of_exchanges(const Plan& plan) {
     return std::clamp<std::int64_t>(slots, 1024, 65536) - 16;
 }
 
-// Collectives of workers that later steps wait for hold their own queue alone, and the host goes on: as far as the farthest that waits.
+// Collectives of workers that later steps wait for, and updates on the host beside a step, hold their own queue alone, and the host goes
+// on: as far as the farthest that waits.
+bool goes_on_beside(const Plan& plan, const Op& op) {
+    if (const auto* c = std::get_if<Collective>(&op.work)) return (plan.communicators[c->comm].axes & plan.workers) != 0;
+    const auto* step = std::get_if<OptimizerStep>(&op.work);
+    return step && step->delayed;
+}
+
+bool any_beside(const Plan& plan) {
+    return plan.workers != 0 || std::any_of(plan.blocks.begin(), plan.blocks.end(), [&](const Block& b) {
+               return b.kind == BlockKind::optimizer &&
+                      std::any_of(b.ops.begin(), b.ops.end(), [&](const Op& op) { return goes_on_beside(plan, op); });
+           });
+}
+
 std::int64_t reach_of(const Plan& plan) {
     constexpr std::int64_t most = std::int64_t{1} << 21;
+    if (!any_beside(plan)) return 0;
     std::int64_t farthest = 0;
     for (const Program& p : plan.programs) {
-        if (plan.workers == 0) return 0;
         std::vector<std::int64_t> begin(p.actions.size());
         std::int64_t slots = 0;
         for (std::size_t a = 0; a < p.actions.size(); ++a) {
@@ -51,15 +65,18 @@ std::int64_t reach_of(const Plan& plan) {
                 const ActionDep& dep = p.deps[at(d)];
                 const std::size_t on =
                     dep.on_action < 0 ? at(static_cast<std::int64_t>(p.actions.size()) + dep.on_action) : at(dep.on_action);
-                const auto* c = std::get_if<Collective>(&plan.blocks[p.actions[at(on)].block].ops[dep.on_op].work);
-                if (!c || (plan.communicators[c->comm].axes & plan.workers) == 0) continue;
+                if (!goes_on_beside(plan, plan.blocks[p.actions[at(on)].block].ops[dep.on_op])) continue;
                 farthest = std::max(farthest, begin[a] + dep.op - begin[on] - dep.on_op + (dep.on_action < 0 ? slots : 0));
             }
     }
     if (farthest > most)
-        throw InputError(fmt::format("/strategy/synchronization/overlap_steps: what is sent is waited for {} ops later, and at most {} are "
-                                     "followed: lower overlap_steps or the number of microbatches",
-                                     farthest, most));
+        throw InputError(plan.workers != 0
+                             ? fmt::format("/strategy/synchronization/overlap_steps: what is sent is waited for {} ops later, and at most "
+                                           "{} are followed: lower overlap_steps or the number of microbatches",
+                                           farthest, most)
+                             : fmt::format("/strategy/offload/delayed_update: the step beside the update has {} ops, and at most {} are "
+                                           "followed: lower the number of microbatches, or set it to false",
+                                           farthest, most));
     return farthest;
 }
 

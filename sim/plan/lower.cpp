@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
 #include <stdexcept>
 
 namespace orrery {
@@ -34,6 +35,10 @@ void build_forward(Lowering& l) {
         plan.workers = mask(Axis::dpr);
         plan.apart = s.loose();
         plan.served = s.served();
+        const std::vector<int>& samples = s.synchronization.samples;
+        const double all = std::accumulate(samples.begin(), samples.end(), 0.0);
+        if (s.synchronization.kind == Synchronization::Kind::fedavg)
+            for (int n : samples) plan.shares.push_back(n * static_cast<double>(samples.size()) / all);
         plan.repeat = s.compresses() == GradientCompression::zero_one_adam ? s.compression.local_steps
                       : plan.apart                                         ? 1
                                                                            : s.synchronization.inner_steps;

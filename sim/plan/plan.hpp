@@ -162,10 +162,11 @@ struct Plan {
     std::vector<Program> programs; // one per pipeline rank: all ranks of a stage run the same one
     std::int64_t repeat = 1;       // runs of `programs` in a round
     std::vector<PlanPhase> further{};
-    std::int64_t steps = 1; // training steps of one run of `programs`: of an unrolled plan all of its round
-    AxisMask workers = 0;   // axes of workers: each trains parameters of its own, which meet in a further phase only
-    bool apart = false;     // .. or outside the plan, worker by worker
-    bool served = false;    // .. where servers update them: no step of an optimizer is here
+    std::int64_t steps = 1;       // training steps of one run of `programs`: of an unrolled plan all of its round
+    AxisMask workers = 0;         // axes of workers: each trains parameters of its own, which meet in a further phase only
+    bool apart = false;           // .. or outside the plan, worker by worker
+    bool served = false;          // .. where servers update them: no step of an optimizer is here
+    std::vector<double> shares{}; // by worker: how much it weighs, one in the mean; empty: all weigh alike
 };
 
 // (members) Ranks of the instance of communicator c that `rank` belongs to, in the communicator's order; empty where it is not a member.

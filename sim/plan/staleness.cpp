@@ -40,12 +40,24 @@ StageStaleness of_stage(const Plan& plan, const Program& program) {
     return s;
 }
 
+// The weights of a step have seen all updates but that with the gradients of the step before, which runs beside it.
+StageStaleness of_delayed(const Plan& plan, const Program& program) {
+    const bool delayed = std::any_of(program.actions.begin(), program.actions.end(), [&](const Action& a) {
+        const auto& ops = plan.blocks[a.block].ops;
+        return std::any_of(ops.begin(), ops.end(), [](const Op& op) {
+            const auto* step = std::get_if<OptimizerStep>(&op.work);
+            return step && step->delayed;
+        });
+    });
+    return delayed ? StageStaleness{1, 1, 2} : StageStaleness{};
+}
+
 } // namespace
 
 Staleness staleness(const Plan& plan) {
     Staleness all;
     for (const Program& program : plan.programs) {
-        const StageStaleness s = plan.steps > 1 ? of_stage(plan, program) : StageStaleness{};
+        const StageStaleness s = plan.steps > 1 ? of_stage(plan, program) : of_delayed(plan, program);
         all.worst = std::max(all.worst, s.worst);
         all.versions = std::max(all.versions, s.versions);
         all.mean += s.mean / static_cast<double>(plan.programs.size());

@@ -1,4 +1,4 @@
-// How old the weights are that gradients were made with, in plans whose steps flow into each other.
+// How old the weights are that gradients were made with, in plans whose steps flow into each other, or whose update is delayed.
 #pragma once
 
 #include "sim/plan/plan.hpp"
@@ -22,6 +22,7 @@ struct Staleness {
     std::vector<StageStaleness> stages;
 };
 
-Staleness staleness(const Plan& plan); // of plans with one update a step: 0 everywhere, one version
+// Plans with one update a step: 0 everywhere and one version; 1 and two versions, one of them on the host, where it is delayed.
+Staleness staleness(const Plan& plan);
 
 } // namespace orrery

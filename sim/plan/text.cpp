@@ -68,7 +68,7 @@ std::string shape_text(const Plan& plan, const Work& work) {
                                    : o.part == OptimizerStep::Part::apply ? "apply "
                                                                           : "",
                                    o.elements) +
-                       (o.frozen ? " frozen" : "");
+                       (o.frozen ? " frozen" : "") + (o.delayed ? " of the step before" : "");
             },
             [](const GradientNorm& g) { return fmt::format("{}", g.elements); },
             [](const Compress& c) { return fmt::format("{} {}", name(c.part), c.elements); },
@@ -160,6 +160,7 @@ std::string to_text(const Plan& plan) {
         text += fmt::format(" {}({})", plan.communicators[c].name, size(plan, static_cast<CommId>(c)));
     text += "\n\nblocks\n";
     for (const Block& b : plan.blocks) text += to_text(plan, b);
+    if (!plan.shares.empty()) text += fmt::format("\nworkers weigh {:.6g}\n", fmt::join(plan.shares, ", "));
     if (plan.apart) text += plan.served ? "\nworkers apart, updated by servers\n" : "\nworkers apart\n";
     text += plan.repeat > 1 ? fmt::format("\nprograms, {} times\n", plan.repeat) : "\nprograms\n";
     for (const Program& p : plan.programs) text += text_with_deps(plan, p);

@@ -6,7 +6,7 @@
 // ranges         verify_ranges.cpp       read-before-write, freed-twice, allocated-twice, not-alive, never-written, never-read, unordered
 // lifetimes      verify_lifetimes.cpp    the same over a whole step, for every microbatch; leak, block-coverage
 // order          verify_order.cpp        unordered, between actions and from one step to the next
-// gradients      verify_gradients.cpp    gradient-missing, gradient-partial, gradient-late, gradient-lost, reduced-twice, parameter-*
+// gradients      verify_gradients.cpp    gradient-missing, -partial, -late, -lost, -early, reduced-twice, parameter-*
 // transfers      verify_transfers.cpp    transfer-unmatched, transfer-mismatch, collective-mismatch, collective-order
 // meeting        verify_meeting.cpp      deadlock
 // rounds         verify_rounds.cpp       round, worker-averaged

@@ -58,6 +58,8 @@ class StageGradients {
     void consume(const Op& op);
     void move(const Op& op);
     void update(const Op& op);
+    void swap(const Op& op);
+    void held_for_next();
     void gather(const Op& op);
     void follow(const Op& op);
     void begin_step();
@@ -72,6 +74,7 @@ class StageGradients {
     std::vector<int> updated_;           // by buffer of parameters: how often the optimizer wrote it in this step
     std::vector<BufferId> fed_by_;       // by buffer of parameters: the shard it is gathered from
     std::vector<char> follows_;          // gathered from it after its update
+    std::vector<BufferId> held_;         // gradients that an update of the next step will use
     std::vector<std::int32_t> epoch_of_; // by range: when it last ran; nothing that is not a compute block changed since: nothing new
     std::int32_t epoch_ = 0, action_ = 0, op_ = 0;
 };
@@ -159,9 +162,35 @@ void StageGradients::move(const Op& op) {
 }
 
 void StageGradients::update(const Op& op) {
-    consume(op);
+    if (std::get<OptimizerStep>(op.work).delayed) {
+        for (BufferId b : op.in) {
+            if (plan_.buffers[at(b)].kind != MemoryKind::gradients) continue;
+            if (gradients_[at(b)].summed) fault("gradient-early", b, "is of this step, and its update wants that of the step before");
+            held_.push_back(b);
+        }
+    } else {
+        consume(op);
+    }
     for (BufferId b : op.out)
         if (holds_parameters(b)) ++updated_[at(b)];
+}
+
+// What the next step's update will read must be whole when the step ends, as at any update.
+void StageGradients::held_for_next() {
+    const std::string where = fmt::format("stage {}, end of the step", stage_.program->stage);
+    for (BufferId b : held_) {
+        const Gradient& g = gradients_[at(b)];
+        const std::string& name = plan_.buffers[at(b)].name;
+        if (!g.summed) findings_.add("gradient-missing", where, name + " is kept for the next step without any summand");
+        if (g.partial != 0)
+            findings_.add("gradient-partial", where, fmt::format("{} is kept while still a summand over {}", name, axes_text(g.partial)));
+    }
+    held_.clear();
+}
+
+// Pairs exchange their places. A sum that was clipped goes on as it is.
+void StageGradients::swap(const Op& op) {
+    for (std::size_t i = 0; i + 1 < op.out.size(); i += 2) std::swap(gradients_[at(op.out[i])], gradients_[at(op.out[i + 1])]);
 }
 
 // Copies to another memory, and parameters cast from an fp32 copy: updated where what they are made from was.
@@ -212,6 +241,8 @@ void StageGradients::visit(const Op& op) {
     } else if (const auto* p = std::get_if<Pointwise>(&op.work)) {
         if (p->kind == PointwiseKind::clip)
             consume(op);
+        else if (p->kind == PointwiseKind::swap)
+            swap(op);
         else if (p->kind == PointwiseKind::copy || p->kind == PointwiseKind::own_part)
             gather(op);
         else
@@ -282,6 +313,7 @@ void StageGradients::whole_for_servers() {
 // A step updates one version of a tensor that a stage holds several of.
 void StageGradients::finish() {
     if (plan_.served) return whole_for_servers();
+    held_for_next();
     const std::string where = fmt::format("stage {}", stage_.program->stage);
     std::unordered_map<TensorId, int> of_versions;
     for (std::size_t i = 0; i < plan_.buffers.size(); ++i)

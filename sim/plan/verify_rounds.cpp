@@ -1,7 +1,8 @@
 // Rounds: phases have a program for each stage, and where ranks are workers their parameters meet: each that the optimizer keeps is summed
 // over all workers and averaged exactly once a round, after the steps and never in one. Where an fp32 copy is kept it is the copy that is
 // averaged, and the parameters are written from it. With an outer optimizer it is what each moved that is averaged, and its step that
-// writes them. Workers that meet outside the plan are joined by nothing in it.
+// writes them. Where workers weigh unlike, each brings its share to the sum. Workers that meet outside the plan are joined by nothing in
+// it.
 #include "sim/plan/verify_parts.hpp"
 
 #include <algorithm>
@@ -11,7 +12,7 @@ namespace orrery::verification {
 namespace {
 
 struct Meeting {
-    int sums = 0, averages = 0, copies = 0; // in a round
+    int sums = 0, averages = 0, copies = 0, shares = 0; // in a round
 };
 
 template <class F> void each_op(const Plan& plan, const Program& program, F&& f) {
@@ -55,6 +56,8 @@ void visit(const Plan& plan, const Op& op, std::vector<Meeting>& met, Findings& 
         met[at(op.out[0])] = p->kind == PointwiseKind::difference ? Meeting{} : met[at(op.in[0])]; // moved on, to or from the wire
     if (p->kind == PointwiseKind::outer_step)
         for (BufferId b : op.out) met[at(b)].sums += met[at(op.in[0])].sums, met[at(b)].averages += met[at(op.in[0])].averages;
+    if (p->kind == PointwiseKind::own_share)
+        for (BufferId b : op.out) met[at(b)].shares += met[at(b)].sums == 0 ? 1 : 2; // a sum has no share
     if (p->kind == PointwiseKind::average)
         for (BufferId b : op.out) met[at(b)].averages += met[at(b)].sums == 1 ? 1 : 2; // before its sum it is no average
     if (p->kind == PointwiseKind::cast && std::all_of(op.in.begin(), op.in.end(), [&](BufferId b) { return met[at(b)].averages == 1; }))
@@ -83,6 +86,9 @@ void check_stage(const Plan& plan, std::size_t stage, Findings& findings) {
                          fmt::format("{} is summed over the workers {} times, averaged {} times and written from an average {} times in a "
                                      "round",
                                      x.name, m.sums, m.averages, m.copies));
+        if (m.averages > 0 && m.shares != (plan.shares.empty() ? 0 : 1))
+            findings.add("worker-averaged", fmt::format("stage {}", stage),
+                         fmt::format("{} takes the worker's share {} times before it is summed", x.name, m.shares));
     }
 }
 

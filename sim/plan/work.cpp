@@ -40,6 +40,7 @@ const char* pointwise_name(const Pointwise& p) {
         return "latent-rope";
     case PointwiseKind::weigh:
     case PointwiseKind::clip:
+    case PointwiseKind::own_share:
         return "scale";
     case PointwiseKind::cast:
         return "cast";
@@ -69,6 +70,8 @@ const char* pointwise_name(const Pointwise& p) {
         return "add";
     case PointwiseKind::own_part:
         return "copy";
+    case PointwiseKind::swap:
+        return "swap";
     case PointwiseKind::difference:
         return "difference";
     case PointwiseKind::outer_step:

@@ -110,7 +110,9 @@ enum class PointwiseKind : std::uint8_t {
     own_part,
     difference,
     outer_step,
-    add_scaled
+    add_scaled,
+    swap,
+    own_share
 };
 // elements: of the larger operand. fused: one kernel; else the framework's eager sequence of kernels.
 // merge: two partial results of attention into one, by their log-sum-exps. Copies with an order of their own: split (queries,
@@ -128,7 +130,8 @@ enum class PointwiseKind : std::uint8_t {
 // rank of a node that sends them on, where they lay node by node: [nodes][ranks][shard] to [ranks][nodes][shard], cast. sum_parts: of
 // [parts][n] the n sums. own_part: of what lies side by side in the operands the part of the rank's own index along Axis::dp.
 // difference: a - b, b side by side. outer_step: what workers had in common, moved by the mean of what each moved away (DiLoCo).
-// add_scaled: a + s b with s LoRA's alpha / rank; its adjoint: s dy.
+// add_scaled: a + s b with s LoRA's alpha / rank; its adjoint: s dy. swap: pairs of operands exchange their places, which takes no time.
+// own_share: times what the worker weighs among all (Plan::shares), of which one is the mean.
 struct Pointwise {
     PointwiseKind kind;
     Direction direction;
@@ -184,7 +187,8 @@ struct OptimizerStep {
     std::int64_t elements;
     bool fused, on_host;
     Part part = Part::whole;
-    bool frozen = false; // the second moment stays as it is (1-bit Adam and its like)
+    bool frozen = false;  // the second moment stays as it is (1-bit Adam and its like)
+    bool delayed = false; // its gradients are those of the step before: in the first of all steps there are none, and it does nothing
 };
 // Gradients made small for their way, and whole again. elements: of what is read whole. rank, min_ratio: of factors (low_rank.hpp).
 //   feed       gradients.., [error] -> whole[, rest]: their sum, side by side; rest: the tensors that are not factored

@@ -64,8 +64,9 @@ void tuned_layer(const Model& m, int layer, double s, PassCount& p) {
     const auto adapter = [&](LoraTarget target) {
         const AdapterSize size = adapter_size(m, target, layer);
         if (size.all() == 0) return;
-        p.product(static_cast<double>(size.down), true);
-        p.product(static_cast<double>(size.up), true);
+        const double used = of_experts(target) ? static_cast<double>(m.moe->top_k) / static_cast<double>(m.moe->experts) : 1; // by a token
+        p.product(used * static_cast<double>(size.down), true);
+        p.product(used * static_cast<double>(size.up), true);
     };
     const double projections = attention_projections(m),
                  out = static_cast<double>(m.hidden_size) * m.attention_heads *
@@ -78,8 +79,7 @@ void tuned_layer(const Model& m, int layer, double s, PassCount& p) {
     adapter(LoraTarget::proj);
     if (is_moe_layer(m, layer)) {
         p.product(mlp(m, layer), own(ModelPart::experts) || own(ModelPart::mlp));
-        adapter(LoraTarget::shared_fc1);
-        adapter(LoraTarget::shared_fc2);
+        for (LoraTarget t : {LoraTarget::shared_fc1, LoraTarget::shared_fc2, LoraTarget::expert_fc1, LoraTarget::expert_fc2}) adapter(t);
         return;
     }
     p.product(mlp_part(m, layer, true), own(ModelPart::mlp));

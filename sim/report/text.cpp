@@ -186,10 +186,10 @@ std::string headline(const Report& r, const Scenario& s, const TextStyle& style)
                         grouped(s.training.sequence_length), grouped(r.microbatches), r.microbatches == 1 ? "" : "es",
                         s.training.micro_batch_size);
     if (r.staleness.worst > 0)
-        text +=
-            fmt::format("  gradients are {:.2f} updates old in the mean, {} at most; up to {} versions of the weights on a stage; drained "
-                        "every {} steps\n",
-                        r.staleness.mean, r.staleness.worst, r.staleness.versions, s.strategy.flush_every);
+        text += fmt::format("  gradients are {:.2f} updates old in the mean, {} at most; up to {} versions of the weights on a stage; {}\n",
+                            r.staleness.mean, r.staleness.worst, r.staleness.versions,
+                            s.strategy.offload.delayed_update ? "the host updates beside the next step"
+                                                              : fmt::format("drained every {} steps", s.strategy.flush_every));
     text += loose_text(r, s, style);
     text += fmt::format("  {}\n", software_text(s));
     if (!s.perturb.empty())

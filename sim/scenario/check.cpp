@@ -377,52 +377,6 @@ void check_perturbations(Reading& reading) {
     check_perturbed_links(reading);
 }
 
-// Parameters and gradients that live on the host are updated there, and come and go a unit at a time.
-void check_homes(Reading& reading) {
-    const Scenario& sc = reading.scenario;
-    const Strategy& s = sc.strategy;
-    const bool one = s.data_parallel * s.context_parallel == 1, fsdp = practice_of(sc).fully_sharded();
-    const auto check = [&](const char* key, Tier tier, bool comes_and_goes, const char* stage) {
-        if (tier == Tier::none) return;
-        const std::string pointer = std::string("/strategy/offload/") + key, field = dotted(pointer) + " = " + name(tier);
-        if (s.offload.optimizer == Tier::none || s.offload.optimizer_fraction < 1)
-            reading.problem(pointer, field + " needs the whole update there: set offload.optimizer = cpu and optimizer_fraction = 1");
-        if (!comes_and_goes)
-            reading.problem(pointer, field + " with strategy.zero_stage = " + std::to_string(s.zero_stage) +
-                                         " is not modelled: set zero_stage = " + stage);
-        for (const auto& [other, degree] : {std::pair{"tensor_parallel", s.tensor_parallel}, {"pipeline_parallel", s.pipeline_parallel}})
-            if (degree > 1)
-                reading.problem(pointer,
-                                field + " is not modelled with strategy." + other + " = " + std::to_string(degree) + ": set it to 1");
-        if (sc.model.moe) reading.problem(pointer, field + " is not modelled with a mixture of experts (model.moe): leave it out");
-    };
-    check("parameters", s.offload.parameters, one || s.zero_stage == 3 || (s.zero_stage == 2 && fsdp), "3");
-    check("gradients", s.offload.gradients, one || s.zero_stage >= 2, "2 or 3");
-}
-
-// The host's optimizer steps on whole parameters in fp32.
-void check_offload(Reading& reading) {
-    if (!sound(reading, {"/strategy", "/training", "/model"})) return;
-    const Scenario& sc = reading.scenario;
-    check_homes(reading);
-    if (sc.strategy.offload.optimizer == Tier::none) return;
-    const auto refuse = [&](bool broken, const char* pointer, const std::string& what) {
-        if (broken) reading.problem(pointer, what);
-    };
-    const std::string host = std::string("strategy.offload.optimizer = ") + name(sc.strategy.offload.optimizer);
-    const Training& t = sc.training;
-    refuse(t.optimizer == Optimizer::lamb || t.optimizer == Optimizer::lars, "/training/optimizer",
-           std::string("training.optimizer = ") + name(t.optimizer) + " needs norms of whole tensors, which is not modelled with " + host +
-               ": try adamw, or offload.optimizer = none");
-    refuse(t.moment_dtype != DType::fp32, "/training/moment_dtype",
-           std::string("training.moment_dtype = ") + name(t.moment_dtype) + " is not modelled with " + host + ": set it to fp32");
-    refuse(t.master_remainders, "/training/master_remainders",
-           "training.master_remainders is not modelled with " + host + ", which steps on whole masters: set it to false");
-    refuse(sc.strategy.workers(), "/strategy/synchronization/kind",
-           std::string("strategy.synchronization.kind = ") + name(sc.strategy.synchronization.kind) + " is not modelled with " + host +
-               ": set kind = synchronous, or keep states on devices");
-}
-
 } // namespace
 
 bool sound(const Reading& reading, std::initializer_list<const char*> pointers) {

@@ -84,6 +84,11 @@ void check_synchronization(Reading& reading) {
         if (broken) reading.problem(pointer, what);
     };
     const std::string local = std::string("strategy.synchronization.kind = ") + name(s.synchronization.kind);
+    const auto clients = static_cast<std::int64_t>(s.synchronization.samples.size());
+    refuse(s.synchronization.kind == Synchronization::Kind::fedavg && clients > 0 && clients != s.data_parallel,
+           "/strategy/synchronization/samples",
+           "strategy.synchronization.samples has " + std::to_string(clients) + " numbers for " +
+               eq("strategy.data_parallel", s.data_parallel) + " replicas: give each one");
     check_fragments(reading);
     check_loose(reading, local);
     refuse(s.zero_stage > 0, "/strategy/zero_stage",

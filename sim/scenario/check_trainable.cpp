@@ -4,6 +4,8 @@
 #include "sim/scenario/suggest.hpp"
 #include "sim/scenario/trainable.hpp"
 
+#include <algorithm>
+
 namespace orrery {
 namespace {
 
@@ -56,6 +58,13 @@ void check_trainable(Reading& reading) {
                "wide: use bf16 or fp16");
     refuse(sc.runtime.fp8_all_gather && p == DType::fp8, "/runtime/fp8_all_gather",
            "runtime.fp8_all_gather is not modelled with model.trainable: set it to false");
+    const bool experts = std::any_of(t.targets.begin(), t.targets.end(), of_experts);
+    refuse(t.lora && experts && sc.strategy.expert_tensor_parallel > 1, "/strategy/expert_tensor_parallel",
+           "strategy.expert_tensor_parallel = " + std::to_string(sc.strategy.expert_tensor_parallel) +
+               " divides the linears of experts, which is not modelled with model.trainable.lora beside them: set it to 1");
+    refuse(t.lora && experts && sc.runtime.fp8_dispatch, "/runtime/fp8_dispatch",
+           "runtime.fp8_dispatch sends 8-bit tokens, which is not modelled with model.trainable.lora beside experts' linears: set it to "
+           "false");
     for (const auto& [key, tier] : {std::pair{"parameters", sc.strategy.offload.parameters}, {"gradients", sc.strategy.offload.gradients}})
         refuse(tier != Tier::none, (std::string("/strategy/offload/") + key).c_str(),
                std::string("strategy.offload.") + key + " = " + name(tier) +

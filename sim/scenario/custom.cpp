@@ -150,11 +150,19 @@ void read_offload_ops(Reading& reading, const Json& value, const std::string& wh
 }
 
 void read_lora_targets(Reading& reading, const Json& value, const std::string& where) {
-    read_words(reading, value, where, "all linears of the layers", reading.scenario.model.trainable.targets);
+    read_words(reading, value, where, "all linears of the layers but those of experts", reading.scenario.model.trainable.targets);
 }
 
 void read_frozen(Reading& reading, const Json& value, const std::string& where) {
     read_words(reading, value, where, "nothing", reading.scenario.model.trainable.frozen);
+}
+
+void read_samples(Reading& reading, const Json& value, const std::string& where) {
+    if (!value.is_array() || value.empty())
+        return reading.problem(where, dotted(where) + " = " + short_text(value) +
+                                          " must be a list of whole numbers, one for each replica (strategy.data_parallel)");
+    reading.scenario.strategy.synchronization.samples.clear();
+    whole_numbers(reading, value, where, 1, reading.scenario.strategy.synchronization.samples);
 }
 
 void read_recompute_layers(Reading& reading, const Json& value, const std::string& where) {

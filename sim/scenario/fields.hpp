@@ -144,6 +144,7 @@ std::string plain_number(double value);       // without an exponent or trailing
 void read_layer_split(Reading&, const Json&, const std::string& where);
 void read_offload_ops(Reading&, const Json&, const std::string& where);
 void read_lora_targets(Reading&, const Json&, const std::string& where);
+void read_samples(Reading&, const Json&, const std::string& where);
 void read_clients(Reading&, const Json&, const std::string& where); // federated_text.cpp
 void read_frozen(Reading&, const Json&, const std::string& where);
 void read_rank_order(Reading&, const Json&, const std::string& where);

@@ -8,15 +8,20 @@ const Fields& synchronization_fields() {
         Field{
             "kind", ChoiceSlot{[](Scenario& s, int i) { s.strategy.synchronization.kind = static_cast<Synchronization::Kind>(i); }},
             "synchronous: gradients are reduced every step; local_sgd: each data-parallel replica does inner_steps steps of its own, then "
-            "the replicas' parameters are averaged; diloco: then an outer optimizer steps on the mean of what each moved; "
+            "the replicas' parameters are averaged; fedavg: the same, each weighs as much as it has samples; diloco: then an outer "
+            "optimizer steps on the mean of what each moved; "
             "streaming_diloco: fragments of the layers do so one after another; parameter_server: each sends its gradients to servers that "
             "update the parameters it then fetches, and waits for no other; gossip: each averages its parameters with a few peers' every "
             "step; async_average: so it does with one random peer after another, beside its steps"}
             .one_of(words<Synchronization::Kind>()),
         Field{"inner_steps", LongSlot{[](Scenario& s) { return &s.strategy.synchronization.inner_steps; }},
-              "steps of each replica between two meetings (local_sgd, diloco, streaming_diloco)"}
+              "steps of each replica between two meetings (local_sgd, fedavg, diloco, streaming_diloco)"}
             .least(1)
             .most(10000),
+        Field{"samples", CustomSlot{read_samples},
+              "of fedavg: sequences that each replica has, one number for each: its weight in the mean, and in runs on real devices all it "
+              "ever sees, over and over; default: all alike, of one text"}
+            .like(R"({"type":"array","minItems":1,"items":{"type":"integer","minimum":1}})"),
         Field{"outer_optimizer",
               ChoiceSlot{[](Scenario& s, int i) { s.strategy.synchronization.outer_optimizer = static_cast<OuterOptimizer>(i); }},
               "of diloco: none moves by the mean of what replicas moved, sgd by outer_learning_rate times that; nesterov keeps a momentum, "

@@ -103,13 +103,13 @@ const Fields& lora_fields() {
         Field{"alpha", NumberSlot{[](Scenario& s) { return &s.model.trainable.alpha; }}, "what B A x is multiplied by, over rank"}
             .over(0)
             .most(1e6),
-        Field{
-            "targets", CustomSlot{read_lora_targets},
-            "the linears of layers that have adapters; default: all there are. Queries, keys and values share one, and so do gate and up; "
-            "experts have none"}
+        Field{"targets", CustomSlot{read_lora_targets},
+              "the linears of layers that have adapters; default: all but those of experts. Queries, keys and values share one, and so do "
+              "gate "
+              "and up; of expert_fc1 and expert_fc2 every expert has its own"}
             .like(
                 R"({"type":"array","minItems":1,"items":{"enum":["qkv","proj","fc1","fc2","q_down","q_up","kv_down","kv_up","shared_fc1",)"
-                R"("shared_fc2"]}})"),
+                R"("shared_fc2","expert_fc1","expert_fc2"]}})"),
     };
     return fields;
 }

@@ -123,6 +123,15 @@ const Fields& offload_fields() {
             .most(1e15),
         Field{"pipelined", BoolSlot{[](Scenario& s) { return &s.strategy.offload.pipelined; }},
               "a sub-group's states come from NVMe beside the update of the one before (DeepSpeed's pipeline_read and pipeline_write)"},
+        Field{"sub_groups", IntSlot{[](Scenario& s) { return &s.strategy.offload.sub_groups; }},
+              "sub-groups that have room in the host's memory at a time, with pipelined"}
+            .least(2)
+            .most(1000),
+        Field{"buffers", IntSlot{[](Scenario& s) { return &s.strategy.offload.buffers; }},
+              "units of parameters that have room in the host's memory at a time on their way from NVMe (DeepSpeed's buffer_count of "
+              "offload_param)"}
+            .least(1)
+            .most(1000),
         Field{"delayed_update", BoolSlot{[](Scenario& s) { return &s.strategy.offload.delayed_update; }},
               "the host updates while the next step computes, which is then one update behind (ZeRO-Offload)"},
         Field{"activation_ops", CustomSlot{read_offload_ops},

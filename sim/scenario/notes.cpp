@@ -111,6 +111,8 @@ void note_without_effect(Reading& reading) {
     for (const char* fragment : {"fragments", "fragment_order", "mixing"})
         note((std::string("/strategy/synchronization/") + fragment).c_str(), !streaming, "synchronization.kind is not streaming_diloco");
     note("/strategy/synchronization/overlap_steps", !streaming && !gossip, "synchronization.kind is neither streaming_diloco nor gossip");
+    note("/strategy/synchronization/samples", s.synchronization.kind != Synchronization::Kind::fedavg,
+         "synchronization.kind is not fedavg");
     note("/strategy/synchronization/servers", !served, "synchronization.kind is not parameter_server");
     note("/strategy/synchronization/staleness_bound", !served, "synchronization.kind is not parameter_server");
     note("/strategy/synchronization/degree", !gossip, "synchronization.kind is not gossip");
@@ -149,6 +151,8 @@ void note_without_effect(Reading& reading) {
     const bool streams = o.optimizer == Tier::nvme || o.parameters == Tier::nvme || o.gradients == Tier::nvme;
     for (const char* field : {"/strategy/offload/sub_group_size", "/strategy/offload/pipelined"})
         note(field, !streams, "no optimizer states, parameters or gradients lie on NVMe");
+    note("/strategy/offload/sub_groups", !streams || !o.pipelined, "sub-groups take turns (offload.pipelined)");
+    note("/strategy/offload/buffers", o.parameters != Tier::nvme, "no parameters come from NVMe");
     for (const char* field : {"/cluster/host/nvme_read_gb_per_s", "/cluster/host/nvme_write_gb_per_s"})
         note(field, !streams && o.activations != Tier::nvme, "nothing lies on NVMe");
     note("/strategy/offload/activation_ops", o.activations == Tier::none, "offload.activations is none");

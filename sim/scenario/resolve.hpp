@@ -27,6 +27,7 @@ void check_combinations(Reading& reading);
 void check_travel(Reading& reading);          // check_travel.cpp
 void check_trainable(Reading& reading);       // check_trainable.cpp
 void check_synchronization(Reading& reading); // check_synchronization.cpp
+void check_offload(Reading& reading);         // check_offload.cpp
 
 // training.optimizer_in_backward (check_in_backward.cpp).
 void resolve_in_backward(Reading& reading);

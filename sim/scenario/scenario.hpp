@@ -66,9 +66,10 @@ struct MoeSpec {
 
 // Fine-tuning: what of a model is trained. With LoRA (arXiv:2106.09685) these are pairs of narrow matrices beside the targets, and the
 // model itself stays as it is; without, all but what `frozen` names.
-enum class LoraTarget : std::uint8_t { qkv, proj, fc1, fc2, q_down, q_up, kv_down, kv_up, shared_fc1, shared_fc2 };
+enum class LoraTarget : std::uint8_t { qkv, proj, fc1, fc2, q_down, q_up, kv_down, kv_up, shared_fc1, shared_fc2, expert_fc1, expert_fc2 };
 template <> struct Spelling<LoraTarget> {
-    static constexpr const char* all[] = {"qkv", "proj", "fc1", "fc2", "q_down", "q_up", "kv_down", "kv_up", "shared_fc1", "shared_fc2"};
+    static constexpr const char* all[] = {"qkv",     "proj",  "fc1",        "fc2",        "q_down",     "q_up",
+                                          "kv_down", "kv_up", "shared_fc1", "shared_fc2", "expert_fc1", "expert_fc2"};
 };
 enum class ModelPart : std::uint8_t { embedding, norm, attention, mlp, router, experts, head };
 template <> struct Spelling<ModelPart> {
@@ -219,6 +220,8 @@ struct Offload {
     Tier optimizer = Tier::none, parameters = Tier::none, gradients = Tier::none, activations = Tier::none;
     double optimizer_fraction = 1;               // of a rank's optimizer states, as near as whole tensors or shards of buckets come to it
     bool delayed_update = false;                 // the host updates while the next step computes
+    int buffers = 5;                             // units of parameters that have room on the host on their way from NVMe (DeepSpeed)
+    int sub_groups = 2;                          // sub-groups that have room there, pipelined
     std::vector<OffloadOp> activation_ops;       // empty: all that is saved
     int activation_layers = -1;                  // the first layers of each stage; -1: all
     std::int64_t sub_group_size = 1'000'000'000; // elements of optimizer states that come from NVMe together
@@ -239,14 +242,25 @@ enum class OuterOptimizer : std::uint8_t { none, sgd, nesterov };
 template <> struct Spelling<OuterOptimizer> { static constexpr const char* all[] = {"none", "sgd", "nesterov"}; };
 
 // When data-parallel replicas meet. synchronous: every step, in their gradients. local_sgd: each does `inner_steps` steps with its own
-// gradients, then their parameters are averaged. diloco: an outer optimizer steps on the mean of what each moved away from what they had
-// in common (arXiv:2311.08105). streaming_diloco: so do parts of the layers one after another, while steps go on (arXiv:2501.18512).
-// Those that follow never meet all at once (sim/loose). parameter_server: each sends its gradients to servers that update what it then
-// fetches. gossip: each sends its parameters to some peers every step, and averages with what peers sent (SGP, arXiv:1811.10792).
-// async_average: beside its steps each exchanges parameters with one random peer after another (AD-PSGD, arXiv:1710.06952).
+// gradients, then their parameters are averaged. fedavg: the same, each weighs as much as it has samples (arXiv:1602.05629). diloco: an
+// outer optimizer steps on the mean of what each moved away from what they had in common (arXiv:2311.08105). streaming_diloco: so do parts
+// of the layers one after another, while steps go on (arXiv:2501.18512). Those that follow never meet all at once (sim/loose).
+// parameter_server: each sends its gradients to servers that update what it then fetches. gossip: each sends its parameters to some peers
+// every step, and averages with what peers sent (SGP, arXiv:1811.10792). async_average: beside its steps each exchanges parameters with one
+// random peer after another (AD-PSGD, arXiv:1710.06952).
 struct Synchronization {
-    enum class Kind { synchronous, local_sgd, diloco, streaming_diloco, parameter_server, gossip, async_average } kind = Kind::synchronous;
+    enum class Kind {
+        synchronous,
+        local_sgd,
+        fedavg,
+        diloco,
+        streaming_diloco,
+        parameter_server,
+        gossip,
+        async_average
+    } kind = Kind::synchronous;
     std::int64_t inner_steps = 1;
+    std::vector<int> samples; // fedavg: sequences that each worker has, over and over; empty: alike, the whole text
     OuterOptimizer outer_optimizer = OuterOptimizer::nesterov;
     double outer_learning_rate = 0.7, outer_momentum = 0.9;
     DType payload_dtype =
@@ -261,8 +275,8 @@ struct Synchronization {
     bool operator==(const Synchronization&) const = default;
 };
 template <> struct Spelling<Synchronization::Kind> {
-    static constexpr const char* all[] = {"synchronous",      "local_sgd", "diloco",       "streaming_diloco",
-                                          "parameter_server", "gossip",    "async_average"};
+    static constexpr const char* all[] = {"synchronous",      "local_sgd",        "fedavg", "diloco",
+                                          "streaming_diloco", "parameter_server", "gossip", "async_average"};
 };
 
 // The weights that passes of an asynchronous pipeline read. stash: a microbatch its stage's newest weights, and the same again in

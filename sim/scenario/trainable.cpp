@@ -40,6 +40,10 @@ MatrixShape shape_of(const Model& m, LoraTarget target) {
         return {gates * shared, h};
     case LoraTarget::shared_fc2:
         return {h, shared};
+    case LoraTarget::expert_fc1: // of one
+        return {gates * (m.moe ? m.moe->expert_ffn_size : 0), h};
+    case LoraTarget::expert_fc2:
+        return {h, m.moe ? m.moe->expert_ffn_size : 0};
     }
     return {0, 0};
 }
@@ -63,6 +67,9 @@ bool layer_has(const Model& m, LoraTarget target, int layer) {
     case LoraTarget::shared_fc1:
     case LoraTarget::shared_fc2:
         return mixture && m.moe->shared_experts > 0;
+    case LoraTarget::expert_fc1:
+    case LoraTarget::expert_fc2:
+        return mixture;
     }
     return false;
 }
@@ -104,6 +111,8 @@ bool trains(const Model& m, ModelPart part, int layer) {
     return !among(t.frozen, part);
 }
 
+bool of_experts(LoraTarget target) { return target == LoraTarget::expert_fc1 || target == LoraTarget::expert_fc2; }
+
 bool has(const Model& m, LoraTarget target) {
     for (int layer = 0; layer < m.layers; ++layer)
         if (layer_has(m, target, layer)) return true;
@@ -113,13 +122,14 @@ bool has(const Model& m, LoraTarget target) {
 bool adapts(const Model& m, LoraTarget target, int layer) {
     const Trainable& t = m.trainable;
     if (!t.lora || layer < t.frozen_layers || !layer_has(m, target, layer)) return false;
-    return t.targets.empty() || std::find(t.targets.begin(), t.targets.end(), target) != t.targets.end();
+    return (t.targets.empty() && !of_experts(target)) || std::find(t.targets.begin(), t.targets.end(), target) != t.targets.end();
 }
 
 AdapterSize adapter_size(const Model& m, LoraTarget target, int layer) {
     if (!adapts(m, target, layer)) return {};
     const MatrixShape s = shape_of(m, target);
-    return {m.trainable.rank * s.k, m.trainable.rank * s.n};
+    const std::int64_t pairs = of_experts(target) ? m.moe->experts : 1;
+    return {pairs * m.trainable.rank * s.k, pairs * m.trainable.rank * s.n};
 }
 
 std::optional<std::int64_t> trained_parameters(const Model& m) {

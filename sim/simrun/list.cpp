@@ -84,7 +84,7 @@ Table schedule_table() {
 
 // The fields that choose a strategy, in the order a person meets them.
 Table strategies() {
-    static constexpr std::array<std::array<const char*, 3>, 48> rows{{
+    static constexpr std::array<std::array<const char*, 3>, 50> rows{{
         {"data parallelism", "data_parallel", "derived from the devices where left out"},
         {"gradient accumulation", "training.global_batch_size", "over data_parallel x micro_batch_size: microbatches a step"},
         {"ZeRO 1, 2, 3 and FSDP", "zero_stage", "optimizer states, + gradients, + parameters sharded over data-parallel ranks"},
@@ -114,12 +114,16 @@ Table strategies() {
         {"collective algorithm", "collective_algorithm", "auto, ring, tree, hierarchical, nvls"},
         {"local SGD", "synchronization",
          "kind local_sgd: inner_steps steps of each replica on its own, then their parameters are averaged"},
+        {"FedAvg over replicas", "synchronization",
+         "kind fedavg: as local_sgd, and each replica weighs as much as it has samples (synchronization.samples)"},
         {"DiLoCo", "synchronization",
          "kind diloco: inner_steps steps of each replica, then a step of an outer optimizer; payload_dtype: fp32 .. int8, int4"},
         {"streaming DiLoCo", "synchronization",
          "kind streaming_diloco: fragments of the layers meet one after another, and steps go on for overlap_steps meanwhile"},
         {"optimizer offload", "offload.optimizer",
          "cpu: states and update on the host, all or optimizer_fraction of them; overlap.offload: copies beside the update"},
+        {"delayed update", "offload.delayed_update",
+         "with offload.optimizer: the host updates beside the next step, whose weights are one update behind (ZeRO-Offload)"},
         {"parameter server", "synchronization",
          "kind parameter_server: gradients to servers on nodes' hosts, parameters back, nobody waits beyond staleness_bound; simulated"},
         {"gossip", "synchronization",
@@ -129,7 +133,8 @@ Table strategies() {
         {"optimizer on NVMe", "offload.optimizer",
          "nvme: states come to the host a sub-group at a time (offload.sub_group_size), pipelined or one after another, and go back"},
         {"parameters and gradients on NVMe", "offload.parameters",
-         "nvme, and offload.gradients: read from NVMe to the host, copied to the device, gathered, a unit ahead each (ZeRO-Infinity)"},
+         "nvme, and offload.gradients: read from NVMe to the host, copied to the device, gathered, each a unit ahead or more "
+         "(ZeRO-Infinity; offload.buffers)"},
         {"gradient and parameter offload", "offload.gradients",
          "cpu, with offload.parameters: shards, or what one device has, live on the host and pass through the device unit by unit"},
         {"gradient compression", "gradient_compression",

@@ -29,18 +29,22 @@ Scenario tuned(std::vector<std::string> fields, const std::vector<std::string>& 
 
 bool is_adapter(const std::string& name) { return name.ends_with(".lora_a") || name.ends_with(".lora_b"); }
 
-// Matrices n x k row by row: C += factor A B, of transposed operands where asked.
+// Matrices n x k row by row, or one behind another for each expert: C += factor A B, of transposed operands where asked.
 std::vector<double> product(const Tensor& a, bool turn_a, const Tensor& b, bool turn_b, double factor) {
-    const auto rows = [](const Tensor& t, bool turned) { return t.shape[turned ? 1 : 0]; };
+    const std::size_t behind = a.shape.size() - 2;
+    const std::int64_t experts = behind == 1 ? a.shape[0] : 1;
+    const auto rows = [&](const Tensor& t, bool turned) { return t.shape[behind + (turned ? 1 : 0)]; };
     const std::int64_t n = rows(a, turn_a), inner = rows(a, !turn_a), k = rows(b, !turn_b);
-    const auto at = [](const Tensor& t, bool turned, std::int64_t i, std::int64_t j) {
-        return t.values[static_cast<std::size_t>(turned ? j * t.shape[1] + i : i * t.shape[1] + j)];
+    const auto at = [&](const Tensor& t, bool turned, std::int64_t e, std::int64_t i, std::int64_t j) {
+        const std::int64_t columns = t.shape[behind + 1];
+        return t.values[static_cast<std::size_t>(e * t.shape[behind] * columns + (turned ? j * columns + i : i * columns + j))];
     };
-    std::vector<double> c(static_cast<std::size_t>(n * k), 0);
-    for (std::int64_t i = 0; i < n; ++i)
-        for (std::int64_t j = 0; j < k; ++j)
-            for (std::int64_t l = 0; l < inner; ++l)
-                c[static_cast<std::size_t>(i * k + j)] += factor * at(a, turn_a, i, l) * at(b, turn_b, l, j);
+    std::vector<double> c(static_cast<std::size_t>(experts * n * k), 0);
+    for (std::int64_t e = 0; e < experts; ++e)
+        for (std::int64_t i = 0; i < n; ++i)
+            for (std::int64_t j = 0; j < k; ++j)
+                for (std::int64_t l = 0; l < inner; ++l)
+                    c[static_cast<std::size_t>((e * n + i) * k + j)] += factor * at(a, turn_a, e, i, l) * at(b, turn_b, e, l, j);
     return c;
 }
 
@@ -125,6 +129,28 @@ INSTANTIATE_TEST_SUITE_P(Strategies, LoraByHand,
                                          std::vector<std::string>{"strategy.pipeline_parallel=2", "strategy.schedule=1f1b"},
                                          std::vector<std::string>{"strategy.data_parallel=2", "strategy.framework=fsdp2"},
                                          std::vector<std::string>{"strategy.data_parallel=2", "strategy.recompute=full"}));
+
+const std::vector<std::string> mixtral{"model.moe.experts=4", "model.moe.top_k=2", "model.moe.expert_ffn_size=16",
+                                       "model.trainable.lora.targets=[\"qkv\",\"expert_fc1\",\"expert_fc2\"]"};
+
+std::vector<std::string> mixture(const std::vector<std::string>& more) {
+    std::vector<std::string> all = mixtral;
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+}
+
+// Every expert has adapters of its own, beside linears that stay as they are; tokens go where the router, which stays too, sends them.
+INSTANTIATE_TEST_SUITE_P(Experts, LoraByHand,
+                         testing::Values(mixture({}), mixture({"model.trainable.lora.targets=[\"expert_fc2\"]"}),
+                                         mixture({"model.moe.shared_experts=1",
+                                                  "model.trainable.lora.targets=[\"shared_fc1\",\"expert_fc1\"]"}),
+                                         mixture({"strategy.data_parallel=2", "strategy.expert_parallel=2", "strategy.framework=megatron",
+                                                  "model.moe.imbalance=zipf:30"}),
+                                         mixture({"strategy.data_parallel=4", "strategy.expert_parallel=2", "strategy.framework=megatron",
+                                                  "strategy.zero_stage=1", "model.moe.imbalance=zipf:30"}),
+                                         mixture({"strategy.data_parallel=2", "strategy.framework=fsdp2"}),
+                                         mixture({"strategy.data_parallel=2", "strategy.recompute=full"}),
+                                         mixture({"strategy.pipeline_parallel=2", "strategy.schedule=1f1b"})));
 
 // What is frozen stays to the bit, and the rest moves as in a training of the whole model that never touches it.
 TEST(FrozenParameters, StayAndTheRestTrainsAsIfTheyWereReset) {

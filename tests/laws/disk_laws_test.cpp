@@ -66,8 +66,8 @@ TEST(DiskShards, LieOnTheDiskAndPassTheHost) {
 }
 
 TEST(DiskShards, HaveRoomOnTheHostForSomeUnits) {
-    for (const int buffers : {5}) {
-        const Gpt g = shards("nvme", 4, R"(, "sub_group_size": 100000)");
+    for (const int buffers : {1, 2, 5, 9}) {
+        const Gpt g = shards("nvme", 4, fmt::format(R"(, "sub_group_size": 100000, "buffers": {})", buffers));
         const Plan plan = lower(g.make());
         EXPECT_EQ(verify(plan).size(), 0u) << to_text(verify(plan));
         std::int64_t held = 0, most = 0; // of parameters, in the order of issue
@@ -84,8 +84,26 @@ TEST(DiskShards, HaveRoomOnTheHostForSomeUnits) {
             }
         EXPECT_EQ(held, 0);
         EXPECT_LE(most, buffers * largest_unit(plan)) << buffers;
-        EXPECT_GE(most, largest_unit(plan));
+        EXPECT_GE(most, buffers * largest_unit(plan) * 2 / 3) << buffers;
     }
+}
+
+// More room on the host never costs time, and a unit behind the other does where nothing else hides the disk.
+TEST(DiskShards, AreNeverSlowerWithMoreBuffers) {
+    for (const int devices : {1, 4})
+        for (const char* rate : {"0.5", "4", "32"}) {
+            const auto with = [&](int buffers) {
+                return time(
+                    shards("nvme", devices, fmt::format(R"(, "buffers": {})", buffers), std::string(R"("nvme_gb_per_s": )") + rate));
+            };
+            double before = 1e9;
+            for (int buffers : {1, 2, 3, 5, 9, 16}) {
+                const double now = with(buffers);
+                EXPECT_LE(now, before * (1 + 1e-9)) << buffers << " " << rate;
+                before = now;
+            }
+            if (std::string(rate) == "4") { EXPECT_LT(with(3), with(1)); } // neither hidden under all else nor all there is
+        }
 }
 
 TEST(DiskShards, AreNeverSlowerOnAFasterDiskOrOnTheHost) {

@@ -201,6 +201,28 @@ TEST(DiskOffload, NeedsRoomForASubGroupOnTheHost) {
     EXPECT_FALSE(full.memory.fits);
 }
 
+// Pipelined, the host has room for as many as it is told, and more of it never costs time.
+TEST(DiskOffload, HasRoomOnTheHostForSomeSubGroups) {
+    const auto with = [](int groups, const char* rate = "5") {
+        return of(on_disk(fmt::format(R"(, "sub_group_size": 1000000, "pipelined": true, "sub_groups": {})", groups),
+                          std::string(R"("nvme_gb_per_s": )") + rate))
+            .report;
+    };
+    const std::int64_t two = node_bytes(with(2), MemoryKind::optimizer_states),
+                       one = node_bytes(of(on_disk(R"(, "sub_group_size": 1000000)")).report, MemoryKind::optimizer_states);
+    EXPECT_GT(two, 3 * one / 2);
+    EXPECT_LE(two, 2 * one);
+    EXPECT_GT(node_bytes(with(4), MemoryKind::optimizer_states), 3 * two / 2);
+    for (const char* rate : {"0.2", "2", "20"}) {
+        double before = 1e9;
+        for (int groups : {2, 3, 4, 8}) {
+            const double now = with(groups, rate).step_time_s;
+            EXPECT_LE(now, before * (1 + 1e-9)) << groups << " " << rate;
+            before = now;
+        }
+    }
+}
+
 // On slow disks the step is what they read and write of the states; reads beside writes take the longer of the two.
 TEST(DiskOffload, TakesTheDisksTimeAndPipelinedTheLongerWays) {
     const double states = static_cast<double>(kind_bytes(of([] {

@@ -93,6 +93,7 @@ struct GraphFolding {
     std::vector<ValueId> here = {};                 // tokens, probabilities and map after a dispatch of tokens
     std::vector<ValueId> inside = {}, outside = {}; // rows and their probabilities
     std::int64_t tokens = 0;
+    std::vector<ValueId> ends = {}; // what permutations take back
 
     void shard_inside(int layer) {
         for (ValueId v : inside) f.shard_rows(g.value(v), f.rows_of_experts(tokens, layer));
@@ -146,8 +147,8 @@ struct GraphFolding {
     }
 
     bool of_experts(const Node& n) const {
-        if (n.kind != NodeKind::linear && n.kind != NodeKind::clamp && n.kind != NodeKind::activation && n.kind != NodeKind::weigh &&
-            n.kind != NodeKind::weighted_bias)
+        if (n.kind != NodeKind::linear && n.kind != NodeKind::adapt && n.kind != NodeKind::clamp && n.kind != NodeKind::activation &&
+            n.kind != NodeKind::weigh && n.kind != NodeKind::weighted_bias)
             return false;
         const Value& out = g.value(n.out[0]);
         return !out.dims.empty() && out.dims[0] == DimKind::routed;
@@ -164,7 +165,7 @@ struct GraphFolding {
         // The last of them: its sum over the expert-tensor ranks is part of the combine.
         const bool row_parallel = n.kind == NodeKind::linear && g.value(n.params[0]).dims[2] == DimKind::expert_parallel;
         if (row_parallel && f.etp > 1) g.value(n.out[0]).placement.set(Axis::tp, PlacementKind::partial);
-        const bool last = f.l.scenario.model.bias ? n.kind == NodeKind::weighted_bias : row_parallel;
+        const bool last = std::find(ends.begin(), ends.end(), n.out[0]) != ends.end();
         if (!last || !f.moves() || f.tokens_travel) return;
         Value back = g.value(outside[0]);
         back.name = g.value(n.out[0]).name + ".combined";
@@ -197,6 +198,8 @@ struct GraphFolding {
     void run() {
         for (Value& v : g.values)
             if (v.parameter && !v.dims.empty() && v.dims[0] == DimKind::expert) f.shard_parameter(v);
+        for (const Node& n : g.nodes)
+            if (n.kind == NodeKind::unpermute) ends.push_back(n.in[0]);
         for (Node& n : g.nodes)
             if (n.kind == NodeKind::permute)
                 permute(n);

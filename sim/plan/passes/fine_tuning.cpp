@@ -2,6 +2,7 @@
 // trained (Emitter::needs_gradient). LoRA (Hu et al., arXiv:2106.09685): y = W x + alpha / rank B A x, with W as it is, beside each target
 // one pair A [rank, k], B [n, rank] (Megatron-Bridge's LoRA: queries, keys and values share one, and so do gate and up). A of a
 // column-parallel target and B of a row-parallel one are whole on every tensor-parallel rank; the others are divided as the target is.
+// Each expert has a pair of its own (target_modules of PEFT, which finds every expert's linears).
 // QLoRA (arXiv:2305.14314): matrices of layers are kept in 4 bits, and made 16 bits wide for each product.
 //
 // After it: Value::trained is final, and adapters are nodes like others.
@@ -88,8 +89,14 @@ struct Adapter {
         wide.name = y.name + ".lora_b";
         Value sum = y;
         sum.name = y.name + ".adapted";
-        const ValueId a = parameter(w, w.name + ".lora_a", {rank, w.shape[1]}, {DimKind::hidden, w.dims[1]}, Initial::normal),
-                      b = parameter(w, w.name + ".lora_b", {w.shape[0], rank}, {w.dims[0], DimKind::hidden}, Initial::zero);
+        // Of a matrix, or of one an expert: each has a pair of its own.
+        const bool experts = w.shape.size() == 3;
+        const auto of_each = [&](auto dim, auto n, auto k) { return experts ? std::vector{dim, n, k} : std::vector{n, k}; };
+        const std::size_t at = experts ? 1 : 0;
+        const ValueId a = parameter(w, w.name + ".lora_a", of_each(w.shape[0], rank, w.shape[at + 1]),
+                                    of_each(w.dims[0], DimKind::hidden, w.dims[at + 1]), Initial::normal),
+                      b = parameter(w, w.name + ".lora_b", of_each(w.shape[0], w.shape[at], rank),
+                                    of_each(w.dims[0], w.dims[at], DimKind::hidden), Initial::zero);
         const ValueId down = g.add(std::move(narrow)), up = g.add(std::move(wide));
         out = g.add(std::move(sum));
         Node adapt;

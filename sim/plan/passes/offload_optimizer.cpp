@@ -5,6 +5,10 @@
 // On NVMe states come to the host a sub-group at a time, are updated there and go back (ZeRO-Infinity, arXiv:2104.07857): one sub-group's
 // way after the other's, or, pipelined, the next one's way there beside the update. So do gradients and parameters that live on NVMe.
 //
+// Delayed (ZeRO-Offload's one-step delayed parameter update): the host updates with the gradients of the step before while the device
+// computes; what it made goes to the device at the step's end, when the step's own gradients have left. A step's weights are one update
+// behind what its gradients will be added to.
+//
 // After it: every optimizer step that works on the host reads and writes the host's buffers alone, and copies bring its gradients and take
 // back what it made. With overlap.offload it works bucket by bucket, so that copies both ways run beside it; else all gradients come first,
 // and parameters leave when all are done.
@@ -15,6 +19,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <utility>
 
 namespace orrery {
 namespace {
@@ -29,7 +34,8 @@ class HostStep {
   public:
     HostStep(Lowering& l, std::int32_t block, std::size_t step, const GroupClip& clip)
         : l_(l), block_(l.plan.blocks[static_cast<std::size_t>(block)]), at_(step), clip_(clip), device_(block_.ops[step]) {}
-    void run();
+    // Delayed, the updates that begin the step; else none: they stand in the block.
+    std::vector<Op> run();
 
   private:
     const Buffer& of(BufferId b) const { return l_.plan.buffers[static_cast<std::size_t>(b)]; }
@@ -37,17 +43,25 @@ class HostStep {
     void divide(const Operands& all);
     std::vector<Operands> groups() const;
     BufferId on_host(BufferId b);
+    BufferId arriving(BufferId gradient);
     std::vector<BufferId> host_states(const Operands& group, std::size_t index);
     void copy(const std::string& name, BufferId from, BufferId to, CopyKind kind);
     std::vector<BufferId> room_for(const std::vector<BufferId>& states);
-    void begin_reads(std::vector<Op> reads);
     void step_on_host(const Operands& group, std::size_t index, bool several);
     void run_step(Op step, const std::vector<std::pair<BufferId, BufferId>>& on_disk);
+    std::vector<Op> take_turns();
     void take_back(const Operands& group, const Op& step, const std::vector<BufferId>& states, const std::string& suffix);
     void keep_on_device();
     void drop_room_for_moments();
     bool states_on_disk() const { return l_.scenario.strategy.offload.optimizer == Tier::nvme; }
     bool in_groups() const { return states_on_disk() || !l_.disks.empty(); }
+    bool delayed() const { return l_.scenario.strategy.offload.delayed_update; }
+
+    // A sub-group: what brings its operands to the host, and its update, with their ways back to the disk.
+    struct Turn {
+        std::vector<Op> before, update;
+        std::int32_t read = 0, written = -1; // in `before`: the first that reads from the disk; in `update`: the last that writes there
+    };
 
     Lowering& l_;
     Block& block_;
@@ -55,9 +69,11 @@ class HostStep {
     GroupClip clip_;
     Op device_; // the step as it was
     Operands here_, host_;
-    std::vector<BufferId> states_;      // of all: what the host's states are like
-    std::vector<Op> ops_, back_;        // to the host and there; from it
-    std::vector<std::int32_t> written_; // by sub-group: the op (index in ops_) that ends its way back to the disk
+    std::vector<BufferId> states_; // of all: what the host's states are like
+    std::vector<Turn> turns_;
+    std::vector<Op> leaving_;    // delayed: gradients to the host, for the next step
+    std::vector<BufferId> held_; // delayed: sums of this step on the host, each before the place where the next one's update looks
+    std::vector<Op> back_;       // from the host
 };
 
 Operands HostStep::operands(const Op& op) const {
@@ -118,6 +134,19 @@ BufferId HostStep::on_host(BufferId b) {
     return l_.add(std::move(x));
 }
 
+// Where a gradient comes to on the host, for the update. Delayed, one that lives there must stay until the next step has used it, while
+// that sums up its own: there are two, which exchange their places.
+BufferId HostStep::arriving(BufferId gradient) {
+    const BufferId home = on_host(gradient);
+    if (!delayed() || !l_.homes.contains(gradient)) return home;
+    Buffer x = of(home);
+    x.name += ".held";
+    x.scope = Scope::run;
+    const BufferId held = l_.add(std::move(x));
+    held_.insert(held_.end(), {home, held});
+    return held;
+}
+
 std::vector<BufferId> HostStep::host_states(const Operands& group, std::size_t index) {
     std::vector<BufferId> states;
     for (BufferId s : states_) {
@@ -144,7 +173,7 @@ void HostStep::copy(const std::string& name, BufferId from, BufferId to, CopyKin
     op.phase = Phase::offload;
     op.in = {from};
     op.out = {to};
-    (kind == CopyKind::device_to_host ? ops_ : back_).push_back(std::move(op));
+    (kind == CopyKind::host_to_device ? back_ : delayed() ? leaving_ : turns_.back().before).push_back(std::move(op));
 }
 
 // The states' places in the host's memory for a while; `states` stay on the disk from now on.
@@ -160,30 +189,51 @@ std::vector<BufferId> HostStep::room_for(const std::vector<BufferId>& states) {
     return here;
 }
 
-// Where sub-groups take turns, one's way from the disk begins when the one before has gone back; pipelined, when the one before that has.
-void HostStep::begin_reads(std::vector<Op> reads) {
-    const std::size_t apart = l_.scenario.strategy.offload.pipelined ? 2 : 1;
-    if (!reads.empty() && written_.size() >= apart) reads.front().deps.push_back(written_[written_.size() - apart]);
-    for (const Op& r : reads) ops_.push_back(memory_op(Alloc{r.out[0]}, Phase::offload));
-    ops_.insert(ops_.end(), std::make_move_iterator(reads.begin()), std::make_move_iterator(reads.end()));
-}
-
-// A step on the host between the ways of what lies on the disk: {place on the host, place on the disk}.
+// The ways of what lies on the disk, and the step on the host between them: {place on the host, place on the disk}.
 void HostStep::run_step(Op step, const std::vector<std::pair<BufferId, BufferId>>& on_disk) {
     const auto is = [&](BufferId b, MemoryKind kind) { return of(b).kind == kind; };
     const bool reads_weights = std::none_of(step.in.begin(), step.in.end(), [&](BufferId b) { return of(b).role == Role::master; });
-    std::vector<Op> reads;
+    Turn& turn = turns_.back();
+    const auto read = [&](const std::pair<BufferId, BufferId>& x) { return !is(x.first, MemoryKind::parameters) || reads_weights; };
+    for (const auto& x : on_disk)
+        if (read(x)) turn.before.push_back(memory_op(Alloc{x.first}, Phase::offload));
+    turn.read = static_cast<std::int32_t>(turn.before.size());
+    for (const auto& x : on_disk)
+        if (read(x)) turn.before.push_back(copy_op(l_, x.second, x.first));
+    for (const auto& x : on_disk)
+        if (!read(x)) turn.update.push_back(memory_op(Alloc{x.first}, Phase::offload));
+    if (clip_.total >= 0) turn.update.push_back(clip_group(l_, clip_, step));
+    turn.update.push_back(std::move(step));
     for (const auto& [here, disk] : on_disk)
-        if (!is(here, MemoryKind::parameters) || reads_weights) reads.push_back(copy_op(l_, disk, here));
-    begin_reads(std::move(reads));
-    for (const auto& [here, disk] : on_disk)
-        if (is(here, MemoryKind::parameters) && !reads_weights) ops_.push_back(memory_op(Alloc{here}, Phase::offload));
-    if (clip_.total >= 0) ops_.push_back(clip_group(l_, clip_, step));
-    ops_.push_back(std::move(step));
-    for (const auto& [here, disk] : on_disk)
-        if (!is(here, MemoryKind::gradients)) ops_.push_back(copy_op(l_, here, disk));
-    if (!on_disk.empty()) written_.push_back(static_cast<std::int32_t>(ops_.size()) - 1);
-    for (const auto& [here, disk] : on_disk) ops_.push_back(memory_op(Free{here}, Phase::offload));
+        if (!is(here, MemoryKind::gradients)) turn.update.push_back(copy_op(l_, here, disk));
+    if (!on_disk.empty()) turn.written = static_cast<std::int32_t>(turn.update.size()) - 1;
+    for (const auto& [here, disk] : on_disk) turn.update.push_back(memory_op(Free{here}, Phase::offload));
+}
+
+// Where sub-groups take turns, one's way from the disk begins when the one before has gone back; pipelined, some have room on the host at
+// a time, and it begins when the first of these has gone back.
+std::vector<Op> HostStep::take_turns() {
+    const Offload& o = l_.scenario.strategy.offload;
+    const bool on_disk = std::any_of(turns_.begin(), turns_.end(), [](const Turn& t) { return t.written >= 0; });
+    const std::size_t apart = o.pipelined && on_disk ? static_cast<std::size_t>(o.sub_groups) : 1;
+    std::vector<Op> ops;
+    std::vector<std::int32_t> written; // by turn: the op that ends its way back to the disk
+    const auto append = [&](std::vector<Op>& list) {
+        ops.insert(ops.end(), std::make_move_iterator(list.begin()), std::make_move_iterator(list.end()));
+    };
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < turns_.size(); ++i) {
+        for (; next < turns_.size() && next < i + apart; ++next) {
+            Turn& t = turns_[next];
+            const auto first = static_cast<std::size_t>(t.read);
+            if (next >= apart && first < t.before.size() && written[next - apart] >= 0)
+                t.before[first].deps.push_back(written[next - apart]);
+            append(t.before);
+        }
+        written.push_back(turns_[i].written < 0 ? -1 : turns_[i].written + static_cast<std::int32_t>(ops.size()));
+        append(turns_[i].update);
+    }
+    return ops;
 }
 
 // Parameters on the device, from the host's: copied, or cast there from a copy of the masters.
@@ -211,13 +261,17 @@ void HostStep::take_back(const Operands& group, const Op& step, const std::vecto
 }
 
 void HostStep::step_on_host(const Operands& group, std::size_t index, bool several) {
+    turns_.emplace_back();
     const std::string suffix = several ? fmt::format(".{}", index) : "";
     Op step = device_;
     step.name = "optimizer.host" + suffix;
     auto& work = std::get<OptimizerStep>(step.work);
     work.elements = group.elements;
     work.on_host = true;
-    step.queue = host_queue;
+    work.delayed = delayed();
+    // Delayed, it has threads of its own: what else the host does for a step does not wait for it. They are a queue as those of
+    // communicators are, and nobody else's.
+    step.queue = delayed() ? queue_of(l_.add_communicator("host.update", 0)) : host_queue;
     step.phase = Phase::offload;
     step.in.clear();
     step.out.clear();
@@ -227,7 +281,7 @@ void HostStep::step_on_host(const Operands& group, std::size_t index, bool sever
         return here;
     };
     for (BufferId g : group.gradients) {
-        step.in.push_back(passing(on_host(g)));
+        step.in.push_back(passing(arriving(g)));
         if (!l_.homes.contains(g)) copy("to_host." + of(g).name, g, step.in.back(), CopyKind::device_to_host);
     }
     for (BufferId w : group.weights) step.out.push_back(passing(on_host(w)));
@@ -267,19 +321,41 @@ void HostStep::drop_room_for_moments() {
     }
 }
 
-void HostStep::run() {
+std::vector<Op> HostStep::run() {
     divide(operands(device_));
-    if (host_.gradients.empty()) return;
+    if (host_.gradients.empty()) return {};
     if (here_.gradients.empty()) drop_room_for_moments();
     const std::vector<Operands> all = groups();
     for (std::size_t i = 0; i < all.size(); ++i) step_on_host(all[i], i, all.size() > 1);
     keep_on_device();
     auto next = block_.ops.erase(block_.ops.begin() + static_cast<std::ptrdiff_t>(at_));
-    for (Op& op : ops_)
+    std::vector<Op> early = take_turns(), here = delayed() ? std::move(leaving_) : std::exchange(early, {});
+    for (Op& op : here)
         for (std::int32_t& d : op.deps) d += static_cast<std::int32_t>(at_);
-    if (!here_.gradients.empty()) ops_.push_back(device_);
-    ops_.insert(ops_.end(), std::make_move_iterator(back_.begin()), std::make_move_iterator(back_.end()));
-    block_.ops.insert(next, std::make_move_iterator(ops_.begin()), std::make_move_iterator(ops_.end()));
+    if (!here_.gradients.empty()) here.push_back(device_);
+    if (!held_.empty()) {
+        here.push_back(pointwise_op("hold_gradients", PointwiseKind::swap, host_.elements, Phase::offload, held_, held_));
+        here.back().queue = host_queue;
+    }
+    here.insert(here.end(), std::make_move_iterator(back_.begin()), std::make_move_iterator(back_.end()));
+    block_.ops.insert(next, std::make_move_iterator(here.begin()), std::make_move_iterator(here.end()));
+    return early;
+}
+
+// Behind what zeroes gradients and loads data, before all that computes.
+void begin_with(Lowering& l, int stage, std::vector<Op> updates) {
+    if (updates.empty()) return;
+    Block block;
+    block.name = fmt::format("optimizer.delayed:{}", stage);
+    block.kind = BlockKind::optimizer;
+    block.stage = static_cast<std::int16_t>(stage);
+    block.ops = Indexed<std::int32_t, Op>(std::move(updates));
+    const std::int32_t id = l.add(std::move(block));
+    Draft& draft = l.drafts[stage];
+    auto at = draft.actions.begin();
+    while (at != draft.actions.end() && at->parts.empty() && at->transfers.empty() && l.plan.blocks[at->run.block].kind == BlockKind::other)
+        ++at;
+    draft.actions.insert(at, run_of(l.plan, draft, id));
 }
 
 void leave_device(Lowering& l, std::int32_t b) {
@@ -289,8 +365,9 @@ void leave_device(Lowering& l, std::int32_t b) {
     GroupClip clip;
     if (l.scenario.strategy.offload.gradients != Tier::none) clip = clip_on_host(l, b);
     const auto step = std::find_if(ops.begin(), ops.end(), steps);
-    HostStep(l, b, static_cast<std::size_t>(step - ops.begin()), clip).run();
+    std::vector<Op> early = HostStep(l, b, static_cast<std::size_t>(step - ops.begin()), clip).run();
     run_whole(l, b);
+    begin_with(l, l.plan.blocks[b].stage, std::move(early));
 }
 
 } // namespace

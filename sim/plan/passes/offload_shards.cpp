@@ -127,6 +127,11 @@ void fetch_shard(Lowering& l, Bucket& b) {
 void send_shard(Lowering& l, Bucket& b) {
     const BufferId shard = b.gradient_shard, home = home_of(l, shard);
     const bool on_disk = l.disks.contains(home);
+    if (b.replicate >= 0) { // the sum over the copies of the shard, at the end of the step
+        Block& replicate = l.plan.blocks[static_cast<std::size_t>(b.replicate)];
+        insert(replicate, replicate.ops.size(), {copy_op(l, shard, home), memory_op(Free{shard}, Phase::offload)});
+        insert(replicate, 0, {memory_op(Alloc{shard}, Phase::offload), copy_op(l, home, shard)});
+    }
     if (on_disk && b.accumulates) b.store = store_block(l, b, {home});
     Block& reduce = l.plan.blocks[static_cast<std::size_t>(b.reduce)];
     if (!b.accumulates) {
@@ -207,11 +212,11 @@ void read_ahead(const Lowering& l, Draft& draft) {
             if (b.read >= 0) gather_of[b.read] = b.gather, gathers.insert(b.gather);
     std::vector<DraftAction> reads, rest;
     for (DraftAction& a : draft.actions) (gather_of.contains(a.run.block) ? reads : rest).push_back(std::move(a));
-    constexpr std::size_t buffers = 5; // DeepSpeed's default (aio's buffer_count of offload_param)
+    const auto buffers = static_cast<std::size_t>(l.scenario.strategy.offload.buffers);
     draft.actions.clear();
     std::vector<std::int32_t> taken; // ids of the gathers so far
     std::size_t next = 0;
-    // A read begins when one of the rooms is free: when the gather five before its own has taken its parameters from there.
+    // A read begins when one of the rooms is free: when the gather so many before its own has taken its parameters from there.
     const auto read = [&](std::size_t until) {
         for (; next < reads.size() && next < until; ++next) {
             const std::int32_t own = gather_of.at(reads[next].run.block);

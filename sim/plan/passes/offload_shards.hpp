@@ -16,7 +16,8 @@ void send_whole(Lowering& l, Bucket& b);
 
 // A copy between the device, the host's memory and its NVMe, by where the buffers lie; it has the name of what leaves or comes.
 Op copy_op(const Lowering& l, BufferId from, BufferId to);
-// Reads from NVMe that stand before their gathers move up, until five units have their room on the host at a time.
+// Reads from NVMe that stand before their gathers move up, until as many units as strategy.offload.buffers have their room on the host at a
+// time.
 void read_ahead(const Lowering& l, Draft& draft);
 
 } // namespace orrery

@@ -56,7 +56,8 @@ bool of_mixture(const Graph& g, const Node& n) {
         return true;
     case NodeKind::linear:
         return n.part == LinearPart::router || n.part == LinearPart::expert_fc1 || n.part == LinearPart::expert_fc2 ||
-               n.part == LinearPart::shared_fc1 || n.part == LinearPart::shared_fc2;
+               n.part == LinearPart::shared_fc1 || n.part == LinearPart::shared_fc2 ||
+               g.value(n.params[0]).dims[0] == DimKind::expert; // experts' adapters
     default: // a clamp, an activation, a cast, a region's end: of what the mixture's linears make
         return std::any_of(g.nodes.begin(), g.nodes.end(), [&](const Node& m) {
             return m.kind == NodeKind::linear && m.layer == n.layer && !n.in.empty() && m.out[0] == n.in[0] &&

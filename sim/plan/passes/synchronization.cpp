@@ -4,6 +4,8 @@
 // moments stay each worker's own. Where an fp32 copy of the parameters is kept, that copy is averaged and the parameters follow from it. A
 // bucket at a time, so that one's division runs under the next one's reduction.
 //
+// FedAvg (McMahan et al., arXiv:1602.05629) does the same, and each worker's parameters weigh as much as it has samples.
+//
 // DiLoCo (Douillard et al., arXiv:2311.08105): each worker keeps what all had in common when they last met. The mean of what they moved
 // away from it is the gradient of an outer optimizer, whose step all start from again.
 //
@@ -89,6 +91,7 @@ struct Meeting {
     void average(const std::string& name, const std::vector<BufferId>& buffers) {
         Bytes size;
         for (BufferId b : buffers) size += bytes(l.buffer(b).shape, l.buffer(b).dtype);
+        if (!l.plan.shares.empty()) pointwise("share." + name, PointwiseKind::own_share, elements(buffers), buffers, buffers);
         collective("sum." + name, CollectiveKind::all_reduce, size, l.buffer(buffers[0]).dtype, buffers, buffers);
         pointwise("average." + name, PointwiseKind::average, elements(buffers), buffers, buffers);
     }
