@@ -268,8 +268,11 @@ void check_device(Reading& reading) {
         reading.problem("/strategy/flash_attention", "strategy.flash_attention has no kernels for " + d.name + ": set it to false");
     if (sc.strategy.collective_algorithm == CollectiveAlgorithm::nvls &&
         (sc.cluster.intra.kind != IntraKind::nvswitch || (d.architecture != "hopper" && d.architecture != "blackwell")))
-        reading.problem("/strategy/collective_algorithm",
-                        "strategy.collective_algorithm = nvls needs NVSwitch and Hopper or later, not " + d.name + ": try auto or ring");
+        reading.problem("/strategy/collective_algorithm", "strategy.collective_algorithm = nvls needs NVSwitch and Hopper or later, not " +
+                                                              (sc.cluster.intra.kind != IntraKind::nvswitch
+                                                                   ? std::string("cluster.intra_node.kind = ") + name(sc.cluster.intra.kind)
+                                                                   : d.name) +
+                                                              ": try auto or ring");
     const bool torus = sc.cluster.intra.kind == IntraKind::torus;
     const CollectiveAlgorithm wish = sc.strategy.collective_algorithm;
     if (wish == CollectiveAlgorithm::sharp && !sc.cluster.graph && (sc.cluster.inter.kind != InterKind::infiniband || torus) &&
