@@ -149,6 +149,27 @@ double CostModel::Data::in_pieces(const Linear& w, int pieces) const {
     return pieces * grouped(part);
 }
 
+// Modules with a product each where the plan has one (queries, keys and values; gate and up): each reads the rows again, narrow ones
+// fill the device less, and each makes a gradient of the rows. These are added up two by two in kernels of their own; a compiler adds
+// them up where the sum is read.
+KernelTime CostModel::Data::in_modules(const Linear& w, int pieces, int modules) const {
+    KernelTime t{0, 0};
+    const double keys = static_cast<double>(w.n) * keys_share;
+    for (int i = 0; i < modules; ++i) {
+        Linear part = w;
+        part.n = modules == 2 ? w.n / 2 : std::llround(i == 0 ? static_cast<double>(w.n) - 2 * keys : keys);
+        if (part.n <= 0) return {in_pieces(w, pieces), pieces};
+        t.us += in_pieces(part, pieces);
+        t.kernels += pieces;
+    }
+    if (w.direction != Direction::input_gradient) return t;
+    const double bytes = static_cast<double>(w.m * w.k) * bytes_per_element(w.out_dtype);
+    const Pointwise add{PointwiseKind::add, Direction::forward, w.m * w.k, strategy.fused};
+    const KernelTime sum = memory_time(pointwise, kernels, {bandwidth}, add, (strategy.fused ? 1 : 3) * bytes);
+    if (strategy.fused) return {t.us + (modules - 1) * (sum.us - kernels.kernel_us * sum.kernels), t.kernels};
+    return {t.us + (modules - 1) * sum.us, t.kernels + (modules - 1) * sum.kernels};
+}
+
 // Attention as products and a softmax: a fused kernel takes no longer, where its tables end (short rows, few heads, types of 32 bits). The
 // first FlashAttention does: its tables of 16 bits are Triton's kernel as training runs show it.
 double CostModel::Data::steps_apart(const Attention& w) const {
@@ -203,7 +224,9 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
     return std::visit(
         Overloaded{
             [&](const Linear& w) -> KernelTime {
-                KernelTime t{in_pieces(w, op.pieces), static_cast<int>(w.groups) * op.pieces};
+                KernelTime t = op.modules > 1 && keys_share > 0
+                                   ? in_modules(w, op.pieces, op.modules)
+                                   : KernelTime{in_pieces(w, op.pieces), static_cast<int>(w.groups) * op.pieces};
                 if (!is_low(w.dtype)) return t;
                 if (w.direction != Direction::weight_gradient) {
                     t = with(t, weight_extra(quantizer, w.direction == Direction::input_gradient, static_cast<double>(w.groups * w.n * w.k),

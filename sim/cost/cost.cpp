@@ -77,6 +77,9 @@ CostModel::CostModel(const Scenario& scenario, const Fabric& fabric) : data_(std
     d.quantizer.pads_experts = pads_experts(scenario, d.practice);
     d.autocast = d.practice.autocast;
     d.experts = scenario.model.moe.has_value();
+    // (Models with an activation of one linear, GPT-2 and GPT-NeoX, have one for queries, keys and values in all software.)
+    if (d.practice.separate_linears && scenario.model.gated())
+        d.keys_share = static_cast<double>(scenario.model.kv_heads) / (scenario.model.attention_heads + 2.0 * scenario.model.kv_heads);
     // A sequence's tokens against the slots that it has with all experts.
     if (d.experts && scenario.model.moe->capacity_factor > 0 && d.practice.masked_dispatch)
         d.dispatch_depth = scenario.training.sequence_length / d.strategy.context_parallel;

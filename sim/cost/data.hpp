@@ -94,6 +94,7 @@ struct CostModel::Data {
     double host_adam = 0;    // parameters/us, of one device's share of the node; 0: what host_memory gives
     std::int64_t hidden = 1; // the model's
     bool experts = false;    // the model has some
+    double keys_share = 0;   // of the columns of queries, keys and values those of the keys; 0: one product makes all
     std::int64_t dispatch_depth =
         0; // rows are sent to experts' slots and fetched back by products with masks of this many tokens; 0: rows are copied
     bool shared_tiles = false;       // rows of all experts are concatenated, in tiles of kernels.systolic
@@ -121,7 +122,8 @@ struct CostModel::Data {
     double gemm(DType dtype, DType out, GemmShape shape, std::int64_t batch, bool accumulate, bool aligned, Reworked again = {}) const;
     double grouped(const Linear& w) const;               // us
     double in_pieces(const Linear& w, int pieces) const; // us
-    double steps_apart(const Attention& w) const;        // us
+    KernelTime in_modules(const Linear& w, int pieces, int modules) const;
+    double steps_apart(const Attention& w) const; // us
     double buffer_bytes(const Plan& plan, const Op& op) const;
     double low_bytes(const Plan& plan, const Op& op) const;
     KernelTime with(KernelTime t, Extra extra) const;

@@ -1,6 +1,7 @@
 #include "sim/model/builder.hpp"
 
 #include "sim/scenario/parameters.hpp"
+#include "sim/scenario/torch_habits.hpp"
 
 namespace orrery {
 
@@ -27,6 +28,13 @@ AttentionShape Builder::attention_shape() const {
 
 ValueId Builder::fused_attention(ValueId qkv) {
     const AttentionShape a = attention_shape();
+    if (repeats_heads_for_fused(s)) {
+        // What the repeated keys and values have more than their own: the kernel of the plan reads these.
+        const ValueId copies = rows("heads", (a.heads - a.kv_heads) * (a.qk_dim + a.v_dim), DimKind::parallel, act);
+        Node& n = node(NodeKind::copy_heads, "heads", {qkv}, {copies});
+        n.attention = a;
+        n.fused = s.strategy.fused;
+    }
     const ValueId o = rows("attention", a.heads * a.v_dim, DimKind::parallel, act);
     const ValueId lse = value("attention.lse", {tokens, a.heads}, {DimKind::seq, DimKind::parallel}, DType::fp32);
     Node& n = node(NodeKind::attention, "attention", {qkv}, {o, lse});
@@ -169,7 +177,8 @@ void Builder::loss(const std::string& what, ValueId x) {
     const ValueId loss = rows(what + "loss", 1, DimKind::other, DType::fp32);
     const bool over_logits = s.runtime.fused_loss && practice.loss_in_place && !s.runtime.compiled_loss,
                narrow = practice.narrow_loss && !s.runtime.fused_loss;
-    const ValueId softmax = rows(what + "loss.softmax", vocab, DimKind::parallel, over_logits || narrow ? act : DType::fp32);
+    const ValueId softmax =
+        rows(what + "loss.softmax", vocab, DimKind::parallel, over_logits || narrow || keeps_logits(s) ? act : DType::fp32);
     const ValueId stats = rows(what + "loss.stats", 2, DimKind::other, DType::fp32);
     std::vector<ValueId> out{loss, softmax, stats};
     // PyTorch's own cross-entropy keeps the log-softmax beside the fp32 copy of the logits; Megatron's vocabulary-parallel one makes its

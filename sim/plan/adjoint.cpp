@@ -162,8 +162,10 @@ void Emitter::accumulate_weight(const Node& n, ValueId x, BufferId dy) {
         input = need(x);
     }
     if (trains_weight)
-        for (Op& op : weight_gradient_ops(n, n.name + ".wgrad", linear_work(n, Direction::weight_gradient, act), dy, input))
+        for (Op& op : weight_gradient_ops(n, n.name + ".wgrad", linear_work(n, Direction::weight_gradient, act), dy, input)) {
+            if (std::holds_alternative<Linear>(op.work)) op.modules = modules_of(n);
             ops.push_back(std::move(op));
+        }
     if (n.params.size() > 1 && value(n.params[1]).trained) {
         const BufferId bias = weight_gradient(n.params[1]);
         ops.push_back(make_op(n.name + ".bias.grad",

@@ -1,6 +1,7 @@
 // The loss: over all rows of a microbatch at once, its gradient in the backward pass; or over some rows at a time, each with the output
 // layer's product before it and all gradients of it behind it.
 #include "sim/plan/emitter.hpp"
+#include "sim/scenario/torch_habits.hpp"
 
 #include <fmt/format.h>
 
@@ -60,12 +61,15 @@ BufferId Emitter::emit_loss_gradient(const Node& n, const LossRows& r, const Los
     std::vector<BufferId> in{made.kept, made.stats, tokens_buffer(ahead)}, out{dx};
     if (made.second >= 0) in.push_back(made.second);
     if (n.gradient_twice) {
-        const DType wide = value(n.out[1]).dtype;
+        const DType wide = l.practice.compiled_loss_casts_apart ? DType::fp32 : value(n.out[1]).dtype;
         out.push_back(make(fmt::format("{}.{}.grad{}", n.name, orrery::name(wide), r.suffix), of_rows(logits, r), wide));
         // Transformers' models hand the logits they have cast to fp32 out with the loss, and take the loss of a shifted copy of them: one
         // of these is there beside what autograd keeps. (Compiled stacks let them go.)
         if (made.second >= 0 && l.practice.separate_linears && !l.practice.compiler_sees_casts)
             out.push_back(make(n.name + ".handed_out" + r.suffix, of_rows(logits, r), wide));
+        // Four copies in fp32 are gone when the 16-bit gradient comes: beside it and the three that are counted, the rest of the fourth.
+        if (made.second >= 0 && wide_loss_gradient(s()))
+            out.push_back(make(n.name + ".exponentials" + r.suffix, of_rows(logits, r), activation_dtype(s())));
     }
     emit(n.name + ".grad" + r.suffix, CrossEntropy{CrossEntropy::Part::gradient, r.count, cols(n.out[1]), n.fused, ahead, r.first}, in,
          out);

@@ -55,10 +55,12 @@ std::vector<BufferId> with_copies(Emitter& e, const Node& n, std::vector<BufferI
 
 } // namespace
 
-// The type in which the copies' gradients are added up.
+// The type in which the copies' gradients are added up. A fused kernel's adjoint has read the copies too: they live until here.
 void Emitter::adjoint_copy_heads(const Node& n, BufferId) {
+    const BufferId copies = s().runtime.attention_kernel == AttentionKernel::unfused ? -1 : need(n.out[0]);
     BufferId& whole = gradient[static_cast<std::size_t>(n.in[0])];
     whole = passed(n.name + ".grad", Direction::backward, whole, n.fused, PointwiseKind::index);
+    if (copies >= 0) block->ops.back().in.push_back(copies);
 }
 
 // dP = dO V^T;  dV = P^T dO, the V part of dqkv.

@@ -2,6 +2,7 @@
 #include "sim/scenario/practice.hpp"
 
 #include "sim/scenario/frameworks.hpp"
+#include "sim/scenario/torch_habits.hpp"
 
 #include <algorithm>
 #include <initializer_list>
@@ -126,6 +127,22 @@ Stack stack_of(const Practice& p, const Software& w) {
 }
 
 } // namespace
+
+bool repeats_heads_for_fused(const Scenario& s) {
+    return s.strategy.framework == F::torchtitan && s.runtime.year < 2026 && s.model.attention.kind == AttentionSpec::Kind::full &&
+           s.model.kv_heads < s.model.attention_heads && s.strategy.recompute == RecomputeKind::none && s.strategy.recompute_segments == 0;
+}
+
+namespace {
+bool fully_sharded_two(const Scenario& s) { return s.strategy.framework == F::fsdp2 || s.strategy.framework == F::torchtitan; }
+} // namespace
+
+bool keeps_logits(const Scenario& s) {
+    return s.strategy.framework == F::torchtitan && s.strategy.fused && s.runtime.fused_loss && s.runtime.year >= 2026 &&
+           s.runtime.loss != LossKind::chunked;
+}
+
+bool wide_loss_gradient(const Scenario& s) { return fully_sharded_two(s) && divides_vocabulary(s) && !s.runtime.fused_loss; }
 
 bool divides_vocabulary(const Scenario& s) { return s.strategy.tensor_parallel > 1 && s.runtime.loss != LossKind::whole; }
 

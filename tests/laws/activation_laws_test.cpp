@@ -92,6 +92,28 @@ TEST(ActivationLaws, XlaKeepsOfALayerWhatItsPolicyNames) {
     EXPECT_EQ(kept("jax", "\"none\"") - kept("jax", "[\"attention\"]"), result + sums);
 }
 
+// torchtitan repeated keys and values for every head until 2026: attention keeps three rows of all heads for each token.
+TEST(ActivationLaws, RepeatedHeadsAreKept) {
+    const auto layer = [](int year, int kv_heads, const char* recompute) {
+        const auto of = [&](int layers) {
+            const Plan plan = lower(scenario(fmt::format(
+                R"({{"name": "law", "model": {{"layers": {}, "hidden_size": 1024, "attention_heads": 16, "kv_heads": {}, "vocab_size": 4096,
+                     "activation": "swiglu", "norm": "rmsnorm", "position": "rope", "bias": false}},
+                    "cluster": {{"preset": "dgx-h100", "nodes": 1, "devices_per_node": 1}},
+                    "training": {{"global_batch_size": 2, "micro_batch_size": 2, "sequence_length": 512, "precision": "bf16"}},
+                    "strategy": {{"framework": "torchtitan", "zero_stage": 0, "recompute": "{}"}},
+                    "runtime": {{"year": {}, "loss": "whole", "attention_kernel": "flash-2"}}}})",
+                layers, kv_heads, recompute, year)));
+            return static_cast<double>(left_allocated(plan, block_named(plan, "F0")));
+        };
+        return of(3) - of(2);
+    };
+    const double tokens = 2 * 512, head = 64 * 2;
+    EXPECT_DOUBLE_EQ(layer(2025, 4, "none") - layer(2026, 4, "none"), tokens * 2 * (16 - 4) * head);
+    EXPECT_DOUBLE_EQ(layer(2025, 16, "none"), layer(2026, 16, "none"));
+    EXPECT_DOUBLE_EQ(layer(2025, 4, "full"), layer(2026, 4, "full")); // made again
+}
+
 TEST(ActivationLaws, ForwardThenBackwardLeavesNothing) {
     for (const char* recompute : {"none", "selective", "full"})
         for (int t : {1, 2}) {

@@ -62,6 +62,16 @@ TEST(LossLaws, WholeLogitsTakeTheSameBytesWhateverTheTensorDegree) {
     EXPECT_NEAR(static_cast<double>(peak_of_logits(lower(with(g, LossKind::vocabulary_parallel)))) / static_cast<double>(one), 0.25, 0.05);
 }
 
+// DTensor's loss parallelism makes the gradient out of four copies in fp32.
+TEST(LossLaws, APartOfTheVocabularyTakes16BytesALogitUnderDTensor) {
+    Gpt g = model("fsdp2", 1);
+    const double logits = 2 * 512 * 51200;
+    for (const int tp : {2, 4}) {
+        g.tp = tp;
+        EXPECT_NEAR(static_cast<double>(peak_of_logits(lower(with(g, LossKind::vocabulary_parallel)))) * tp / logits, 16, 0.2) << tp;
+    }
+}
+
 TEST(LossLaws, AChunkTakesTheBytesOfItsOwnLogits) {
     const Gpt g = model("fsdp2", 1);
     const double whole = static_cast<double>(peak_of_logits(lower(with(g, LossKind::whole))));

@@ -314,6 +314,43 @@ TEST(Devices, JobsOfManyWaitForTheSlowest) {
     EXPECT_EQ(layer(64, 3, 8), layer(64, 1, 8));
 }
 
+double modules_us(const Scenario& s, const Linear& w, std::uint8_t modules) {
+    Op op;
+    op.work = w;
+    op.modules = modules;
+    return microseconds(Costs(s).model.compute({}, op).duration);
+}
+
+// Llama 3 8B's queries, keys and values: 4096, 1024 and 1024 columns.
+TEST(Gemm, ModulesAreProductsOfTheirOwn) {
+    Scenario s = on_device("h100-sxm-80gb");
+    s.strategy.framework = Framework::fsdp2;
+    s.strategy.fused = false;
+    s.model.activation = ActivationKind::swiglu;
+    s.model.attention_heads = 32;
+    s.model.kv_heads = 8;
+    const Linear forward{Direction::forward, 8192, 6144, 4096}, backward{Direction::input_gradient, 8192, 6144, 4096};
+    const auto part = [](Linear w, std::int64_t n) {
+        w.n = n;
+        return w;
+    };
+    const Costs c(s);
+    const double parts = c.compute_us(part(forward, 4096)) + 2 * c.compute_us(part(forward, 1024)),
+                 back = c.compute_us(part(backward, 4096)) + 2 * c.compute_us(part(backward, 1024));
+    EXPECT_NEAR(modules_us(s, forward, 3), parts, 0.01);
+    EXPECT_GT(parts, c.compute_us(forward));
+    EXPECT_NEAR(modules_us(s, forward, 2), 2 * c.compute_us(part(forward, 3072)), 0.01);
+    // Two sums of 67 MB each, read twice and written once; a compiler reads two more.
+    const double eager = modules_us(s, backward, 3);
+    EXPECT_GT(eager, back + 2 * 3 * 67.1e6 / 3.35e6);
+    EXPECT_LT(eager, back + 2 * 3 * 67.1e6 / 3.35e6 / 0.4);
+    s.strategy.fused = true;
+    EXPECT_GT(modules_us(s, backward, 3), back);
+    EXPECT_LT(modules_us(s, backward, 3), eager);
+    s.model.activation = ActivationKind::gelu; // one linear in all software
+    EXPECT_EQ(modules_us(s, forward, 3), Costs(s).compute_us(forward));
+}
+
 // Sustained clocks: long training runs on H100 show 600-670 TFLOP/s where bursts show 780.
 TEST(Gemm, TrainingRunsAtTheSustainedClock) {
     const Costs c(on_device("h100-sxm-80gb"));
