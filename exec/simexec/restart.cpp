@@ -9,6 +9,7 @@
 #include "exec/simexec/replayed.hpp"
 #include "exec/simexec/supervised.hpp"
 #include "exec/supervise/drill.hpp"
+#include "exec/supervise/owner.hpp"
 #include "exec/supervise/supervise.hpp"
 
 #include <fmt/format.h>
@@ -175,6 +176,8 @@ void Supervisor::prepare_drill() {
 int Supervisor::run() {
     WatchedSignals signals;
     const fs::path folder = how_.checkpoint;
+    const FolderOwner owner(folder, folder / watch_name);
+    if (!owner.problem().empty()) return complain(owner.problem()), bad_input;
     if (how_.resume.empty()) fs::remove(folder / record_name);
     std::optional<Drill> drill;
     if (restart_.drill_s > 0) {

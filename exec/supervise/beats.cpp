@@ -33,7 +33,9 @@ std::int64_t process_started(std::int64_t process) {
     if (close == std::string::npos) return -1;
     std::istringstream rest(text.substr(close + 1));
     std::string word;
-    for (int field = 3; field <= 22; ++field) rest >> word; // proc(5): field 22
+    rest >> word;
+    if (word == "Z" || word == "X") return -1;              // it has ended, and nobody has asked how
+    for (int field = 4; field <= 22; ++field) rest >> word; // proc(5): field 22
     std::int64_t started = -1;
     std::from_chars(word.data(), word.data() + word.size(), started);
     return started;

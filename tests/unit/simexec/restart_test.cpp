@@ -348,6 +348,29 @@ TEST(Restart, AKilledSupervisorLeavesNobody) {
     EXPECT_NE(process_started(child.process), child.started);
 }
 
+// Killed, and taken up again at once while its rank stands still: that rank is ended first, and nobody else may take the folder meanwhile.
+TEST(Restart, AKilledSupervisorsRanksEndBeforeAnotherTrains) {
+    const RunSummary expected = undisturbed(60, {"--set", "training.sequence_length=64"});
+    const Course first = start("owned", {"--steps", "60", "--every", "5", "--restart", "3", "--set", "training.sequence_length=64", "-q"});
+    while (first.steps_done() < 12) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    const std::string line = program + " run " + scenario() +
+                             " --set training.sequence_length=64 --steps 60 --every 5 --restart 3 --checkpoint " + first.folder.string() +
+                             " --resume " + first.folder.string();
+    const Beat rank = first.ranks().at(0);
+    kill(static_cast<pid_t>(rank.process), SIGSTOP);
+    EXPECT_EQ(WEXITSTATUS(std::system((line + " 2>&1 | grep -q 'belongs to a run that goes on'").c_str())), 0);
+    EXPECT_EQ(process_started(rank.process), rank.started);
+    kill(first.id, SIGKILL);
+    int status = 0;
+    waitpid(first.id, &status, 0);
+    EXPECT_EQ(process_started(rank.process), rank.started) << "a stopped process is told to end, and does not yet";
+    EXPECT_EQ(WEXITSTATUS(std::system((line + " -q > /dev/null 2>&1").c_str())), 0);
+    EXPECT_NE(process_started(rank.process), rank.started);
+    const RunSummary found = summary(first.events());
+    expect_the_same_curve(found, expected);
+    EXPECT_FALSE(fs::exists(first.folder / ".supervisor"));
+}
+
 TEST(Restart, StopsWhenAsked) {
     const Course run = start("stopped", {"--steps", "100000", "--restart", "3"});
     while (run.steps_done() < 10) std::this_thread::sleep_for(std::chrono::milliseconds(5));
