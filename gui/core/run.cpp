@@ -122,7 +122,10 @@ RunId RunStore::open(const QString& path) {
     std::stringstream text;
     if (wrong.isEmpty()) text << in.rdbuf();
     if (wrong.isEmpty() && !in) wrong = tr("%1: cannot be read").arg(path);
-    if (wrong.isEmpty() && is_chrome_trace(text.str()))
+    if (wrong.isEmpty() && is_chrome_trace(text.str()) && text.str().substr(0, 4096).find("\"whole run\"") != std::string::npos)
+        wrong = tr("%1: a whole run for ui.perfetto.dev, which cannot be opened here: write it once more with simrun export --to run-trace")
+                    .arg(path);
+    else if (wrong.isEmpty() && is_chrome_trace(text.str()))
         wrong = tr("%1: a trace for ui.perfetto.dev, which cannot be opened here: write it once more with --trace and a name that does not "
                    "end in .json")
                     .arg(path);

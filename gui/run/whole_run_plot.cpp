@@ -186,7 +186,8 @@ bool WholeRunPlot::event(QEvent* event) {
     const int i = spanAt(help->pos());
     if (i < 0) return QToolTip::hideText(), true;
     const JobSpan& s = report_->example.timeline[static_cast<std::size_t>(i)];
-    const QString detail = s.detail.empty() ? QString() : QStringLiteral(": ") + QString::fromStdString(s.detail);
+    const std::string more = detail_words(s);
+    const QString detail = more.empty() ? QString() : QStringLiteral(": ") + QString::fromStdString(more);
     QToolTip::showText(help->globalPos(),
                        tr("%1%2\nday %3, for %4")
                            .arg(QString::fromStdString(s.what), detail)

@@ -2446,6 +2446,10 @@ Vorgabe: %1</translation>
         <translation>Das Szenario wurde geändert und kann so nicht simuliert werden: gezeigt wird das Ergebnis des vorigen Textes. Siehe Probleme.</translation>
     </message>
     <message>
+        <source>%1: a whole run for ui.perfetto.dev, which cannot be opened here: write it once more with simrun export --to run-trace</source>
+        <translation>%1: ein ganzer Lauf für ui.perfetto.dev, der hier nicht geöffnet werden kann: mit simrun export --to run-trace noch einmal schreiben</translation>
+    </message>
+    <message>
         <source>%1: a trace for ui.perfetto.dev, which cannot be opened here: write it once more with --trace and a name that does not end in .json</source>
         <translation>%1: eine Aufzeichnung für ui.perfetto.dev, die hier nicht geöffnet werden kann: noch einmal schreiben mit --trace und einem Namen, der nicht auf .json endet</translation>
     </message>

@@ -75,7 +75,11 @@ struct TrainingJob {
 // A span of a simulated run's timeline.
 struct JobSpan {
     double begin_s = 0, end_s = 0;
-    std::string what, detail;
+    std::string what, detail; // of a restart: what broke; of training: what the machine lacked
+    struct Saves {            // that ended in this span of training: at even distances
+        std::int64_t number = 0;
+        double first_s = 0, every_s = 0, lasts_s = 0;
+    } saves = {};
 };
 
 struct JobOutcome {

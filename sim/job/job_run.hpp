@@ -11,6 +11,8 @@
 
 namespace orrery {
 
+inline std::string counted(std::int64_t n, const std::string& what) { return std::to_string(n) + " " + what + (n == 1 ? "" : "s"); }
+
 class JobRun {
   public:
     static constexpr double never = std::numeric_limits<double>::infinity();
@@ -37,7 +39,8 @@ class JobRun {
     bool over() const { return finished_ || met_ > job_.most_failures; }
     double& lost(LostTime t) { return out_.lost_s[static_cast<std::size_t>(t)]; }
     void span(double begin, double end, const char* what, std::string detail = {}) {
-        if (timeline_ && end > begin && out_.timeline.size() < most_spans) out_.timeline.push_back({begin, end, what, std::move(detail)});
+        if (timeline_ && end > begin && out_.timeline.size() < most_spans)
+            out_.timeline.push_back({begin, end, what, std::move(detail), {}});
     }
 
     // Work: steps whose results stand. anchor_ at the last save, offset_s_ into the cycle since.
@@ -49,6 +52,7 @@ class JobRun {
         lost(why) += seconds;
         now_ += seconds;
     }
+    void training_span(double from, double offset_s);
     void set_pace();
     double next_timer();
     void advance();
@@ -76,8 +80,9 @@ class JobRun {
     bool start(double schedule, bool far);
     void take_in(const MachineEvent& e);
     bool loses_copies(const MachineEvent& e, int slot);
-    void restart_planned(const char* why);
+    void restart_planned(const char* why, double pause = 0);
     bool enough_nodes() const;
+    void save_ahead();
     void finish();
 
     const TrainingJob& job_;
@@ -108,7 +113,8 @@ class JobRun {
     // The state that a failure leaves until the run goes on: the slowest detection, and how far it must go back.
     double detect_s_ = 0, back_to_ = 0;
     bool far_ = false, cold_ = false, reschedule_ = false;
-    int rejoining_ = 0; // elastic stepwise: nodes that start while the others train
+    std::string why_;                  // for the timeline: what broke
+    int starting_ = 0, rejoining_ = 0; // elastic stepwise: nodes that a failure makes start, those that do while the others train
     double rejoin_at_ = never;
     double trained_s_ = 0; // steps, those included that are done again
 };

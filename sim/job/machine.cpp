@@ -35,6 +35,7 @@ int JobNodes::struck_of_some(const MachineEvent& event, int slot) {
     if (!named_) return std::ranges::find(empty_, slot) == empty_.end() ? slot : -1;
     if (job_.run.failures.distribution == FailureLaw::trace && event.kind == MachineEvent::Kind::failure)
         return slot_of_[static_cast<std::size_t>(slot)];
+    if (event.kind == MachineEvent::Kind::group) return node_in_[static_cast<std::size_t>(slot)] >= 0 ? slot : -1; // a rack strikes its own
     if (random_.share() * all_weights_ >= weights_) return -1; // those that failed so often are gone
     const double most = job_.run.failures.lemon_factor;
     for (int tries = 0; tries < 100'000; ++tries) {

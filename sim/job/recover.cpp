@@ -16,10 +16,12 @@ void JobRun::take_in(const MachineEvent& e) {
             continue;
         }
         if (i == 0) ++met_, ++out_.failures, ++out_.by_part[static_cast<std::size_t>(e.part)];
+        if (i == 0 && timeline_) why_ = why_.empty() ? name(e.part) : why_ + ", " + name(e.part);
         const bool away = e.repair_s > 0, cold = !run_.spares.warm;
         const bool filled = nodes_.leave(slot, e.time_s, e.time_s + e.repair_s);
         reschedule_ |= !away | cold; // no branches: they would be a coin's toss
         cold_ |= away & filled & cold;
+        starting_ += filled;
         if (near_) far_ = loses_copies(e, slot) || far_;
         detect_s_ = std::max(detect_s_, e.part == FailingPart::hang ? run_.detect.hang : run_.detect.crash);
     }
@@ -34,11 +36,13 @@ bool JobRun::loses_copies(const MachineEvent& e, int slot) {
     return gone && (away || run_.checkpoint.kind == CheckpointKind::peer);
 }
 
+// Elastic stepwise: nodes that start again beside the run are as good as missing.
 bool JobRun::enough_nodes() const {
-    if (nodes_.missing() == 0) return true;
+    const int absent = nodes_.missing() + rejoining_;
+    if (absent == 0) return true;
     if (run_.elastic == Elasticity::none) return false;
-    if (run_.elastic == Elasticity::replan) return nodes_.missing() * 2 <= job_.nodes;
-    return std::ceil(nodes_.missing() * job_.replicas_per_node - 1e-9) < job_.replicas;
+    if (run_.elastic == Elasticity::replan) return absent * 2 <= job_.nodes;
+    return std::ceil(absent * job_.replicas_per_node - 1e-9) < job_.replicas;
 }
 
 bool JobRun::wait_through(double seconds, LostTime why) {
@@ -56,7 +60,7 @@ bool JobRun::wait_through(double seconds, LostTime why) {
     if (end > now_) pass(end - now_, why);
     if (now_ >= horizon_) {
         finished_ = out_.finished = true;
-        out_.steps = anchor_;
+        out_.steps = work(cycle_); // an evaluation or a planned stop may be what the end comes into
     }
     return true;
 }
@@ -78,6 +82,7 @@ bool JobRun::start(double schedule, bool far) {
 void JobRun::recover() {
     const double begin = now_;
     ++out_.interruptions;
+    rejoining_ = starting_ = 0, rejoin_at_ = never; // all start
     back_to_ = durable();
     const SaveCycle& before = cycle_;
     if (corrupt_due_ <= now_) { // all saves since the corruption hold it; a run that keeps too few has none that is older
@@ -108,20 +113,35 @@ void JobRun::recover() {
         break;
     }
     reschedule_ = cold_ = false;
-    rejoining_ = 0, rejoin_at_ = never;
-    if (timeline_) span(begin, now_, "restart", std::to_string(nodes_.missing()) + " nodes missing");
+    starting_ = 0;
+    if (timeline_) span(begin, now_, "restart", why_ + (nodes_.missing() > 0 ? "; " + counted(nodes_.missing(), "node") + " missing" : ""));
+    why_.clear();
     set_pace();
 }
 
-// A stop that is known before: nothing is lost but the time of a save and a start.
-void JobRun::restart_planned(const char* why) {
-    const SaveCycle& c = cycle_;
-    const double begin = now_;
-    const double at = work(c);
-    pass(run_.elastic == Elasticity::stepwise ? 0 : job_.save.block_s, LostTime::save);
+// Before a stop that is known: a save, until it can be gone back to.
+void JobRun::save_ahead() {
+    const double at = work(cycle_);
+    pass(job_.save.block_s + job_.save.write_s, LostTime::save);
     anchor_ = before_ = at;
     offset_s_ = wait_s_ = 0;
+    ++out_.saves;
+    if (near_) return nodes_.saved();
+    stored_ = at;
+    ++out_.storage_saves;
+}
+
+// A stop that is known before: nothing is lost but the time of a save, a pause and a start. Survivors that regroup do not even save.
+void JobRun::restart_planned(const char* why, double pause) {
+    double begin = now_;
     const bool regroups = run_.elastic == Elasticity::stepwise && std::string_view(why) == "a node is back";
+    if (!regroups) save_ahead();
+    if (pause > 0) {
+        const bool whole = wait(pause, LostTime::recovery);
+        span(begin, now_, "planned interruption");
+        if (!whole) return recover();
+        begin = now_;
+    }
     const bool whole = regroups ? wait(run_.restart.regroup_s, LostTime::preparation)
                                 : wait(job_.init_s, LostTime::initialisation) && wait(job_.save.near_load_s, LostTime::restore) &&
                                       wait(run_.restart.compile_s, LostTime::startup) && wait(job_.first_batch_s, LostTime::data);
@@ -144,6 +164,7 @@ void JobRun::timer() {
     }
     if (corrupt_due_ <= now_) {
         reschedule_ = true;
+        if (timeline_) why_ = name(FailingPart::sdc);
         recover();
         corrupt_at_ = -1, corrupt_due_ = never;
         return;

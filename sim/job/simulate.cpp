@@ -133,11 +133,7 @@ inline void JobRun::event() {
     const SaveCycle& c = cycle_;
     if (e.kind == Kind::planned) {
         ++met_, ++out_.planned;
-        const double begin = now_;
-        const bool whole = wait(run_.failures.planned_s, LostTime::recovery);
-        span(begin, now_, "planned interruption");
-        if (!whole) return recover();
-        return restart_planned("planned");
+        return restart_planned("planned", run_.failures.planned_s);
     }
     if (e.kind == Kind::slow_node || e.kind == Kind::slow_link || e.kind == Kind::lost_nic) {
         const int i = static_cast<int>(e.kind) - static_cast<int>(Kind::slow_node);
@@ -157,6 +153,9 @@ inline void JobRun::event() {
     const std::int64_t before = out_.failures;
     nodes_.arrive(now_);
     take_in(e);
+    rejoining_ += run_.elastic == Elasticity::stepwise ? starting_ : 0;
+    const bool rejoin = starting_ > 0;
+    starting_ = 0;
     if (out_.failures == before) return detect_s_ = 0, void(); // a place that is empty, a node that stands by
     if (run_.elastic == Elasticity::stepwise && !far_ && enough_nodes()) {
         // Survivors lose the step that failed; the replica is away until its node has started.
@@ -171,15 +170,30 @@ inline void JobRun::event() {
         // (A node under repair starts when it is back: the time of a start less is small against a repair.)
         const double start = (reschedule_ ? run_.restart.schedule_s : 0) + (cold_ ? run_.spares.cold_s : 0) + job_.init_s +
                              job_.save.near_load_s + run_.restart.compile_s;
-        if (nodes_.missing() == 0) timers_ = true, ++rejoining_, rejoin_at_ = now_ + detect + start;
+        if (rejoin) timers_ = true, rejoin_at_ = now_ + detect + start;
         reschedule_ = cold_ = false;
         const double begin = now_;
         const bool whole = wait(detect, LostTime::recovery) && wait(run_.restart.regroup_s, LostTime::preparation);
-        span(begin, now_, "restart", "survivors go on");
+        span(begin, now_, "restart", why_ + "; survivors go on");
         if (!whole) return recover();
+        why_.clear();
         return set_pace();
     }
     recover();
+}
+
+// What the machine lacked, and the saves that ended meanwhile.
+void JobRun::training_span(double from, double offset_s) {
+    if (now_ <= from || out_.timeline.size() >= most_spans) return;
+    JobSpan s{from, now_, state_ == MachineState{} ? "training" : "training, slower", "", {}};
+    const auto add = [&](const std::string& text) { s.detail += s.detail.empty() ? text : ", " + text; };
+    if (state_.replicas_lost > 0) add(counted(state_.replicas_lost, "replica") + " less");
+    if (state_.slow_node) add("a slow node");
+    if (state_.slow_link) add("a slow link");
+    if (state_.lost_nic) add("a NIC less");
+    s.saves = {static_cast<std::int64_t>((offset_s + now_ - from) * cycle_.per_length), from - offset_s + cycle_.work_s, cycle_.length_s,
+               cycle_.length_s - cycle_.work_s};
+    out_.timeline.push_back(std::move(s));
 }
 
 inline void JobRun::advance() {
@@ -193,12 +207,10 @@ inline void JobRun::advance() {
     }
     const double reached = target < never ? now_ + std::max(0.0, time_to(target, c)) : never;
     const double until = std::min(std::min(stream_.peek().time_s, timers), std::min(reached, horizon_));
-    const double from = now_;
+    const double from = now_, offset_s = offset_s_;
     if (until > now_) train(until - now_, c);
     now_ = std::max(now_, until);
-    if (timeline_)
-        span(from, now_, state_ == MachineState{} ? "training" : "training, slower",
-             state_.replicas_lost > 0 ? std::to_string(state_.replicas_lost) + " replicas less" : "");
+    if (timeline_) training_span(from, offset_s);
     if (until == reached && target == goal_) {
         finished_ = out_.finished = true;
         out_.steps = goal_;
@@ -221,7 +233,7 @@ inline void JobRun::advance() {
 
 void JobRun::finish() {
     out_.wall_s = now_;
-    if (!out_.finished) out_.steps = anchor_;
+    if (!out_.finished) out_.steps = work(cycle_);
     out_.productive_s = out_.steps * job_.step_s();
     double others = 0;
     for (const double s : out_.lost_s) others += s;

@@ -38,8 +38,9 @@ std::string head(const WholeRunReport& r, const Scenario& s, const TextStyle& st
         row("tokens", metric(r.tokens.p10, 4), metric(r.tokens.p50, 4), metric(r.tokens.p90, 4));
     row("goodput", percent(r.goodput.p10), percent(r.goodput.p50), percent(r.goodput.p90));
     row("ETTR", percent(r.ettr.p10), percent(r.ettr.p50), percent(r.ettr.p90));
-    std::string more = fmt::format("{:.1f} failures and {:.1f} interruptions a run", r.failures, r.interruptions + r.planned);
-    if (r.mttf_s > 0) more += ", one every " + length_text(r.mttf_s);
+    std::string more = fmt::format("{:.1f} failures and {:.1f} interruptions a run", r.failures, r.interruptions);
+    if (r.mttf_s > 0) more += ", one every " + length_text(r.mttf_s) + " (MTTF)";
+    if (r.planned > 0) more += fmt::format("; {:.1f} planned ones beside", r.planned);
     more += fmt::format("; {} spare nodes{}; {} of all nodes' time under repair. ", r.spares,
                         r.spares_assumed ? " (assumed: enough in 99 of 100 moments)" : "", percent(r.unavailable));
     if (r.ideal_s > 0) more += "Without any trouble it takes " + length_text(r.ideal_s) + ". ";

@@ -255,6 +255,21 @@ std::string copies_too_large(const Scenario& s, const Report& step, const SaveCo
                        memory * 1e-9);
 }
 
+// Of a trace of failures: those of nodes that the job lacks, and how often it begins anew; "" where there is nothing to say.
+std::string trace_words(const TrainingJob& job, double wall_s) {
+    const WholeRun::Failures& f = job.run.failures;
+    if (f.distribution != FailureLaw::trace) return "";
+    const auto beyond = std::ranges::count_if(f.trace, [&](const WholeRun::Outage& o) { return o.node >= job.nodes + job.spares; });
+    const double covers = std::ranges::max(f.trace, {}, &WholeRun::Outage::end_s).end_s, times = wall_s / covers;
+    std::string text;
+    if (beyond > 0)
+        text = fmt::format("{} of its {} failures are of nodes beyond this job's {} and {} spares, numbered from 0: they strike nothing",
+                           beyond, f.trace.size(), job.nodes, job.spares);
+    if (times > 1.05)
+        text += fmt::format("{}it covers {:.3g} days and is repeated {:.1f} times", text.empty() ? "" : "; ", covers / day, times);
+    return text.empty() ? "" : "run.failures.file: " + text;
+}
+
 } // namespace
 
 TrainingJob job_of(const Scenario& scenario, const Prediction& prediction, const Replan& replan) {
@@ -349,6 +364,7 @@ WholeRunReport whole_run(const Scenario& scenario, const Prediction& prediction,
     if (out.finished < out.seeds)
         out.notes.push_back(fmt::format("{} of {} simulated runs came to no end: they fail faster than they save, or no node comes back",
                                         out.seeds - out.finished, out.seeds));
+    if (const std::string why = trace_words(job, out.mean_wall_s); !why.empty()) out.notes.push_back(why);
     if (const std::string why = copies_too_large(scenario, prediction.report, job.save); !why.empty()) out.notes.push_back(why);
     if (job.run.elastic == Elasticity::reroute)
         out.notes.push_back("run.elastic = reroute: bubbles are taken as filled perfectly, a lower bound of the step");

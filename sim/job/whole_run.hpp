@@ -3,6 +3,7 @@
 
 #include "sim/job/job.hpp"
 #include "sim/report/report.hpp"
+#include "sim/trace/trace.hpp"
 
 #include <functional>
 #include <memory>
@@ -126,8 +127,11 @@ SeedBand band(std::vector<double> values);
 
 std::string to_text(const WholeRunReport& report, const Scenario& scenario, const TextStyle& style = {});
 std::string to_json(const WholeRunReport& report); // an object, without a line break at its end
-// The timeline of seed 0: for ui.perfetto.dev, and as a table.
+// The timeline of seed 0: for ui.perfetto.dev, as a table, and as a trace, whose picoseconds end after 106 days.
+constexpr double longest_timeline_s = 9.2e6;
 std::string timeline_perfetto(const WholeRunReport& report);
 std::string timeline_csv(const WholeRunReport& report);
+Trace timeline_trace(const WholeRunReport& report);
+std::string detail_words(const JobSpan& span); // "a slow node, 310 saves"
 
 } // namespace orrery

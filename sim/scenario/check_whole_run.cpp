@@ -3,6 +3,7 @@
 #include "sim/scenario/whole_run_text.hpp"
 
 #include <cmath>
+#include <functional>
 #include <numeric>
 
 namespace orrery {
@@ -103,9 +104,45 @@ void check_whole_run(Reading& reading) {
     note_assumed(reading);
 }
 
+namespace {
+
+using Note = std::function<void(const std::string& pointer, bool idle, const std::string& why)>;
+
+void note_failures(const Scenario& sc, const Note& note) {
+    const WholeRun& r = *sc.run;
+    const WholeRun::Failures& f = r.failures;
+    const bool trace = f.distribution == FailureLaw::trace;
+    for (const char* field : {"per_node_day", "lemons", "bursts", "transient", "by", "racks", "switches"})
+        note(std::string("/run/failures/") + field, trace, "a trace says what fails");
+    note("/run/failures/file", !trace, "distribution is not trace");
+    note("/run/failures/shape", f.distribution != FailureLaw::weibull, "distribution is not weibull");
+    note("/run/failures/bursts", f.distribution == FailureLaw::weibull, "distribution is weibull: each node fails by itself");
+    note("/run/failures/bursts/hours", !trace && f.distribution != FailureLaw::weibull && f.burst_size <= 1, "bursts.size is 1");
+    note("/run/failures/lemons/share", !trace && f.lemon_factor <= 1, "lemons.factor is 1");
+    note("/run/failures/lemons/factor", !trace && f.lemon_share <= 0, "lemons.share is 0");
+    note("/run/failures/planned_s", f.planned_per_day <= 0, "planned_per_day is 0");
+    note("/run/repair", trace, "a trace says when a node is back");
+    const double hang = f.by[static_cast<std::size_t>(FailingPart::hang)], sdc = f.by[static_cast<std::size_t>(FailingPart::sdc)];
+    note("/run/detect_s/hang", trace || hang <= 0, trace ? "a trace's failures are crashes" : "by.hang is 0");
+    note("/run/detect_s/sdc", trace || sdc <= 0, trace ? "a trace's failures are crashes" : "by.sdc is 0");
+    note("/run/checkpoint/keep", trace || sdc <= 0, "nothing is corrupted unseen");
+    const bool network = sc.cluster.nodes > 1 && !sc.cluster.graph && sc.cluster.inter.kind != InterKind::none;
+    for (const auto& [pointer, of] : {std::pair{"/run/slow_node", r.slow_node}, {"/run/slow_link", r.slow_link}})
+        note(pointer, of.per_node_day <= 0 || of.factor <= 1, of.factor <= 1 ? "factor is 1" : "per_node_day is 0");
+    const bool slow_link = r.slow_link.per_node_day > 0 && r.slow_link.factor > 1, one = sc.cluster.nodes < 2;
+    note("/run/slow_link", slow_link && !network,
+         one ? "one node has no network" : "the cluster's graph has no node that is like the others");
+    note("/run/lost_nic", r.lost_nic.per_node_day <= 0 || sc.cluster.inter.nics_per_node < 2 || !network,
+         r.lost_nic.per_node_day <= 0 ? "per_node_day is 0" : "no other NIC could carry its traffic: say it as run.failures.by.nic");
+    const bool none = r.slow_node.per_node_day <= 0 && r.slow_link.per_node_day <= 0 && r.lost_nic.per_node_day <= 0;
+    note("/run/detect_s/slow", none, "nothing goes slow");
+}
+
+} // namespace
+
 void note_whole_run(Reading& reading) {
     Scenario& sc = reading.scenario;
-    const auto note = [&](const char* pointer, bool idle, const std::string& why) {
+    const Note note = [&](const std::string& pointer, bool idle, const std::string& why) {
         if (idle && reading.has(pointer)) sc.notes.push_back(dotted(pointer) + " has no effect: " + why);
     };
     const std::optional<InputPipeline>& data = sc.training.data;
@@ -118,16 +155,7 @@ void note_whole_run(Reading& reading) {
     note("/cluster/storage", !sc.run && !data, "there is neither a run that saves nor training.data that is read");
     if (!sc.run) return;
     const WholeRun& r = *sc.run;
-    const bool trace = r.failures.distribution == FailureLaw::trace;
-    for (const char* field : {"per_node_day", "lemons", "bursts", "transient", "by", "racks", "switches"})
-        note((std::string("/run/failures/") + field).c_str(), trace, "a trace says what fails");
-    note("/run/failures/file", !trace, "distribution is not trace");
-    note("/run/failures/shape", r.failures.distribution != FailureLaw::weibull, "distribution is not weibull");
-    note("/run/repair", trace, "a trace says when a node is back");
-    for (const auto& [pointer, of] : {std::pair{"/run/slow_node", r.slow_node}, {"/run/slow_link", r.slow_link}})
-        note(pointer, of.per_node_day <= 0 || of.factor <= 1, of.factor <= 1 ? "factor is 1" : "per_node_day is 0");
-    note("/run/lost_nic", r.lost_nic.per_node_day <= 0 || sc.cluster.inter.nics_per_node < 2 || sc.cluster.nodes < 2,
-         r.lost_nic.per_node_day <= 0 ? "per_node_day is 0" : "no other NIC could carry its traffic: say it as run.failures.by.nic");
+    note_failures(sc, note);
     const CheckpointKind kind = r.checkpoint.kind;
     const bool peers = kind == CheckpointKind::peer || kind == CheckpointKind::tiers;
     note("/run/checkpoint/replicas", !peers, "no save goes to other nodes");
@@ -139,6 +167,8 @@ void note_whole_run(Reading& reading) {
     note("/run/elastic", r.elastic != Elasticity::none && r.elastic != Elasticity::replan && sc.strategy.data_parallel == 1,
          "there is one data-parallel replica");
     note("/run/restart/regroup_s", r.elastic != Elasticity::stepwise, "elastic is not stepwise");
+    note("/run/evaluation/seconds", r.evaluate_every_steps <= 0, "every_steps is 0");
+    note("/run/evaluation/every_steps", r.evaluate_every_steps > 0 && r.evaluation_s <= 0, "seconds is 0");
     note("/run/restart/warmup_factor", r.restart.warmup_steps == 0, "warmup_steps is 0");
 }
 

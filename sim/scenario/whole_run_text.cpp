@@ -18,7 +18,13 @@ namespace {
 
 constexpr std::size_t most_outages = 1'000'000;
 
-bool number_of(const std::string& text, double& out) {
+std::string trimmed(const std::string& text) {
+    const auto from = text.find_first_not_of(" \t");
+    return from == std::string::npos ? "" : text.substr(from, text.find_last_not_of(" \t") - from + 1);
+}
+
+bool number_of(const std::string& cell, double& out) {
+    const std::string text = trimmed(cell);
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
     return error == std::errc() && end == text.data() + text.size() && std::isfinite(out);
 }
@@ -28,9 +34,10 @@ struct Columns {
     int node = -1, begin = -1, end = -1;
     explicit Columns(const std::vector<std::string>& head) {
         for (std::size_t i = 0; i < head.size(); ++i) {
-            if (head[i] == "node") node = static_cast<int>(i);
-            if (head[i] == "start_day") begin = static_cast<int>(i);
-            if (head[i] == "end_day") end = static_cast<int>(i);
+            const std::string name = trimmed(head[i]);
+            if (name == "node") node = static_cast<int>(i);
+            if (name == "start_day") begin = static_cast<int>(i);
+            if (name == "end_day") end = static_cast<int>(i);
         }
     }
     bool all() const { return node >= 0 && begin >= 0 && end >= 0; }
@@ -108,6 +115,7 @@ void read_fault_trace(Reading& reading, const Json& value, const std::string& wh
     std::ifstream lines(path, std::ios::binary); // line by line: it may be far larger than what is taken of it
     std::string line;
     next_line(lines, line);
+    if (line.starts_with("\xef\xbb\xbf")) line.erase(0, 3); // the mark that some programs begin a file with
     const Columns at(csv_cells(line));
     if (!at.all())
         return reading.problem(where, dotted(where) + " = \"" + f.file +
@@ -119,7 +127,10 @@ void read_fault_trace(Reading& reading, const Json& value, const std::string& wh
         if (!why.empty()) return reading.problem(where, dotted(where) + " = \"" + f.file + "\": line " + std::to_string(n) + " " + why);
         f.trace.push_back(outage);
     }
-    if (f.trace.empty()) reading.problem(where, dotted(where) + " = \"" + f.file + "\" holds no failure");
+    if (f.trace.empty()) return reading.problem(where, dotted(where) + " = \"" + f.file + "\" holds no failure");
+    if (std::ranges::max(f.trace, {}, &WholeRun::Outage::end_s).end_s <= 0)
+        return reading.problem(where, dotted(where) + " = \"" + f.file +
+                                          "\" covers no time: its last end_day is 0, so that it cannot be repeated");
     std::ranges::stable_sort(f.trace, {}, &WholeRun::Outage::begin_s);
 }
 

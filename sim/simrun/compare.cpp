@@ -25,6 +25,10 @@ bool is_trace(const std::string& file) { return head_of(file).starts_with(trace_
 
 // Names the kind of a file that is neither a trace nor a scenario; nothing if it may be a scenario.
 std::string other_than_scenario(const std::string& head) {
+    if (head.find("\"whole run\"") != std::string::npos || head.starts_with("begin_day,end_day,"))
+        return "the timeline of a whole run cannot be compared in this form: simrun export --to run-trace writes one that can, and simrun "
+               "A.json "
+               "B.json prints the runs of two scenarios side by side";
     if (head.find("\"traceEvents\"") != std::string::npos)
         return "a trace for ui.perfetto.dev cannot be compared: write it once more with --trace and a name that does not end in .json";
     const auto first = head.find_first_not_of(" \t\r\n");

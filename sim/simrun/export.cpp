@@ -11,6 +11,7 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 
 namespace orrery::simrun {
 
@@ -34,21 +35,36 @@ int export_dot(const Scenario& scenario, const std::string&, const Options& opti
     return deliver(to_dot(lower(scenario)), options) ? done : bad_input;
 }
 
-// The timeline of the whole run: states, restarts, evaluations of the first simulated run.
-int export_run(const Scenario& scenario, const Options& options, std::string (*write)(const WholeRunReport&)) {
+// The timeline of the whole run: states, restarts, saves, evaluations of the first simulated run.
+int export_run(const Scenario& scenario, const Options& options, const std::function<int(const WholeRunReport&)>& write) {
     if (!scenario.run) {
         complain("this scenario is of one step: give it \"run\", as in {\"run\": {\"days\": 30}}, to export a run's timeline");
         return bad_input;
     }
     const Prediction p = predict(scenario);
     if (!p.report.memory.fits) return complain("the job does not fit, so that there is no run to export"), too_big;
-    return deliver(write(whole_run(scenario, p, {options.jobs, {}})), options) ? done : bad_input;
+    return write(whole_run(scenario, p, {options.jobs, {}}));
 }
 int export_run_perfetto(const Scenario& scenario, const std::string&, const Options& options) {
-    return export_run(scenario, options, timeline_perfetto);
+    return export_run(scenario, options,
+                      [&](const WholeRunReport& r) { return deliver(timeline_perfetto(r), options) ? done : bad_input; });
 }
 int export_run_csv(const Scenario& scenario, const std::string&, const Options& options) {
-    return export_run(scenario, options, timeline_csv);
+    return export_run(scenario, options, [&](const WholeRunReport& r) { return deliver(timeline_csv(r), options) ? done : bad_input; });
+}
+int export_run_trace(const Scenario& scenario, const std::string& file, const Options& options) {
+    const std::string path = options.output.empty() ? std::filesystem::path(file).stem().string() + ".run.trace" : options.output;
+    return export_run(scenario, options, [&](const WholeRunReport& r) {
+        save(timeline_trace(r), path);
+        if (options.quiet) return done;
+        std::fputs(fmt::format("{}: open it with simgui\n", path).c_str(), stderr);
+        if (r.example.wall_s > longest_timeline_s)
+            std::fputs(fmt::format("a trace ends after {:.0f} days; this run takes {:.0f}: --to run-perfetto or run-csv has all of it\n",
+                                   longest_timeline_s / 86400, r.example.wall_s / 86400)
+                           .c_str(),
+                       stderr);
+        return done;
+    });
 }
 
 struct Exporter {
@@ -60,6 +76,7 @@ constexpr Exporter exporters[] = {
     {"perfetto", "the simulated step as a trace for ui.perfetto.dev", export_trace},
     {"run-perfetto", "the timeline of a whole run (\"run\") for ui.perfetto.dev", export_run_perfetto},
     {"run-csv", "the same as a table", export_run_csv},
+    {"run-trace", "the same as a trace that simgui opens", export_run_trace},
     {"dot", "the plan's op graphs for Graphviz", export_dot},
 };
 

@@ -103,6 +103,17 @@ std::string report_text(const Scenario& scenario, const Prediction& p, bool json
     return json ? with_member(text, member, to_json(run)) : text + to_text(run, scenario, style);
 }
 
+// Whole runs side by side, of the scenarios that have one.
+Table table_of_runs() { return {{"the whole run", "goodput", "days", "tokens", "USD"}, {false, true, true, true, true}, {}}; }
+std::vector<std::string> row_of_run(const Scenario& scenario, const Prediction& p, const Options& options) {
+    const std::string name = clip(scenario.name, 40);
+    if (!p.report.memory.fits) return {name, "does not fit", "", "", ""};
+    const RunFigures run = run_figures(scenario, p, {options.jobs, {}});
+    if (run.finished < 1) return {name, "comes to no end", "", "", ""};
+    return {name, fmt::format("{:.2f} %", run.goodput * 100), fmt::format("{:.1f}", run.wall_s / 86400), metric(run.tokens, 3),
+            run.cost_usd > 0 ? metric(run.cost_usd, 3) : "not known"};
+}
+
 // After "does not fit": what would.
 void hint_at_way_out(const std::string& file, const Options& options) {
     const auto text = read_input(file);
@@ -159,15 +170,19 @@ int run_scenarios(const std::vector<std::string>& files, const Options& options)
                 {false, true, true, true, true, true, true, false},
                 {}};
     const TextStyle style = output_style(options);
+    Table runs = table_of_runs();
     std::string json;
     int code = done;
     std::vector<std::string> too_large;
     for (const std::string& file : files) {
         const std::optional<Scenario> scenario = load(file, options);
         if (!scenario) return bad_input;
-        const Report r = predict(*scenario).report;
+        const Prediction p = predict(*scenario);
+        const Report& r = p.report;
         if (!r.memory.fits) code = too_big, too_large.push_back(file);
-        json += (json.empty() ? "[\n" : ",\n") + to_json(r);
+        if (options.json)
+            json += (json.empty() ? "[\n" : ",\n") + report_text(*scenario, p, true, style, {options.jobs, replan_of(file, options)});
+        if (scenario->run && !options.json) runs.rows.push_back(row_of_run(*scenario, p, options));
         table.rows.push_back({clip(r.name, 40), grouped(r.world_size), seconds_text(r.step_time_s), metric(r.tokens_per_s, 3),
                               fmt::format("{:.1f} %", r.mfu * 100), fmt::format("{:.1f} %", r.bubble_fraction * 100),
                               fmt::format("{:.1f} of {:.1f} GB", fullest(r.memory).peak.gigabytes(), r.memory.capacity.gigabytes()),
@@ -178,7 +193,8 @@ int run_scenarios(const std::vector<std::string>& files, const Options& options)
                                     style)});
     }
     if (options.quiet && !options.json && options.output.empty()) return code;
-    if (!deliver(options.json ? json + "]\n" : to_text(table, style), options)) return bad_input;
+    const std::string text = to_text(table, style) + (runs.rows.empty() ? "" : "\n" + to_text(runs, style));
+    if (!deliver(options.json ? json + "]\n" : text, options)) return bad_input;
     for (const std::string& file : too_large) complain(file + " does not fit"), hint_at_way_out(file, options);
     return code;
 }

@@ -9,8 +9,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <numeric>
 #include <sstream>
+#include <unistd.h>
 
 namespace orrery {
 namespace {
@@ -205,17 +207,22 @@ TEST(WholeRun, Llama3sOwnFailures) {
     EXPECT_LT(restart + tau / 2 + failure_every_s * job.save.block_s / tau, 18.6 * 60);
 }
 
-// The timeline read again from its exports: spans without gaps or overlaps that fill the run, restarts among them as many as it counted.
+// The timeline read again from its exports: spans without gaps or overlaps that fill the run, restarts among them as many as it counted,
+// each with what broke; saves as many as it counted, each inside a span of training.
 TEST(WholeRun, ItsTimelineIsReadAgain) {
-    const Scenario s = scenario({"run.evaluation={\"every_steps\": 20000, \"seconds\": 600}", "run.failures.planned_per_day=0.1"});
+    const Scenario s = scenario({"run.evaluation={\"every_steps\": 20000, \"seconds\": 600}", "run.failures.planned_per_day=0.1",
+                                 "run.checkpoint={\"every\": {\"seconds\": 3600}, \"save_s\": 20}"});
     const WholeRunReport r = whole_run(s, predict(s), {2, {}});
-    const nlohmann::json events = nlohmann::json::parse(timeline_perfetto(r))["traceEvents"];
+    const nlohmann::json document = nlohmann::json::parse(timeline_perfetto(r));
+    std::vector<nlohmann::json> events, saves;
+    for (const nlohmann::json& e : document["traceEvents"])
+        if (e["ph"] == "X") (e["tid"] == 1 ? events : saves).push_back(e);
     std::istringstream table(timeline_csv(r));
     std::string line;
     std::getline(table, line);
     EXPECT_EQ(csv_cells(line), (std::vector<std::string>{"begin_day", "end_day", "what", "detail"}));
     double at = 0;
-    std::size_t n = 1; // the first event names the process
+    std::size_t n = 0;
     std::int64_t restarts = 0;
     for (; std::getline(table, line); ++n) {
         const std::vector<std::string> cell = csv_cells(line);
@@ -226,10 +233,54 @@ TEST(WholeRun, ItsTimelineIsReadAgain) {
         EXPECT_NEAR(events[n]["ts"].get<double>() * 1e-6, at, 1e-3) << "a gap before " << line;
         at = (events[n]["ts"].get<double>() + events[n]["dur"].get<double>()) * 1e-6;
         restarts += cell[2] == "restart";
+        if (cell[2] == "restart") { EXPECT_FALSE(cell[3].empty()) << line; }
     }
     EXPECT_EQ(n, events.size());
     EXPECT_NEAR(at, 40 * 86400, 1);
     EXPECT_GE(restarts, r.example.interruptions + r.example.planned) << "more where a failure comes into one";
+    EXPECT_EQ(static_cast<std::int64_t>(saves.size()) + r.example.planned, r.example.saves)
+        << "those ahead of a planned stop are a part of it";
+    ASSERT_GT(saves.size(), 100u);
+    for (const nlohmann::json& e : saves) {
+        const double from = e["ts"], to = from + e["dur"].get<double>();
+        EXPECT_NEAR(to - from, 20e6, 1);
+        EXPECT_TRUE(std::ranges::any_of(events, [&](const nlohmann::json& t) {
+            return t["name"] == "training" && t["ts"].get<double>() <= from && to <= t["ts"].get<double>() + t["dur"].get<double>() + 1;
+        })) << e;
+    }
+    // The same as a trace: written, read again.
+    const std::string file = testing::TempDir() + "orrery_run_" + std::to_string(getpid()) + ".trace";
+    save(timeline_trace(r), file);
+    const Trace trace = load_trace(file);
+    std::filesystem::remove(file);
+    ASSERT_EQ(trace.lanes.size(), 1u);
+    ASSERT_EQ(trace.lanes[0].spans.size(), events.size() + saves.size());
+    for (std::size_t i = 0; i < events.size(); ++i) {
+        const Span& span = trace.lanes[0].spans[i];
+        EXPECT_NEAR(span.begin.seconds(), events[i]["ts"].get<double>() * 1e-6, 1e-6);
+        EXPECT_TRUE(trace.ops[static_cast<std::size_t>(span.op)].name.starts_with(events[i]["name"].get<std::string>()));
+    }
+    EXPECT_NEAR(trace.end.seconds(), 40 * 86400, 1);
+}
+
+// What the machine lacked is said, and what broke.
+TEST(WholeRun, ItsTimelineNamesStatesAndFailures) {
+    const Scenario s = scenario({"run.slow_node={\"per_node_day\": 0.1, \"factor\": 1.5, \"hours\": 5}",
+                                 "run.slow_link={\"per_node_day\": 0.1, \"factor\": 3}", "run.lost_nic.per_node_day=0.1",
+                                 "run.elastic=drop-replica", "run.spares.nodes=0", "run.failures.by.hbm=1"});
+    const std::string table = timeline_csv(whole_run(s, predict(s), {2, {}}));
+    for (const char* words : {"a slow node", "a slow link", "a NIC less", "1 replica less", "restart,hbm"})
+        EXPECT_NE(table.find(words), std::string::npos) << words;
+}
+
+TEST(WholeRun, ATracesNodesThatTheJobLacksAreNamed) {
+    Scenario s = scenario({});
+    s.run->failures.distribution = FailureLaw::trace;
+    s.run->failures.trace = {{99, 86400, 2 * 86400}, {3, 2 * 86400, 3 * 86400}};
+    std::string notes;
+    for (const std::string& note : whole_run(s, predict(s), {2, {}}).notes) notes += note;
+    EXPECT_NE(notes.find("1 of its 2 failures are of nodes beyond this job's 8"), std::string::npos) << notes;
+    EXPECT_NE(notes.find("it covers 3 days and is repeated 13.3 times"), std::string::npos) << notes;
 }
 
 TEST(WholeRun, ATraceOfTooManyFailuresIsRefused) {

@@ -75,6 +75,41 @@ TEST(WholeRunFields, OfNoEffectAreNamed) {
     EXPECT_NE(notes(R"({"days": 1, "checkpoint": {"replicas": 1}})").find("run.checkpoint.replicas has no effect"), std::string::npos);
     EXPECT_NE(notes(R"({"days": 1, "slow_node": {"factor": 1.2}})").find("run.slow_node has no effect"), std::string::npos);
     EXPECT_EQ(notes(R"({"days": 1, "failures": {"distribution": "weibull", "shape": 2}})").find("failures.shape"), std::string::npos);
+    struct Case {
+        const char *run, *idle, *at_work;
+    };
+    for (const Case& c : {Case{R"({"days": 1, "failures": {"distribution": "weibull", "bursts": {"size": 3}}})", "run.failures.bursts",
+                               R"({"days": 1, "failures": {"bursts": {"size": 3}}})"},
+                          {R"({"days": 1, "failures": {"bursts": {"hours": 3}}})", "run.failures.bursts.hours",
+                           R"({"days": 1, "failures": {"bursts": {"size": 2, "hours": 3}}})"},
+                          {R"({"days": 1, "failures": {"lemons": {"share": 0.1}}})", "run.failures.lemons.share",
+                           R"({"days": 1, "failures": {"lemons": {"share": 0.1, "factor": 3}}})"},
+                          {R"({"days": 1, "failures": {"lemons": {"factor": 4}}})", "run.failures.lemons.factor",
+                           R"({"days": 1, "failures": {"lemons": {"share": 0.1, "factor": 3}}})"},
+                          {R"({"days": 1, "failures": {"planned_s": 60}})", "run.failures.planned_s",
+                           R"({"days": 1, "failures": {"planned_s": 60, "planned_per_day": 1}})"},
+                          {R"({"days": 1, "failures": {"by": {"gpu": 1}}, "detect_s": {"hang": 60}})", "run.detect_s.hang",
+                           R"({"days": 1, "detect_s": {"hang": 60}})"},
+                          {R"({"days": 1, "failures": {"by": {"gpu": 1}}, "detect_s": {"sdc": 60}})", "run.detect_s.sdc",
+                           R"({"days": 1, "detect_s": {"sdc": 60}})"},
+                          {R"({"days": 1, "failures": {"by": {"gpu": 1}}, "checkpoint": {"keep": 2}})", "run.checkpoint.keep",
+                           R"({"days": 1, "checkpoint": {"keep": 2}})"},
+                          {R"({"days": 1, "detect_s": {"slow": 60}})", "run.detect_s.slow",
+                           R"({"days": 1, "detect_s": {"slow": 60}, "slow_link": {"per_node_day": 1, "factor": 2}})"},
+                          {R"({"days": 1, "evaluation": {"seconds": 60}})", "run.evaluation.seconds",
+                           R"({"days": 1, "evaluation": {"seconds": 60, "every_steps": 9}})"},
+                          {R"({"days": 1, "evaluation": {"every_steps": 9}})", "run.evaluation.every_steps",
+                           R"({"days": 1, "evaluation": {"seconds": 60, "every_steps": 9}})"}}) {
+        const std::string note = std::string(c.idle) + " has no effect";
+        EXPECT_NE(notes(c.run).find(note), std::string::npos) << c.run << "\n" << notes(c.run);
+        EXPECT_EQ(notes(c.at_work).find(note), std::string::npos) << c.at_work << "\n" << notes(c.at_work);
+    }
+    const std::string slow = R"({"days": 1, "slow_link": {"per_node_day": 1, "factor": 2}})";
+    const ParseResult one = parsed(slow, {"cluster.nodes=1"});
+    ASSERT_TRUE(one.scenario) << to_text(one.problems);
+    EXPECT_TRUE(
+        std::ranges::any_of(one.scenario->notes, [](const std::string& n) { return n.find("slow_link has no effect") < n.size(); }));
+    EXPECT_EQ(notes(slow).find("slow_link"), std::string::npos);
 }
 
 TEST(WholeRunFields, ATraceIsAFile) {
@@ -89,6 +124,10 @@ TEST(WholeRunFields, ATraceIsAFile) {
     ASSERT_EQ(good.scenario->run->failures.trace.size(), 2u);
     EXPECT_EQ(good.scenario->run->failures.trace[0].node, 0) << "in the order of time";
     EXPECT_EQ(good.scenario->run->failures.trace[1].end_s, 3 * 86400);
+    const ParseResult marked = with("\xef\xbb\xbfnode, start_day, end_day\r\n1, 0.5, 1\r\n");
+    ASSERT_TRUE(marked.scenario) << to_text(marked.problems);
+    EXPECT_EQ(marked.scenario->run->failures.trace[0].begin_s, 43200);
+    EXPECT_TRUE(says(with("node,start_day,end_day\n1,0,0\n"), "/run/failures/file", "covers no time"));
     EXPECT_TRUE(says(with("node,begin\n"), "/run/failures/file", "column names"));
     EXPECT_TRUE(says(with("node,start_day,end_day\n1,3,2\n"), "/run/failures/file", "line 2 must have 0 <= start_day"));
     EXPECT_TRUE(says(with("node,start_day,end_day\n1,1e400,2\n"), "/run/failures/file", "no number"));

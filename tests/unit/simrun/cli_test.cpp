@@ -151,6 +151,11 @@ TEST_F(Simrun, SaysWhichCommandMissesWhat) {
     const std::string file = scenario();
     write("text.trace", "no trace at all");
     run(file + " --trace step.json");
+    const std::string whole = scenario("whole.json", R"(, "run": {"days": 3, "seeds": 2})");
+    EXPECT_EQ(run("export " + whole + " --to run-perfetto -o run.json").code, 0);
+    EXPECT_EQ(run("export " + whole + " --to run-csv -o run.csv").code, 0);
+    EXPECT_EQ(run("export " + whole + " --to run-trace -o run.trace -q").code, 0);
+    EXPECT_GT(fs::file_size(folder / "run.trace"), 100u);
     const std::pair<std::string, std::string> told[] = {
         {"compare " + file, "simrun compare: error:"},
         {"plan " + file + " --aftr lifetimes", "did you mean --after?); see `simrun plan --help`"},
@@ -158,12 +163,32 @@ TEST_F(Simrun, SaysWhichCommandMissesWhat) {
         {"list", "name what to list: models, clusters"},
         {"compare " + file + " text.trace", "neither a trace nor a scenario"},
         {"compare " + file + " step.json", "ui.perfetto.dev"},
+        {"compare " + file + " run.json", "export --to run-trace writes one that can"},
+        {"compare run.csv " + file, "simrun A.json B.json prints the runs of two scenarios side by side"},
     };
     for (const auto& [arguments, words] : told) {
         const Ran r = run(arguments);
         EXPECT_EQ(r.code, 1) << arguments << r.out;
         EXPECT_NE(r.err.find(words), std::string::npos) << arguments << "\n" << r.err;
     }
+}
+
+// Whole runs side by side: as a table, as JSON, as traces.
+TEST_F(Simrun, ComparesWholeRuns) {
+    const std::string few = scenario("few.json", R"(, "run": {"days": 30, "seeds": 4, "failures": {"per_node_day": 0.01}})"),
+                      many = scenario("many.json", R"(, "run": {"days": 30, "seeds": 4, "failures": {"per_node_day": 3}})");
+    const Ran table = run(few + " " + many);
+    EXPECT_EQ(table.code, 0) << table.err;
+    EXPECT_NE(table.out.find("the whole run  goodput"), std::string::npos) << table.out;
+    const auto json = nlohmann::json::parse(run(few + " " + many + " --json").out);
+    EXPECT_GT(json[0]["run"]["goodput"]["p50"], json[1]["run"]["goodput"]["p50"]);
+    EXPECT_EQ(json[0]["run"], nlohmann::json::parse(run(few + " --json").out)["run"]);
+    EXPECT_EQ(run(scenario() + " " + scenario()).out.find("the whole run"), std::string::npos);
+    EXPECT_EQ(run("export " + few + " --to run-trace -o few.trace -q").code, 0);
+    EXPECT_EQ(run("export " + many + " --to run-trace -o many.trace -q").code, 0);
+    const Ran traces = run("compare few.trace many.trace");
+    EXPECT_EQ(traces.code, 0) << traces.err;
+    for (const char* kind : {"training", "restart", "save"}) EXPECT_NE(traces.out.find(kind), std::string::npos) << traces.out;
 }
 
 // Every example of every command's help that needs nothing but a scenario, as it stands there.
