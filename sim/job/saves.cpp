@@ -24,13 +24,19 @@ double write_rate(const Cluster& c) { return storage_rate(c, c.storage.write.val
 
 } // namespace
 
-double state_bytes(const Scenario& s, double parameters) {
+double state_bytes(const Scenario& s, double parameters, double trained) {
     const Training& t = s.training;
     if (s.run && s.run->checkpoint.gigabytes > 0) return s.run->checkpoint.gigabytes * 1e9;
     const bool narrow = t.precision != DType::fp32 && t.precision != DType::tf32;
     const int moments = t.optimizer == Optimizer::sgd ? 0 : t.optimizer == Optimizer::momentum || t.optimizer == Optimizer::lars ? 1 : 2;
     const double own = narrow ? 2 : 4, master = narrow && t.master_weights ? (t.master_remainders ? 2 : 4) : 0;
-    return parameters * (own + master + moments * (t.moment_dtype == DType::fp32 ? 4 : 2));
+    const double moment = t.moment_dtype == DType::fp32 ? 4 : t.moment_dtype == DType::uint8 ? 1 : 2;
+    const double of_trained = own + master + moments * moment;
+    const Trainable& some = s.model.trainable;
+    if (!some.partial()) return parameters * of_trained;
+    // What is frozen is saved as it is; adapters come beside all parameters.
+    const double frozen = some.lora ? parameters : parameters - trained;
+    return trained * of_trained + frozen * (some.base_dtype == BaseDType::same ? own : 0.5);
 }
 
 SaveCost save_cost(const Scenario& s, double bytes) {

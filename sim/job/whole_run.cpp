@@ -289,7 +289,7 @@ TrainingJob job_of(const Scenario& scenario, const Prediction& prediction, const
         job.first_batch_s =
             input_first_batch(*data, input_period(*data, static_cast<double>(scenario.training.global_batch_size), input_supply(scenario)));
     job.spares = job.run.spares.nodes >= 0 ? job.run.spares.nodes : usual_spares(job.run, job.nodes);
-    const double bytes = state_bytes(scenario, step.parameters);
+    const double bytes = state_bytes(scenario, step.parameters, step.trained_parameters);
     job.save = save_cost(scenario, bytes);
     job.save.write_factor = pace_while_saving(scenario, prediction, job.save, bytes);
     const WholeRun::Checkpoint& c = job.run.checkpoint;
@@ -334,7 +334,7 @@ WholeRunReport whole_run(const Scenario& scenario, const Prediction& prediction,
     out.seeds = job.run.seeds;
     out.step_s = job.step_s();
     out.ideal_s = job.steps * job.step_s();
-    out.state_bytes = state_bytes(scenario, prediction.report.parameters);
+    out.state_bytes = state_bytes(scenario, prediction.report.parameters, prediction.report.trained_parameters);
     out.save = job.save;
     out.curve = interval_curve(job, jobs);
     out.least_s = least_interval_s(job, failure_every_s(job));

@@ -96,8 +96,8 @@ TEST(PublishedRows, StartsAndWatchdogs) {
 // 30 min, and BLOOM's 48 min to cut 2.3 TB for another layout are no save and no load of a run.
 TEST(PublishedRows, SavesAreNeverSlowerThanMeasured) {
     const Scenario sync = scenario(a100, {"run.checkpoint.kind=sync"}), async = scenario(a100);
-    const double bytes = state_bytes(sync, 7e9);
-    EXPECT_NEAR(state_bytes(sync, 1e12) / 1e12, 14, 0.01) << "of 18";
+    const double bytes = state_bytes(sync, 7e9, 7e9);
+    EXPECT_NEAR(state_bytes(sync, 1e12, 1e12) / 1e12, 14, 0.01) << "of 18";
     const double ratio = save_cost(sync, bytes).block_s / save_cost(async, bytes).block_s;
     EXPECT_GT(ratio, 23.6) << "a copy alone";
     // With their rates it is theirs: 7B in 148.8 s is 0.66 GB/s, and 6.3 s for the copies of each node's eight devices.

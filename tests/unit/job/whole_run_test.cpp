@@ -33,11 +33,25 @@ Scenario scenario(const std::vector<std::string>& fields) {
 // MLPerf Storage's checkpoints (mlcommons/storage): 105, 912 and 5,290 GiB of 8, 70 and 405 billion parameters, 14 bytes each.
 TEST(WholeRun, SavesAreAsLargeAsMlperfs) {
     const Scenario s = scenario({});
-    EXPECT_NEAR(state_bytes(s, 8.03e9) / 1073741824, 105, 0.02 * 105);
-    EXPECT_NEAR(state_bytes(s, 70.6e9) / 1073741824, 912, 0.02 * 912);
-    EXPECT_NEAR(state_bytes(s, 405.9e9) / 1073741824, 5290, 0.02 * 5290);
-    EXPECT_EQ(state_bytes(scenario({"training.precision=fp32"}), 1), 12);
-    EXPECT_EQ(state_bytes(scenario({"run.checkpoint.gb=7"}), 1), 7e9);
+    EXPECT_NEAR(state_bytes(s, 8.03e9, 8.03e9) / 1073741824, 105, 0.02 * 105);
+    EXPECT_NEAR(state_bytes(s, 70.6e9, 70.6e9) / 1073741824, 912, 0.02 * 912);
+    EXPECT_NEAR(state_bytes(s, 405.9e9, 405.9e9) / 1073741824, 5290, 0.02 * 5290);
+    EXPECT_EQ(state_bytes(scenario({"training.precision=fp32"}), 1, 1), 12);
+    EXPECT_EQ(state_bytes(scenario({"run.checkpoint.gb=7"}), 1, 1), 7e9);
+    EXPECT_EQ(state_bytes(scenario({"training.moment_dtype=int8"}), 1, 1), 2 + 4 + 2);
+}
+
+// Frozen parameters have no optimizer states: a save holds them as they are.
+TEST(WholeRun, SavesOfAdaptersAreSmall) {
+    const Scenario all = scenario({}), lora = scenario({"model.trainable={\"lora\": {\"rank\": 16}}"}),
+                   frozen = scenario({"model.trainable={\"frozen\": [\"embedding\"]}"});
+    const Report whole = predict(all).report, adapters = predict(lora).report, most = predict(frozen).report;
+    const auto bytes = [](const Scenario& s, const Report& r) { return state_bytes(s, r.parameters, r.trained_parameters); };
+    EXPECT_EQ(bytes(all, whole), 14 * whole.parameters);
+    EXPECT_EQ(bytes(lora, adapters), 2 * adapters.parameters + 14 * adapters.trained_parameters);
+    EXPECT_LT(adapters.trained_parameters, 0.05 * adapters.parameters);
+    EXPECT_EQ(bytes(frozen, most), 2 * most.parameters + 12 * most.trained_parameters);
+    EXPECT_LT(most.trained_parameters, most.parameters);
 }
 
 // BLOOM's: 2.3 TB in 40 s at 57.5 GB/s (bigscience chronicles).
