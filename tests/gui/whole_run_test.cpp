@@ -2,9 +2,13 @@
 #include "gui/run/lost_time_model.hpp"
 #include "gui/run/whole_run_plot.hpp"
 #include "gui/run/whole_run_view.hpp"
+#include "sim/scenario/parse.hpp"
 
 #include <QAbstractItemModelTester>
+#include <QTemporaryDir>
 #include <QtTest/QTest>
+
+#include <fstream>
 
 using namespace orrery;
 
@@ -47,6 +51,27 @@ class WholeRunTest : public QObject {
         // Every place of a month's row is one of the timeline's spans; what is below the rows is none.
         QVERIFY(view.plot().spanAt(QPointF(view.plot().width() / 2.0, 26)) >= 0);
         QCOMPARE(view.plot().spanAt(QPointF(view.plot().width() / 2.0, view.plot().height() - 4)), -1);
+    }
+
+    // The months as a trace, and what is said of the form for Perfetto.
+    void opensItsTimelineAsATrace() {
+        const ParseResult parsed = parse_scenario(job(R"(, "run": {"days": 90, "seeds": 2, "failures": {"per_node_day": 0.5}})"));
+        QVERIFY(parsed.scenario.has_value());
+        const WholeRunReport report = whole_run(*parsed.scenario, predict(*parsed.scenario));
+        const QTemporaryDir dir;
+        const QString trace = dir.filePath(QStringLiteral("run.trace")), perfetto = dir.filePath(QStringLiteral("run.json"));
+        save(timeline_trace(report), trace.toStdString());
+        std::ofstream(perfetto.toStdString()) << timeline_perfetto(report);
+        RunStore store;
+        const RunId id = store.open(trace), other = store.open(perfetto);
+        QTRY_VERIFY_WITH_TIMEOUT(!store.busy(), 20000);
+        const Run* run = store.find(id);
+        QVERIFY(run && run->state == RunState::ready && run->data->trace);
+        QVERIFY(run->data->trace->lanes[0].spans.size() > report.example.timeline.size());
+        QCOMPARE(run->data->trace->end.ps, Time::seconds(90 * 86400).ps);
+        const Run* refused = store.find(other);
+        QVERIFY(refused && refused->state == RunState::failed);
+        QVERIFY(refused->data->problems[0].what.find("--to run-trace") != std::string::npos);
     }
 
     void saysWhyThereIsNone() {
