@@ -97,7 +97,7 @@ struct WholeRunReport {
 TrainingJob job_of(const Scenario& scenario, const Prediction& prediction, const Replan& replan = {});
 // Of a whole checkpoint: parameters, and of those that are trained the master copy and the moments.
 double state_bytes(const Scenario& scenario, double parameters, double trained);
-SaveCost save_cost(const Scenario& scenario, double bytes);      // without its effect on steps (write_factor)
+SaveCost save_cost(const Scenario& scenario, double bytes); // without its effect on steps (write_factor)
 // Data-parallel replicas that have ranks on one node: they end with it.
 int replicas_per_node(const Scenario& scenario);
 // How steps go in states of the machine that lacks something, by the step model.
