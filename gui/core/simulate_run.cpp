@@ -2,7 +2,7 @@
 #include "gui/core/run.hpp"
 #include "gui/core/tracks.hpp"
 #include "sim/advise/fix.hpp"
-#include "sim/memory/best_segments.hpp"
+#include "sim/memory/ready.hpp"
 #include "sim/memory/samples.hpp"
 #include "sim/plan/lower.hpp"
 #include "topology/input_error.hpp"
@@ -63,16 +63,13 @@ std::shared_ptr<const RunData> simulate_run(const std::string& scenario_json, co
     data->scenario_json = scenario_json;
     data->base_dir = base_dir;
     if (!go_on(tr("reading"))) return nullptr;
-    ParseResult parsed = parse_scenario(scenario_json, {.base_dir = base_dir, .overrides = {}});
-    data->problems = std::move(parsed.problems);
-    if (!parsed.scenario) return data;
-    data->scenario = std::move(parsed.scenario);
-    const Scenario& scenario = *data->scenario;
-    data->problems = unsupported(scenario);
-    if (!data->problems.empty()) return data;
     try {
+        ParseResult parsed = ready_scenario(scenario_json, {.base_dir = base_dir, .overrides = {}});
+        data->problems = std::move(parsed.problems);
+        data->scenario = std::move(parsed.scenario);
+        if (!data->scenario || !data->problems.empty()) return data;
+        const Scenario& scenario = *data->scenario;
         if (!go_on(tr("planning"))) return nullptr;
-        settle(*data->scenario);
         data->plan = lower(scenario, stop);
         if (!go_on(tr("working out memory"))) return nullptr;
         const MemoryReport bytes = memory(*data->plan, scenario);

@@ -1,7 +1,7 @@
 #include "sim/advise/advise.hpp"
 
 #include "sim/advise/changes.hpp"
-#include "sim/memory/best_segments.hpp"
+#include "sim/memory/ready.hpp"
 #include "sim/scenario/variations.hpp"
 #include "sim/trace/critical_path.hpp"
 
@@ -281,10 +281,8 @@ std::string whole_text(const std::string& json, const ParseOptions& parsing) {
 }
 
 AdviceResult advise(const std::string& json, const AdviseOptions& options) {
-    ParseResult parsed = parse_scenario(json, options.parsing);
-    if (parsed.scenario && parsed.problems.empty()) parsed.problems = unsupported(*parsed.scenario);
+    ParseResult parsed = ready_scenario(json, options.parsing);
     if (!parsed.problems.empty() || !parsed.scenario) return {{}, std::move(parsed.problems)};
-    settle(*parsed.scenario);
     return {Adviser(whole_text(json, options.parsing), options).advise(*parsed.scenario), {}};
 }
 

@@ -1,6 +1,6 @@
 #include "sim/advise/trial.hpp"
 
-#include "sim/memory/best_segments.hpp"
+#include "sim/memory/ready.hpp"
 #include "sim/plan/lower.hpp"
 
 #include <nlohmann/json.hpp>
@@ -72,14 +72,12 @@ StrategyChange both(const StrategyChange& a, const StrategyChange& b) {
 Trial try_one(const std::string& json, const StrategyChange& change, const TryOptions& options) {
     Trial t{change, with(json, change), "", {}, {}};
     try {
-        ParseResult parsed = parse_scenario(t.json, options.parsing);
-        if (parsed.scenario && parsed.problems.empty()) parsed.problems = unsupported(*parsed.scenario);
+        ParseResult parsed = ready_scenario(t.json, options.parsing);
         if (!parsed.problems.empty() || !parsed.scenario) {
             t.refused = parsed.problems.empty() ? "it cannot be read" : parsed.problems.front().what;
             return t;
         }
         t.scenario = std::move(parsed.scenario);
-        settle(*t.scenario);
         t.report = report_of(*t.scenario, options);
     } catch (const std::exception& e) { // a plan that cannot run, too: a change is refused, whatever the reason
         t.refused = e.what();

@@ -1,5 +1,5 @@
 // simrun's voice: its name in messages, its options, its bar. The parts that other programs share are in sim/console.
-#include "sim/memory/best_segments.hpp"
+#include "sim/memory/ready.hpp"
 #include "sim/simrun/command.hpp"
 
 #include <fmt/format.h>
@@ -17,12 +17,11 @@ std::optional<std::string> read_input(const std::string& file) { return console:
 std::optional<Scenario> load(const std::string& file, const Options& options) {
     if (!read_input(file)) return std::nullopt;
     ParseResult parsed = load_scenario(file, options.overrides, options.constants);
-    if (parsed.scenario && parsed.problems.empty()) parsed.problems = unsupported(*parsed.scenario);
+    make_ready(parsed);
     if (!parsed.problems.empty() || !parsed.scenario) {
         complain(file, parsed.problems);
         return std::nullopt;
     }
-    settle(*parsed.scenario);
     return std::move(parsed.scenario);
 }
 

@@ -4,7 +4,7 @@
 
 #include "sim/cost/own_constants.hpp"
 #include "sim/job/whole_run.hpp"
-#include "sim/memory/best_segments.hpp"
+#include "sim/memory/ready.hpp"
 #include "sim/plan/lower.hpp"
 #include "sim/report/reuse.hpp"
 #include "sim/sweep/writer.hpp"
@@ -164,14 +164,12 @@ SweepRow evaluate(const SweepPoint& point, std::int64_t index, const std::string
         ParseOptions parsing;
         parsing.base_dir = base_dir;
         parsing.constants = point.constants;
-        ParseResult parsed = parse_scenario(point.json, parsing);
-        if (parsed.scenario && parsed.problems.empty()) parsed.problems = unsupported(*parsed.scenario);
+        const ParseResult parsed = ready_scenario(point.json, parsing);
         if (!parsed.problems.empty() || !parsed.scenario) {
             row.status = PointStatus::impossible;
             row.reason = in_one_line(parsed.problems);
             return row;
         }
-        settle(*parsed.scenario);
         PredictOptions predicting;
         predicting.cache = false;
         predicting.only_if_fits = true;

@@ -1,7 +1,7 @@
 // Predictions of all rows, side by side, and their errors summed up.
 #include "sim/validate/validate.hpp"
 
-#include "sim/memory/best_segments.hpp"
+#include "sim/memory/ready.hpp"
 #include "sim/scenario/parse.hpp"
 #include "sim/validate/statistics.hpp"
 
@@ -160,14 +160,12 @@ void predict_row(ValidationRow& row, bool shares) {
         ParseOptions options;
         options.base_dir = row.base_dir;
         options.constants = row.constants;
-        ParseResult parsed = parse_scenario(row.scenario_json, options);
-        if (parsed.scenario && parsed.problems.empty()) parsed.problems = unsupported(*parsed.scenario);
+        ParseResult parsed = ready_scenario(row.scenario_json, options);
         if (!parsed.problems.empty()) {
             row.failure = in_one_line(parsed.problems);
             row.refused = true;
             return;
         }
-        settle(*parsed.scenario);
         PredictOptions predicting;
         predicting.shares = shares;
         predicting.simulate.factors = row.factors;
