@@ -177,8 +177,7 @@ void Builder::loss(const std::string& what, ValueId x) {
     const ValueId loss = rows(what + "loss", 1, DimKind::other, DType::fp32);
     const bool over_logits = s.runtime.fused_loss && practice.loss_in_place && !s.runtime.compiled_loss,
                narrow = practice.narrow_loss && !s.runtime.fused_loss;
-    const ValueId softmax =
-        rows(what + "loss.softmax", vocab, DimKind::parallel, over_logits || narrow || keeps_logits(s) ? act : DType::fp32);
+    const ValueId softmax = rows(what + "loss.softmax", vocab, DimKind::parallel, over_logits || narrow ? act : DType::fp32);
     const ValueId stats = rows(what + "loss.stats", 2, DimKind::other, DType::fp32);
     std::vector<ValueId> out{loss, softmax, stats};
     // PyTorch's own cross-entropy keeps the log-softmax beside the fp32 copy of the logits; Megatron's vocabulary-parallel one makes its

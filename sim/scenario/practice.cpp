@@ -137,11 +137,6 @@ namespace {
 bool fully_sharded_two(const Scenario& s) { return s.strategy.framework == F::fsdp2 || s.strategy.framework == F::torchtitan; }
 } // namespace
 
-bool keeps_logits(const Scenario& s) {
-    return s.strategy.framework == F::torchtitan && s.strategy.fused && s.runtime.fused_loss && s.runtime.year >= 2026 &&
-           s.runtime.loss != LossKind::chunked;
-}
-
 bool wide_loss_gradient(const Scenario& s) { return fully_sharded_two(s) && divides_vocabulary(s) && !s.runtime.fused_loss; }
 
 bool divides_vocabulary(const Scenario& s) { return s.strategy.tensor_parallel > 1 && s.runtime.loss != LossKind::whole; }

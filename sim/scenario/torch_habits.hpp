@@ -9,11 +9,6 @@ namespace orrery {
 // request 2259 of January 2026). Not where layers are made again: then they live as long as the attention's adjoint runs.
 bool repeats_heads_for_fused(const Scenario& scenario);
 
-// A compiled loss keeps the 16-bit logits and makes the softmax again from them and its statistics: the least that a cut between forward
-// and backward pass can keep (AOTAutograd's min-cut partitioner). Seen in 2026: whole logits hold 8 bytes each, with a gradient in fp32
-// and its cast. (In chunks the fp32 copy stands for what else is held there: gradients of all rows and of the weight in fp32.)
-bool keeps_logits(const Scenario& scenario);
-
 // The gradient of a loss over a divided vocabulary is made out of four copies of the logits in fp32: what autograd kept, zeros with the
 // targets' entries, their sum with the exponentials, and its product with the loss's gradient (DTensor's loss_parallel,
 // torch/distributed/tensor/parallel/loss.py; torchtitan's own since 2026 is alike).
