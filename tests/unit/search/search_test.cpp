@@ -97,10 +97,10 @@ TEST(Search, NamesTheNearestMiss) {
     EXPECT_NE(no_answer(r).find("lacks"), std::string::npos);
 }
 
-// One small device: 165 million parameters, so 2.6 GB of states.
+// One device: 8 billion parameters, so 128 GB of states, several sub-groups of 1e9 parameters (fewer are on the host at a time).
 std::string one_device(double device_gb, double host_gb, double nvme_gb) {
     nlohmann::json j = nlohmann::json::parse(dense);
-    j["model"]["layers"] = 8;
+    j["model"] = "llama3-8b";
     j["cluster"] = nlohmann::json::parse(R"({"device": {"preset": "rtx-4090"}, "nodes": 1, "devices_per_node": 1,
         "host": {"memory_gb_per_s": 80, "pcie_gb_per_s": 32, "nvme_read_gb_per_s": 7, "nvme_write_gb_per_s": 6}})");
     j["cluster"]["device"]["memory_gb"] = device_gb;
@@ -116,12 +116,12 @@ TEST(Search, LooksAsFarForHomesAsItMust) {
         double device_gb, host_gb;
         Reach reach;
         const char *says, *where;
-    } cases[] = {{24, 64, Reach::devices, "Proven", "\"framework\""},
-                 {2.2, 64, Reach::host, "so that some are on the host", "\"optimizer\":\"cpu\""},
-                 {2.2, 2, Reach::disk, "so that some are on NVMe", "\"optimizer\":\"nvme\""}};
+    } cases[] = {{250, 64, Reach::devices, "Proven", "\"framework\""},
+                 {24, 256, Reach::host, "so that some are on the host", "\"optimizer\":\"cpu\""},
+                 {24, 64, Reach::disk, "so that some are on NVMe", "\"optimizer\":\"nvme\""}};
     double before = 0;
     for (const auto& c : cases) {
-        const SearchResult r = search(one_device(c.device_gb, c.host_gb, 100), options);
+        const SearchResult r = search(one_device(c.device_gb, c.host_gb, 2000), options);
         ASSERT_FALSE(r.points.empty()) << no_answer(r);
         EXPECT_TRUE(r.proven);
         EXPECT_EQ(r.reach, c.reach);
@@ -134,18 +134,18 @@ TEST(Search, LooksAsFarForHomesAsItMust) {
     }
     // As far as is asked for.
     options.reach = Reach::host;
-    const SearchResult near = search(one_device(2.2, 2, 100), options);
+    const SearchResult near = search(one_device(24, 64, 2000), options);
     EXPECT_TRUE(near.points.empty());
     EXPECT_NE(no_answer(near).find("on the host too"), std::string::npos) << no_answer(near);
     EXPECT_EQ(no_answer(near).find("NVMe too"), std::string::npos) << no_answer(near);
     // No room anywhere: what is nearest lacks it on the node.
-    const SearchResult none = search(one_device(2.2, 2, 1), {});
+    const SearchResult none = search(one_device(24, 64, 1), {});
     EXPECT_TRUE(none.points.empty());
     EXPECT_NE(no_answer(none).find("on NVMe too; the nearest lacks"), std::string::npos) << no_answer(none);
 }
 
 TEST(Search, LeavesHomesAloneThatAreSaidOrThatTheFrameworkLacks) {
-    const std::string job = one_device(2.2, 64, 100);
+    const std::string job = one_device(24, 256, 2000);
     EXPECT_TRUE(search(job, with_space(R"({"/strategy/offload/optimizer": ["none"]})")).points.empty());
     nlohmann::json other = nlohmann::json::parse(job);
     other["strategy"]["framework"] = "ddp";
@@ -161,11 +161,11 @@ TEST(Search, FindsTheBestHomeAsExhaustiveSearchDoes) {
     options.space.farthest = Reach::disk;
     options.ties = 0;
     options.refine = false;
-    for (const double device_gb : {2.2, 24.0})
+    for (const double device_gb : {24.0, 250.0})
         for (const SearchBy by : {SearchBy::time, SearchBy::memory}) {
             options.by = by;
             options.exhaustive = false;
-            const std::string job = one_device(device_gb, 2.5, 100);
+            const std::string job = one_device(device_gb, 140, 2000);
             const SearchResult found = search(job, options);
             options.exhaustive = true;
             const SearchResult all = search(job, options);
