@@ -259,7 +259,7 @@ template <class T> void own_part(const Call& c) {
     }
 }
 
-// What a worker has, as much as it weighs among all.
+// A worker's numbers, times its share of all samples.
 template <class T> void own_share(const Call& c) {
     const Plan& plan = c.context.plan;
     const auto worker = static_cast<std::size_t>(c.coordinate(Axis::dp) + c.coordinate(Axis::dpr) * plan.mesh.extent(Axis::dp));

@@ -5,7 +5,7 @@
 
 namespace orrery {
 
-// What the scenario of one client must change to be that of all of them, as overrides, or why it cannot run so. A round has every client,
+// The overrides that make the scenario of one client that of all of them, or why it cannot run so. A round has every client,
 // which all take the same number of steps: who is asked, who answers late and who gives up are simulated alone.
 struct ClientsOnRanks {
     std::vector<std::string> overrides;

@@ -14,7 +14,7 @@
 namespace orrery {
 namespace {
 
-// What a step leaves to the next. Gradients are only where that one's update will use them (OptimizerStep::delayed).
+// The quantities that a step leaves to the next. Gradients are only where that one's update will use them (OptimizerStep::delayed).
 std::vector<Quantity> kept(const World& world) {
     std::vector<Quantity> all{Quantity::parameters, Quantity::states, Quantity::outer};
     if (world.scenario.strategy.offload.delayed_update) all.push_back(Quantity::gradients);

@@ -1,8 +1,9 @@
 // Tokens that are sent once to each node they go to, and on inside it: DeepEP's and HybridEP's dispatch and combine.
 //
-// What a node is differs. DeepEP writes over NVLink to the devices of its own host, eight at most, and reaches every other by its NIC (its
-// README: intranode and internode kernels), also in a rack whose hosts share one NVSwitch. HybridEP's nodes are NVLink domains (its README;
-// Megatron-Bridge has DeepEP for boards of eight, HybridEP for GB200 and GB300 NVL72). Where a domain is one host the two send alike.
+// The two mean different things by a node. DeepEP writes over NVLink to the devices of its own host, eight at most, and reaches every other
+// by its NIC (its README: intranode and internode kernels), also in a rack whose hosts share one NVSwitch. HybridEP's nodes are NVLink
+// domains (its README; Megatron-Bridge has DeepEP for boards of eight, HybridEP for GB200 and GB300 NVL72). Where a domain is one host the
+// two send alike.
 #include "sim/cost/data.hpp"
 
 #include <algorithm>

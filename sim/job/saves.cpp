@@ -34,7 +34,7 @@ double state_bytes(const Scenario& s, double parameters, double trained) {
     const double of_trained = own + master + moments * moment;
     const Trainable& some = s.model.trainable;
     if (!some.partial()) return parameters * of_trained;
-    // What is frozen is saved as it is; adapters come beside all parameters.
+    // Frozen parameters are saved as they are; adapters come beside all parameters.
     const double frozen = some.lora ? parameters : parameters - trained;
     return trained * of_trained + frozen * (some.base_dtype == BaseDType::same ? own : 0.5);
 }

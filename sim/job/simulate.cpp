@@ -182,7 +182,7 @@ inline void JobRun::event() {
     recover();
 }
 
-// What the machine lacked, and the saves that ended meanwhile.
+// The parts that the machine lacked, and the saves that ended meanwhile.
 void JobRun::training_span(double from, double offset_s) {
     if (now_ <= from || out_.timeline.size() >= most_spans) return;
     JobSpan s{from, now_, state_ == MachineState{} ? "training" : "training, slower", "", {}};

@@ -255,7 +255,7 @@ std::string copies_too_large(const Scenario& s, const Report& step, const SaveCo
                        memory * 1e-9);
 }
 
-// Of a trace of failures: those of nodes that the job lacks, and how often it begins anew; "" where there is nothing to say.
+// Notes on a trace of failures: those of nodes that the job lacks, and how often it begins anew; "" where there is nothing to say.
 std::string trace_words(const TrainingJob& job, double wall_s) {
     const WholeRun::Failures& f = job.run.failures;
     if (f.distribution != FailureLaw::trace) return "";

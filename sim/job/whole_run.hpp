@@ -95,7 +95,7 @@ struct WholeRunReport {
 // The job of a scenario: its saves, spares and paces. The paces are simulated when a run first needs them, and kept. The scenario and the
 // prediction must outlive it.
 TrainingJob job_of(const Scenario& scenario, const Prediction& prediction, const Replan& replan = {});
-// Of a whole checkpoint: parameters, and of those that are trained the master copy and the moments.
+// Bytes of a whole checkpoint: parameters, and of those that are trained the master copy and the moments.
 double state_bytes(const Scenario& scenario, double parameters, double trained);
 SaveCost save_cost(const Scenario& scenario, double bytes); // without its effect on steps (write_factor)
 // Data-parallel replicas that have ranks on one node: they end with it.

@@ -30,7 +30,7 @@ struct Change {
     bool allocates, own, sum; // own: a microbatch has one of its own; sum: the op behind it adds into it
 };
 
-// What both replays of a stage's program walk through: by block its changes, and what is there all the time.
+// The input of both replays of a stage's program: the changes of each block, and what is there all the time.
 class Changes {
   public:
     Changes(const Plan& plan, const Program& program, bool streams)
@@ -50,7 +50,7 @@ class Changes {
     const std::vector<Held>& held() const { return held_; }
     std::size_t places() const { return static_cast<std::size_t>(places_); }
     bool has_sums() const { return sums_; }
-    // Of ops [first, last) of the action's block.
+    // Those of ops [first, last) of the action's block.
     std::span<const Change> of(const Action& a) const {
         const std::vector<Change>& all = of_block_[static_cast<std::size_t>(a.block)];
         const auto at = [&](std::int32_t op) { return std::ranges::lower_bound(all, op, {}, &Change::op); };

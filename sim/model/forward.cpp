@@ -29,7 +29,7 @@ AttentionShape Builder::attention_shape() const {
 ValueId Builder::fused_attention(ValueId qkv) {
     const AttentionShape a = attention_shape();
     if (repeats_heads_for_fused(s)) {
-        // What the repeated keys and values have more than their own: the kernel of the plan reads these.
+        // The bytes that repeated keys and values have beyond their own: the kernel of the plan reads these.
         const ValueId copies = rows("heads", (a.heads - a.kv_heads) * (a.qk_dim + a.v_dim), DimKind::parallel, act);
         Node& n = node(NodeKind::copy_heads, "heads", {qkv}, {copies});
         n.attention = a;

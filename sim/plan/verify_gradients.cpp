@@ -175,7 +175,7 @@ void StageGradients::update(const Op& op) {
         if (holds_parameters(b)) ++updated_[at(b)];
 }
 
-// What the next step's update will read must be whole when the step ends, as at any update.
+// Gradients that the next step's update will read must be whole when the step ends, as at any update.
 void StageGradients::held_for_next() {
     const std::string where = fmt::format("stage {}, end of the step", stage_.program->stage);
     for (BufferId b : held_) {

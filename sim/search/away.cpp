@@ -77,7 +77,7 @@ AwayTime SharedWire::away(const Scenario& s, const Elements& e, int directions) 
     return t;
 }
 
-// Of a node, as each of its ranks has at least what those of the emptiest stage have.
+// A node holds at least its ranks times what a rank of the emptiest stage has.
 double over_at_home(const Scenario& s, const std::vector<Elements>& of_stage, int directions) {
     if (!counted(s)) return 0;
     double least = updated(s, of_stage.front(), directions);

@@ -56,7 +56,7 @@ Model small_model(const Scenario& s, std::vector<std::int16_t>& like) {
     return m;
 }
 
-// Of reserve(): of as many elements as the small plan has, and of as many as its shard has.
+// Items of reserve() that grow with the elements of the plan, and the one that grows with those of its shard.
 constexpr std::array<std::string_view, 3> of_elements{"the step's gradients", "16-bit gradients", "flat copies"};
 constexpr std::string_view gradient_buckets = "framework buffers";
 

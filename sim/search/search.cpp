@@ -19,7 +19,7 @@ namespace {
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-// What a device lacks; a plan that lacks nothing there lacks room on the host or on NVMe alone.
+// The bytes a device lacks; a plan that lacks nothing there lacks room on the host or on NVMe alone.
 std::int64_t lacks(const SearchPoint& p) { return std::max<std::int64_t>(0, p.row.peak_bytes - p.row.capacity_bytes); }
 
 class Search {

@@ -89,7 +89,7 @@ struct SearchResult {
     double tightest = 0, loosest = 1, mean_tightness = 0; // bound / simulated, of what was simulated
 };
 
-// What the search has of a point, from its text alone; for whoever computes elsewhere.
+// A point as the search has it, from its text alone; for whoever computes elsewhere.
 SweepRow evaluate_text(const std::string& json, const SearchOptions& options, ReadyPlans& kept);
 
 SearchResult search(std::string_view json_text, const SearchOptions& options);

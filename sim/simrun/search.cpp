@@ -96,7 +96,7 @@ std::optional<SearchResult> searched(const std::string& text, SearchOptions sear
     return result;
 }
 
-// What is shown while it lasts.
+// Shown while it lasts.
 std::string progress_text(const SearchProgress& p, double seconds, SearchBy by) {
     const double rate = static_cast<double>(p.simulated) / std::max(1e-9, seconds);
     return fmt::format("searching: {} of {} points simulated, {} left to look at{}{}{}", grouped(p.simulated), grouped(p.legal),

@@ -107,7 +107,7 @@ class SearchTest : public QObject {
         QVERIFY(!result.problems.empty());
     }
 
-    // Of one that does not fit the figures end in what would, here where states may go.
+    // The figures of a point that does not fit end in what would, here where states may go.
     void saysWhatWouldFit() {
         auto j = nlohmann::json::parse(scenario);
         j["model"] = "llama3-8b";

@@ -36,8 +36,8 @@ Pair random_pair(Random& random);
 // The same on other machines, schedules and kinds of data parallelism.
 Pair wide_pair(Random& random);
 
-// What the two above never draw: memory of hosts and disks, networks over wide areas, compressed gradients, dispatchers, algorithms in
-// switches, sizes of networks, kernels of a few devices.
+// Pairs that the two above never draw: memory of hosts and disks, networks over wide areas, compressed gradients, dispatchers, algorithms
+// in switches, sizes of networks, kernels of a few devices.
 Pair rarer_pair(Random& random);
 
 // The scenario with one field at two values, the second better.

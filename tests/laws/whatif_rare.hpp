@@ -1,4 +1,4 @@
-// What the kinds of rarer pairs (whatif_rare*.cpp) have in common.
+// Shared by the kinds of rarer pairs (whatif_rare*.cpp).
 #pragma once
 
 #include "tests/laws/whatif.hpp"
@@ -12,7 +12,7 @@ Pair less(Random& random, const Json& job, const std::string& pointer, double fr
 Pair step_up(Random& random, const Json& job, const std::string& pointer, const std::vector<Json>& order);
 // A small dense job on a cluster, of so many replicas.
 Json job_on(Random& random, const Json& cluster, int replicas, const Json& strategy, const char* precision = "bf16");
-// What is better everywhere: rates, latencies, counts of links, of devices and of hosts' launches.
+// Improvements everywhere: rates, latencies, counts of links, of devices and of hosts' launches.
 Pair hardware(Random& random, const Json& job);
 
 // Algorithms of switches, sizes of networks, links in trouble, devices, kernels.

@@ -89,7 +89,7 @@ struct Adapter {
         wide.name = y.name + ".lora_b";
         Value sum = y;
         sum.name = y.name + ".adapted";
-        // Of a matrix, or of one an expert: each has a pair of its own.
+        // One matrix, or one for each expert: each has a pair of its own.
         const bool experts = w.shape.size() == 3;
         const auto of_each = [&](auto dim, auto n, auto k) { return experts ? std::vector{dim, n, k} : std::vector{n, k}; };
         const std::size_t at = experts ? 1 : 0;

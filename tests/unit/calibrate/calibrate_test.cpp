@@ -53,7 +53,7 @@ TEST(SampleKernels, MeetsEveryKindAStepHas) {
         EXPECT_GE(sizes[key], 3) << key;
 }
 
-// What ranks in one memory say to each other takes what was measured, of a size of its own or of its kind; a faster link no longer matters.
+// Communication between ranks in one memory takes what was measured, of a size of its own or of its kind; a faster link no longer matters.
 // Where ranks are on several nodes, it takes what the links allow.
 TEST(MeasuredCommunication, IsPricedByItsLaw) {
     const auto cost = [](int nodes, auto&& ask) {

@@ -34,7 +34,7 @@ TEST(Copies, take_turns_with_collectives_on_one_link) {
 }
 
 TEST(Copies, are_a_flow_like_others_whatever_a_payload_is) {
-    // Of a byte that a gather brings to all, a port carries a part: half of the link is the copy's all the same.
+    // A port carries a part of each byte that a gather brings to all: half of the link is the copy's all the same.
     for (const double part : {0.125, 1.0, 8.0}) {
         const Network net = ports(2);
         Costs costs = net.costs();

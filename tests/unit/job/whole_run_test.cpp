@@ -277,7 +277,7 @@ TEST(WholeRun, ItsTimelineIsReadAgain) {
     EXPECT_NEAR(trace.end.seconds(), 40 * 86400, 1);
 }
 
-// What the machine lacked is said, and what broke.
+// The missing parts are said, and what broke.
 TEST(WholeRun, ItsTimelineNamesStatesAndFailures) {
     const Scenario s = scenario({"run.slow_node={\"per_node_day\": 0.1, \"factor\": 1.5, \"hours\": 5}",
                                  "run.slow_link={\"per_node_day\": 0.1, \"factor\": 3}", "run.lost_nic.per_node_day=0.1",

@@ -85,7 +85,7 @@ const Case cases[] = {
         "cluster": {"preset": "dgx-h100", "nodes": 1}, "training": {"global_batch_size": 16, "sequence_length": 1024, "precision": "bf16"}})",
      "", Reach::disk}};
 
-// What a node's memory or NVMe lacks by the plan.
+// The bytes that a node's memory or NVMe lacks by the plan.
 double lacks_at_home(const MemoryReport& m) {
     double most = 0;
     for (const NodeMemory* tier : {&m.host, &m.disk})

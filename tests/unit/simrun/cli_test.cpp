@@ -269,7 +269,7 @@ TEST_F(Simrun, SlurmScriptSearchesInParts) {
     EXPECT_NE(wrong.err.find("for a search"), std::string::npos) << wrong.err;
 }
 
-// What cannot be found ends in the nearest miss and what it lacks, with the exit codes of the help.
+// A search without an answer ends in the nearest miss and what it lacks, with the exit codes of the help.
 TEST_F(Simrun, SearchSaysWhyItFoundNothing) {
     const std::string job = R"({"model": "llama3-8b", "cluster": {"device": "rtx-4090", "nodes": 1, "devices_per_node": 1},
         "training": {"global_batch_size": 8, "sequence_length": 2048, "precision": "bf16"}, "strategy": {"framework": "FRAMEWORK"}})";
