@@ -363,7 +363,8 @@ TEST(Restart, AKilledSupervisorsRanksEndBeforeAnotherTrains) {
     kill(first.id, SIGKILL);
     int status = 0;
     waitpid(first.id, &status, 0);
-    EXPECT_EQ(process_started(rank.process), rank.started) << "a stopped process is told to end, and does not yet";
+    // The stopped rank is told to end, and does not yet: unless the system wakes it, as it does with stopped processes whose group is
+    // orphaned.
     EXPECT_EQ(WEXITSTATUS(std::system((line + " -q > /dev/null 2>&1").c_str())), 0);
     EXPECT_NE(process_started(rank.process), rank.started);
     const RunSummary found = summary(first.events());
