@@ -5,7 +5,7 @@
 #include "exec/queues/launch.hpp"
 #include "exec/runtime/clients.hpp"
 #include "exec/runtime/world.hpp"
-#include "sim/memory/best_segments.hpp"
+#include "sim/memory/ready.hpp"
 
 #include <fmt/format.h>
 
@@ -59,12 +59,9 @@ std::optional<Scenario> load(const std::string& file, const Options& options, bo
     if (!read_text(file)) return std::nullopt;
     ParseResult parsed = load_scenario(file, options.overrides);
     if (parsed.scenario && parsed.problems.empty() && parsed.scenario->federated) parsed = with_clients(file, options, *parsed.scenario);
-    if (parsed.scenario && parsed.problems.empty()) parsed.problems = unsupported(*parsed.scenario);
+    make_ready(parsed);
     if (parsed.scenario && parsed.problems.empty()) parsed.problems = not_executable(*parsed.scenario, forced_routing);
-    if (parsed.scenario && parsed.problems.empty()) {
-        settle(*parsed.scenario);
-        return std::move(parsed.scenario);
-    }
+    if (parsed.scenario && parsed.problems.empty()) return std::move(parsed.scenario);
     let_the_first_speak();
     console::complain("simexec", file, parsed.problems);
     return std::nullopt;

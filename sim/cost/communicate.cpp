@@ -235,19 +235,32 @@ template <class Ask> CommCost CostModel::Data::slowest_kind(std::span<const int>
     return most;
 }
 
-// By the law that was measured on this machine: a time, whatever the links are. One thread moves what all members have.
-std::optional<CommCost> CostModel::Data::measured(const Collective* c, std::size_t members, Bytes transferred) const {
-    if (nodes > 1 || device.kernels.empty()) return std::nullopt;
-    const KernelSize size = c ? communication_size(*c, members) : KernelSize{0, static_cast<double>(transferred.count)};
-    const std::optional<double> us = measured_us(device, c ? communication_key(*c) : transfer_key, size);
+namespace {
+
+// A time, whatever the links are: one thread moves what all members have.
+std::optional<CommCost> by_law(const Device& device, const std::string& key, const KernelSize& size) {
+    const std::optional<double> us = measured_us(device, key, size);
     if (!us) return std::nullopt;
     return CommCost{Time::microseconds(*us), 0, {1e15}, "measured", 1};
+}
+
+} // namespace
+
+// By the laws that were measured on this machine.
+std::optional<CommCost> CostModel::Data::measured(const Collective& c, std::size_t members) const {
+    if (nodes > 1 || device.kernels.empty()) return std::nullopt;
+    return by_law(device, communication_key(c), communication_size(c, members));
+}
+
+std::optional<CommCost> CostModel::Data::measured(Bytes transferred) const {
+    if (nodes > 1 || device.kernels.empty()) return std::nullopt;
+    return by_law(device, transfer_key, {0, static_cast<double>(transferred.count)});
 }
 
 CommCost CostModel::collective(const Collective& c, std::span<const int> ranks) const {
     const Data& d = *data_;
     if (ranks.size() < 2) return {Time{}, 0, {1e15}, "none", 0};
-    if (auto own = d.measured(&c, ranks.size(), {})) return *own;
+    if (auto own = d.measured(c, ranks.size())) return *own;
     if (!d.kinds.empty()) return d.slowest_kind(ranks, [&](const CostModel& kind) { return kind.collective(c, ranks); });
     if (is_shift(c.kind)) return shift(c, ranks);
     const KnownGroup& g = d.known(ranks);
@@ -295,7 +308,7 @@ std::vector<LinkLoad> CostModel::loads(const Collective& c, const CommCost& cost
 CommCost CostModel::transfer(Bytes bytes, int from, int to) const {
     const Data& d = *data_;
     if (from == to) return {Time{}, 0, {1e15}, "none", 0};
-    if (auto own = d.measured(nullptr, 2, bytes)) return *own;
+    if (auto own = d.measured(bytes)) return *own;
     if (!d.kinds.empty())
         return d.slowest_kind(std::array{from, to}, [&](const CostModel& kind) { return kind.transfer(bytes, from, to); });
     const double size = static_cast<double>(bytes.count), narrowest = d.fabric->narrowest(from, to).value * 1e-6;

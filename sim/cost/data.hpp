@@ -149,7 +149,8 @@ struct CostModel::Data {
     std::vector<LinkLoad> token_loads(const Collective& c, std::span<const int> ranks) const;
     CommCost send_tokens(const Collective& c, std::span<const int> ranks, const LinkTable& table) const;
     double on_link(LinkId link, double load) const; // what a byte takes of this link, where not all of its rate is to be had
-    std::optional<CommCost> measured(const Collective* c, std::size_t members, Bytes transferred) const; // c none: a transfer
+    std::optional<CommCost> measured(const Collective& c, std::size_t members) const;
+    std::optional<CommCost> measured(Bytes transferred) const;
     CommCost bundle(const CollectiveTime& t, double bytes, double limit, double extra_us, std::string algorithm) const;
 };
 

@@ -1,5 +1,6 @@
 // The costs of a save, from the bytes of the plan's states and the rates of what takes them.
 #include "sim/job/whole_run.hpp"
+#include "sim/scenario/parameters.hpp"
 #include "sim/scenario/perturb.hpp"
 
 #include <algorithm>
@@ -28,10 +29,7 @@ double state_bytes(const Scenario& s, double parameters, double trained) {
     const Training& t = s.training;
     if (s.run && s.run->checkpoint.gigabytes > 0) return s.run->checkpoint.gigabytes * 1e9;
     const bool narrow = t.precision != DType::fp32 && t.precision != DType::tf32;
-    const int moments = t.optimizer == Optimizer::sgd ? 0 : t.optimizer == Optimizer::momentum || t.optimizer == Optimizer::lars ? 1 : 2;
-    const double own = narrow ? 2 : 4, master = narrow && t.master_weights ? (t.master_remainders ? 2 : 4) : 0;
-    const double moment = t.moment_dtype == DType::fp32 ? 4 : t.moment_dtype == DType::uint8 ? 1 : 2;
-    const double of_trained = own + master + moments * moment;
+    const double own = narrow ? 2 : 4, of_trained = own + optimizer_state_bytes(t);
     const Trainable& some = s.model.trainable;
     if (!some.partial()) return parameters * of_trained;
     // Frozen parameters are saved as they are; adapters come beside all parameters.

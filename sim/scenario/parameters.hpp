@@ -20,4 +20,7 @@ std::int64_t dense_mlp_parameters(const Model& model);        // of one layer
 std::int64_t moe_parameters(const Model& model, bool active); // of one layer: router, experts (or the active ones), shared experts
 std::int64_t layer_parameters(const Model& model, int layer); // with the layer's norms
 
+// Bytes of optimizer states for each element that is trained: its master copy, where it has one, and moments.
+double optimizer_state_bytes(const Training& training);
+
 } // namespace orrery

@@ -1,4 +1,5 @@
 // Time and room of what lives elsewhere than on the devices, from below.
+#include "sim/scenario/parameters.hpp"
 #include "sim/search/parts.hpp"
 #include "sim/search/sharing.hpp"
 
@@ -48,7 +49,7 @@ SharedWire::HostRates SharedWire::rates_of_host(const Scenario& s) {
     const double update = each([&](std::int64_t n) {
         Plan plan;
         Buffer b;
-        b.bytes = Bytes{static_cast<std::int64_t>(static_cast<double>(n) * (2 * state_bytes(s.training) + 2 * narrow))};
+        b.bytes = Bytes{static_cast<std::int64_t>(static_cast<double>(n) * (2 * optimizer_state_bytes(s.training) + 2 * narrow))};
         plan.buffers.push_back(b);
         Op op;
         const Optimizer kind = s.training.optimizer;
@@ -67,7 +68,7 @@ AwayTime SharedWire::away(const Scenario& s, const Elements& e, int directions) 
     if (!counted(s)) return {};
     if (!host_) host_ = rates_of_host(s);
     const Offload& o = s.strategy.offload;
-    const double n = updated(s, e, directions), states = state_bytes(s.training);
+    const double n = updated(s, e, directions), states = optimizer_state_bytes(s.training);
     const double read = on(o.optimizer, Tier::nvme, states) + on(o.gradients, Tier::nvme, narrow) + on(o.parameters, Tier::nvme, narrow);
     AwayTime t;
     t.update = n * host_->update;
@@ -84,7 +85,8 @@ double over_at_home(const Scenario& s, const std::vector<Elements>& of_stage, in
     for (const Elements& e : of_stage) least = std::min(least, updated(s, e, directions));
     const Offload& o = s.strategy.offload;
     const auto room = [&](Tier tier) {
-        const double each = on(o.optimizer, tier, state_bytes(s.training)) + on(o.gradients, tier, narrow) + on(o.parameters, tier, narrow);
+        const double each =
+            on(o.optimizer, tier, optimizer_state_bytes(s.training)) + on(o.gradients, tier, narrow) + on(o.parameters, tier, narrow);
         return least * each * std::max(1, s.cluster.devices_per_node);
     };
     const auto over = [](double bytes, Bytes capacity) {

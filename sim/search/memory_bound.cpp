@@ -1,4 +1,5 @@
 #include "sim/cost/own_constants.hpp"
+#include "sim/scenario/parameters.hpp"
 #include "sim/scenario/practice.hpp"
 #include "sim/search/bounds.hpp"
 #include "sim/search/parts.hpp"
@@ -21,7 +22,7 @@ Held bytes_of(const Scenario& s, const Elements& e, int directions) {
     const Elements shards = shards_of(s, directions);
     const auto sharded = [&](bool yes) { return e.dense / (yes ? shards.dense : 1) + e.experts / (yes ? shards.experts : 1); };
     const bool wide = training.precision == DType::fp32 || training.precision == DType::tf32;
-    double states = state_bytes(training);
+    double states = optimizer_state_bytes(training);
     // In a model that is tuned only frozen parameters are bounded: adapters are few, and gradients and states are theirs.
     const Trainable& tuned = s.model.trainable;
     const double parameter = tuned.base_dtype == BaseDType::nf4 ? bytes_per_element(DType::nf4) : wide ? 4 : 2;

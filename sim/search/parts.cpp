@@ -115,13 +115,6 @@ std::vector<Elements> stage_elements(const Scenario& s, const ScheduleInfo& info
     return of_stage;
 }
 
-double state_bytes(const Training& t) {
-    const bool wide = t.precision == DType::fp32 || t.precision == DType::tf32;
-    const double master = t.master_weights && !wide ? (t.master_remainders ? 2 : 4) : 0;
-    const int moments = t.optimizer == Optimizer::sgd ? 0 : t.optimizer == Optimizer::momentum || t.optimizer == Optimizer::lars ? 1 : 2;
-    return master + moments * bytes_per_element(t.moment_dtype);
-}
-
 bool states_leave(const Offload& o) { return o.optimizer != Tier::none || o.gradients != Tier::none || o.parameters != Tier::none; }
 
 Elements shards_of(const Scenario& s, int directions) {

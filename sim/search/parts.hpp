@@ -33,8 +33,6 @@ struct Elements {
 std::vector<Elements> chunk_elements(const Scenario& scenario); // by chunk of one direction, tensor parallelism counted
 // By stage, with the copies of all directions.
 std::vector<Elements> stage_elements(const Scenario& scenario, const ScheduleInfo& info, const std::vector<Elements>& of_chunk);
-// Bytes of optimizer states for each element that is trained.
-double state_bytes(const Training& training);
 // Whether optimizer states, gradients or parameters have a home elsewhere than on the devices.
 bool states_leave(const Offload& offload);
 // Bytes that a node has too little memory or NVMe for the states that live there, at least; 0: they fit, as far as can be said.

@@ -309,10 +309,10 @@ void add_parts(CLI::App& app, Parsed& p) {
     script->add_option("--folder", p.sbatch.folder, "Shared folder for the parts' files (default: NAME-parts)")->type_name("DIR");
     add_set(*script, p.options);
     add_calibration(*script, p.options);
-    script->add_option("--space", p.sbatch.space, "Of a search: as its own option")->type_name("FILE");
-    script->add_option("--by", p.sbatch.by, "Of a search: as its own option")->check(CLI::IsMember(search_figures))->type_name("FIGURE");
-    script->add_option("--within", p.sbatch.within_days, "Of a search: as its own option")->check(CLI::PositiveNumber)->type_name("DAYS");
-    script->add_option("--allow", p.sbatch.allow, "Of a search: as its own option")
+    script->add_option("--space", p.sbatch.space, "As in simrun search")->type_name("FILE");
+    script->add_option("--by", p.sbatch.by, "As in simrun search")->check(CLI::IsMember(search_figures))->type_name("FIGURE");
+    script->add_option("--within", p.sbatch.within_days, "As in simrun search")->check(CLI::PositiveNumber)->type_name("DAYS");
+    script->add_option("--allow", p.sbatch.allow, "As in simrun search")
         ->delimiter(',')
         ->check(CLI::IsMember({"offload", "compression"}))
         ->type_name("WHAT");

@@ -1,5 +1,5 @@
 // Points of a search on processes that mpirun started: rank 0 searches, and deals the points of each batch to whoever is free, one group
-// after another; the others compute. What is simulated does not depend on how many there are.
+// after another; the others compute. The points that are simulated are the same with any number of ranks.
 #pragma once
 
 #include "sim/ranks/transport.h"

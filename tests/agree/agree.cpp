@@ -88,4 +88,15 @@ Trained train(const Scenario& scenario, const TrainOptions& options) {
     return t;
 }
 
+Gathered parameters_after(World& world, const std::string& executor, std::int64_t steps) {
+    const auto runs = make_executor(executor, world);
+    const Corpus corpus{"", world.scenario.model.vocab_size, world.scenario.training.seed};
+    for (std::int64_t step = 0; step < steps; step += world.plan.steps) {
+        load_batch(world, corpus, step);
+        runs->step(nullptr);
+    }
+    runs->fetch();
+    return gather(world, Quantity::parameters);
+}
+
 } // namespace orrery::agree

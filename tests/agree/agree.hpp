@@ -3,6 +3,7 @@
 
 #include "exec/executors/executors.hpp"
 #include "exec/runtime/reference.hpp"
+#include "exec/runtime/tensors.hpp"
 
 #include <functional>
 #include <iosfwd>
@@ -43,5 +44,7 @@ struct TrainOptions {
     int threads = 1; // of a rank
 };
 Trained train(const Scenario& scenario, const TrainOptions& options = {});
+// Parameters of a world that begins as it is, after this number of training steps on the batches that its seed draws.
+Gathered parameters_after(World& world, const std::string& executor, std::int64_t steps);
 
 } // namespace orrery::agree

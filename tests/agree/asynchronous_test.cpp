@@ -75,14 +75,7 @@ Tensors by_hand(const Scenario& scenario) {
 Tensors by_plan(const Scenario& scenario, const std::string& executor) {
     const auto world = make_world(scenario, DType::fp64);
     initialise(*world);
-    const auto runs = make_executor(executor, *world);
-    const Corpus corpus{"", scenario.model.vocab_size, scenario.training.seed};
-    for (int round = 0; round < 2; ++round) {
-        load_batch(*world, corpus, round * world->plan.steps);
-        runs->step(nullptr);
-    }
-    runs->fetch();
-    return gather(*world, Quantity::parameters).tensors;
+    return parameters_after(*world, executor, 2 * world->plan.steps).tensors;
 }
 
 void expect_same(const Scenario& s, double tolerance) {

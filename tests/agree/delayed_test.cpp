@@ -77,13 +77,7 @@ Tensors by_plan(const Scenario& scenario, const std::string& executor, double& d
     const auto world = make_world(scenario, DType::fp64);
     initialise(*world);
     for (auto& r : world->ranks) r->memory.poison(true);
-    const auto runs = make_executor(executor, *world);
-    for (int step = 0; step < steps; ++step) {
-        load_batch(*world, {"", scenario.model.vocab_size, scenario.training.seed}, step);
-        runs->step(nullptr);
-    }
-    runs->fetch();
-    Gathered all = gather(*world, Quantity::parameters);
+    Gathered all = parameters_after(*world, executor, steps);
     disagreement = all.disagreement;
     return std::move(all.tensors);
 }

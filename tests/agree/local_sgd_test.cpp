@@ -105,14 +105,7 @@ Tensors by_hand(const Scenario& scenario) {
 Tensors by_plan(const Scenario& scenario, const std::string& executor, double& disagreement) {
     const auto world = make_world(scenario, DType::fp64);
     initialise(*world);
-    const auto runs = make_executor(executor, *world);
-    const Corpus corpus{"", scenario.model.vocab_size, scenario.training.seed};
-    for (std::int64_t step = 0; step < rounds * inner_steps; step += world->plan.steps) {
-        load_batch(*world, corpus, step);
-        runs->step(nullptr);
-    }
-    runs->fetch();
-    Gathered g = gather(*world, Quantity::parameters);
+    Gathered g = parameters_after(*world, executor, rounds * inner_steps);
     disagreement = g.disagreement;
     return std::move(g.tensors);
 }

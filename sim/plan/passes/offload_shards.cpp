@@ -216,7 +216,7 @@ void read_ahead(const Lowering& l, Draft& draft) {
     draft.actions.clear();
     std::vector<std::int32_t> taken; // ids of the gathers so far
     std::size_t next = 0;
-    // A read begins when one of the rooms is free: when the gather so many before its own has taken its parameters from there.
+    // A read begins when one of the rooms is free: when the gather that many places earlier has taken its parameters from there.
     const auto read = [&](std::size_t until) {
         for (; next < reads.size() && next < until; ++next) {
             const std::int32_t own = gather_of.at(reads[next].run.block);
