@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace orrery::verification {
@@ -60,12 +61,16 @@ void check_buckets(const Plan& plan, Findings& findings);
 void check_placements(const Plan& plan, const Facts& facts, Findings& findings);
 
 // Every buffer an op touches, reads before writes, with the port whose microbatch it is of: f(id, port, write). A send of a slice
-// reads what it is a slice of.
+// reads what it is a slice of; a shard in place is a part of any of its bucket's tensors.
 template <class F> void each_access(const Plan& plan, const Op& op, F&& f) {
     const auto* exchange = std::get_if<Exchange>(&op.work);
     if (!exchange) {
-        for (BufferId b : op.in) f(b, op.port, false);
-        for (BufferId b : op.out) f(b, op.port, true);
+        const auto touch = [&](BufferId b, bool write) {
+            bool own = true; // the buffer itself stands for its own storage
+            each_storage(plan, b, [&](BufferId at) { f(std::exchange(own, false) ? b : at, op.port, write); });
+        };
+        for (BufferId b : op.in) touch(b, false);
+        for (BufferId b : op.out) touch(b, true);
         return;
     }
     for (const Transfer& t : exchange->transfers) {

@@ -82,22 +82,24 @@ bool follows_computation(const Op& op) {
     return op.queue >= first_comm_queue && op.phase != Phase::param_gather;
 }
 
-// The ops that an op must wait for, given the history of each buffer it touches; updates the history.
-template <class HistoryOf> void visit(const Op& op, const Spot& self, Latest& waits, HistoryOf&& history_of) {
-    for (BufferId b : op.in) {
-        History& h = history_of(b);
+// The ops that an op must wait for, given the history of each storage it touches; updates the history.
+template <class HistoryOf> void visit(const Plan& plan, const Op& op, const Spot& self, Latest& waits, HistoryOf&& history_of) {
+    const auto read = [&](BufferId at) {
+        History& h = history_of(at);
         if (h.writer.action >= 0 && !uses_queue(op, h.writer.queue)) waits.merge(h.writer);
         h.readers.merge(self);
-    }
-    for (BufferId b : op.out) {
-        History& h = history_of(b);
+    };
+    const auto write = [&](BufferId at) {
+        History& h = history_of(at);
         if (h.writer.action >= 0 && !uses_queue(op, h.writer.queue)) waits.merge(h.writer);
         h.readers.each([&](const Spot& r) {
             if (!uses_queue(op, r.queue) && (r.action != self.action || r.op != self.op)) waits.merge(r);
         });
         h.readers.clear();
         h.writer = self;
-    }
+    };
+    for (BufferId b : op.in) each_storage(plan, b, read);
+    for (BufferId b : op.out) each_storage(plan, b, write);
 }
 
 // One instance per microbatch. Parameters and gradients that come and go are still the rank's only ones, whatever microbatch uses them.
@@ -115,8 +117,8 @@ void bind_block(const Plan& plan, Block& block, std::vector<History>& history) {
         Op& op = block.ops[i];
         if (is_memory_op(op.work)) continue;
         waits.clear();
-        visit(op, {0, static_cast<std::int32_t>(i), op.queue}, waits, [&](BufferId b) -> History& {
-            std::size_t instance = static_cast<std::size_t>(storage(plan, b));
+        visit(plan, op, {0, static_cast<std::int32_t>(i), op.queue}, waits, [&](BufferId at) -> History& {
+            std::size_t instance = static_cast<std::size_t>(at);
             if (!block.parts.empty() && op.port > 0 && per_microbatch(plan.buffers[instance])) instance += plan.buffers.size();
             touched.push_back(instance);
             return history[instance];
@@ -147,11 +149,27 @@ std::uint8_t port_of(const Op& op, BufferId b, bool write) {
     return op.port;
 }
 
+// Where a block computes, so that no action has to look through its ops. By op and one more for the end.
+struct Computations {
+    std::vector<std::int32_t> from, before; // the first at this op or behind it, the number of ops: none; the last before this op, -1: none
+};
+
+Computations computations_of(const Block& block) {
+    const auto ops = static_cast<std::int32_t>(block.ops.size());
+    Computations c{std::vector<std::int32_t>(block.ops.size() + 1, ops), std::vector<std::int32_t>(block.ops.size() + 1, -1)};
+    const auto computes = [&](std::int32_t i) { return block.ops[i].queue == compute_queue; };
+    for (std::int32_t i = 0; i < ops; ++i)
+        c.before[static_cast<std::size_t>(i) + 1] = computes(i) ? i : c.before[static_cast<std::size_t>(i)];
+    for (std::int32_t i = ops; i-- > 0;) c.from[static_cast<std::size_t>(i)] = computes(i) ? i : c.from[static_cast<std::size_t>(i) + 1];
+    return c;
+}
+
 // One stage's buffers whose hazards can lie between actions: met on more than one queue, in more than one place.
 struct StageTracker {
     std::vector<std::int32_t> tracked;       // by buffer: index, -1
     std::vector<char> many;                  // by index: an instance per microbatch
     std::vector<std::vector<Touch>> touches; // by block
+    std::vector<Computations> computations;  // by block
 };
 
 StageTracker track(const Plan& plan, const Program& program) {
@@ -170,6 +188,9 @@ StageTracker track(const Plan& plan, const Program& program) {
     std::vector<Seen> seen(plan.buffers.size());
     t.tracked.assign(plan.buffers.size(), -1);
     t.touches.resize(plan.blocks.size());
+    t.computations.resize(plan.blocks.size());
+    for (std::size_t b = 0; b < plan.blocks.size(); ++b)
+        if (used[b]) t.computations[b] = computations_of(plan.blocks[b]);
     std::int64_t place = 0; // a number for each piece of a block
     const auto each = [&](auto&& f) {
         for (std::size_t b = 0; b < plan.blocks.size(); ++b) {
@@ -180,14 +201,14 @@ StageTracker track(const Plan& plan, const Program& program) {
             for (std::size_t i = 0; i < block.ops.size(); ++i) {
                 for (; cut != cuts[b].end() && *cut <= static_cast<std::int32_t>(i); ++cut) ++place;
                 if (is_memory_op(block.ops[i].work)) continue;
-                for (BufferId x : block.ops[i].in) f(b, i, x, false);
-                for (BufferId x : block.ops[i].out) f(b, i, x, true);
+                for (BufferId id : block.ops[i].in) each_storage(plan, id, [&](BufferId x) { f(b, i, id, x, false); });
+                for (BufferId id : block.ops[i].out) each_storage(plan, id, [&](BufferId x) { f(b, i, id, x, true); });
             }
         }
     };
-    each([&](std::size_t b, std::size_t i, BufferId id, bool) {
+    each([&](std::size_t b, std::size_t i, BufferId, BufferId x, bool) {
         const Op& op = plan.blocks[b].ops[i];
-        Seen& s = seen[static_cast<std::size_t>(storage(plan, id))];
+        Seen& s = seen[static_cast<std::size_t>(x)];
         if (s.queue < 0) {
             s.queue = op.queue;
             s.place = place;
@@ -195,8 +216,7 @@ StageTracker track(const Plan& plan, const Program& program) {
         if (s.queue != op.queue) s.queues = true;
         if (s.place != place) s.places = true;
     });
-    each([&](std::size_t b, std::size_t i, BufferId id, bool write) {
-        const BufferId x = storage(plan, id);
+    each([&](std::size_t b, std::size_t i, BufferId id, BufferId x, bool write) {
         const Seen& s = seen[static_cast<std::size_t>(x)];
         // A buffer that lives longer than a step meets itself in the next step.
         if (!s.queues || (!s.places && per_microbatch(plan.buffers[x]))) return;
@@ -274,27 +294,25 @@ struct ProgramBinder {
                 {op_index, on.action - static_cast<std::int32_t>(program.actions.size()), on.op});
     }
 
+    // The first and the last computation of an action; -1: none.
+    std::int32_t first_computation(const Action& a) const {
+        const std::int32_t i = tracker.computations[static_cast<std::size_t>(a.block)].from[static_cast<std::size_t>(a.first)];
+        return i < a.last ? i : -1;
+    }
+    std::int32_t first_computation(const Action& a, std::uint8_t port) const {
+        const std::vector<std::int32_t>& from = tracker.computations[static_cast<std::size_t>(a.block)].from;
+        std::int32_t i = from[static_cast<std::size_t>(a.first)];
+        while (i < a.last && plan.blocks[a.block].ops[i].port != port) i = from[static_cast<std::size_t>(i) + 1];
+        return i < a.last ? i : -1;
+    }
+    std::int32_t last_computation(const Action& a) const {
+        const std::int32_t i = tracker.computations[static_cast<std::size_t>(a.block)].before[static_cast<std::size_t>(a.last)];
+        return i >= a.first ? i : -1;
+    }
+
     void meet_buffers(std::int32_t index, std::int32_t self, bool record);
     void walk(std::int32_t step, const std::vector<ExplicitDep>& explicit_deps);
 };
-
-std::int32_t first_computation(const Block& block, const Action& a) {
-    for (std::int32_t i = a.first; i < a.last; ++i)
-        if (block.ops[i].queue == compute_queue) return i;
-    return -1;
-}
-
-std::int32_t first_computation(const Block& block, const Action& a, std::uint8_t port) {
-    for (std::int32_t i = a.first; i < a.last; ++i)
-        if (block.ops[i].queue == compute_queue && block.ops[i].port == port) return i;
-    return -1;
-}
-
-std::int32_t last_computation(const Block& block, const Action& a) {
-    for (std::int32_t i = a.last; i-- > a.first;)
-        if (block.ops[i].queue == compute_queue) return i;
-    return -1;
-}
 
 // One step, action by action.
 void ProgramBinder::walk(std::int32_t step, const std::vector<ExplicitDep>& explicit_deps) {
@@ -313,7 +331,7 @@ void ProgramBinder::walk(std::int32_t step, const std::vector<ExplicitDep>& expl
             note(index, d.op, block.ops[d.op].queue, {step * count + d.on_action, d.on_op, on.ops[d.on_op].queue}, step == 1);
         }
         if (blocking.action >= 0)
-            if (const std::int32_t i = first_computation(block, a); i >= 0) {
+            if (const std::int32_t i = first_computation(a); i >= 0) {
                 note(index, i, compute_queue, blocking, step == 1);
                 blocking = {};
             }
@@ -324,7 +342,7 @@ void ProgramBinder::walk(std::int32_t step, const std::vector<ExplicitDep>& expl
         }
         meet_buffers(index, self, step == 1);
         leave(a, index);
-        if (const std::int32_t i = last_computation(block, a); i >= 0) compute = {self, i, compute_queue};
+        if (const std::int32_t i = last_computation(a); i >= 0) compute = {self, i, compute_queue};
         if (block.blocking)
             if (const std::int32_t i = last_timed_op(block, a.first, a.last); i >= 0) blocking = {self, i, block.ops[i].queue};
     }
@@ -359,7 +377,7 @@ void ProgramBinder::meet_buffers(std::int32_t index, std::int32_t self, bool rec
         }
         // Backpropagation is called with the gradient: what a stage makes again waits for it too.
         const std::int32_t begins =
-            queue == compute_queue && block.kind == BlockKind::backward ? first_computation(block, a, block.ops[i].port) : i;
+            queue == compute_queue && block.kind == BlockKind::backward ? first_computation(a, block.ops[i].port) : i;
         waits.each([&](const Spot& w) {
             if (w.action == self) return;
             const Action& on = program.actions[static_cast<std::size_t>(w.action) % program.actions.size()];
