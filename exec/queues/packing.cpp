@@ -1,8 +1,11 @@
 #include "exec/queues/packing.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
+#include <random>
 #include <utility>
 
 namespace orrery {
@@ -129,11 +132,83 @@ class Packer {
     std::vector<std::pair<std::int64_t, std::int64_t>> taken_;
 };
 
-constexpr std::size_t work = 40000; // blocks to place in all: so many rounds are tried of each order
+constexpr std::size_t work = 40000;        // blocks to place in all: so many rounds are tried of each order
+constexpr std::size_t most_related = 4096; // blocks whose every pair is looked at: 2 MiB of bits
+constexpr int urgent_rounds = 40;          // of each order
+
+// First fit once more, for fewer blocks: which pairs may meet is found once, so a placement takes a fraction of the time.
+class PairPacker {
+  public:
+    explicit PairPacker(const std::vector<PackedBlock>& blocks, std::int64_t alignment)
+        : blocks_(blocks), alignment_(alignment), meet_(blocks.size(), std::vector<bool>(blocks.size(), false)) {
+        for (std::size_t a = 0; a < blocks.size(); ++a)
+            for (std::size_t b = 0; b < a; ++b) meet_[a][b] = meet_[b][a] = !before(blocks[a], blocks[b]) && !before(blocks[b], blocks[a]);
+    }
+
+    std::int64_t place(const std::vector<std::int32_t>& order, std::vector<std::int64_t>& offsets) {
+        placed_.clear();
+        std::int64_t end = 0;
+        const auto put = [&](std::int32_t b, std::int64_t at) {
+            offsets[static_cast<std::size_t>(b)] = at;
+            end = std::max(end, at + blocks_[static_cast<std::size_t>(b)].bytes);
+            placed_.insert(std::ranges::upper_bound(placed_, std::pair{at, b}), {at, b});
+        };
+        for (std::size_t b = 0; b < blocks_.size(); ++b)
+            if (blocks_[b].offset >= 0) put(static_cast<std::int32_t>(b), blocks_[b].offset);
+        for (std::int32_t b : order) put(b, lowest(static_cast<std::size_t>(b)));
+        return end;
+    }
+
+  private:
+    std::int64_t lowest(std::size_t b) const {
+        std::int64_t at = 0;
+        for (const auto& [begin, other] : placed_) {
+            if (!meet_[b][static_cast<std::size_t>(other)]) continue;
+            if (begin - at >= blocks_[b].bytes) break;
+            at = std::max(at, (begin + blocks_[static_cast<std::size_t>(other)].bytes + alignment_ - 1) / alignment_ * alignment_);
+        }
+        return at;
+    }
+
+    const std::vector<PackedBlock>& blocks_;
+    const std::int64_t alignment_;
+    std::vector<std::vector<bool>> meet_;
+    std::vector<std::pair<std::int64_t, std::int32_t>> placed_; // by offset
+};
 
 double weight(const PackedBlock& x, int order) {
     const auto bytes = static_cast<double>(x.bytes), time = static_cast<double>(x.end - x.begin);
     return order == 0 ? bytes : order == 1 ? bytes * time : time;
+}
+
+std::vector<std::int32_t> movable(const std::vector<PackedBlock>& blocks) {
+    std::vector<std::int32_t> list;
+    for (std::size_t b = 0; b < blocks.size(); ++b)
+        if (blocks[b].offset < 0) list.push_back(static_cast<std::int32_t>(b));
+    return list;
+}
+
+// Placements better than the best one so far. Blocks that stick out become more urgent with every round, by unequal steps, and the order
+// remembers it: a few large blocks among many small ones seldom fit in an order by one measure.
+void improve(const std::vector<PackedBlock>& blocks, std::int64_t alignment, std::int64_t enough, std::int64_t& best,
+             std::vector<std::int64_t>& best_offsets) {
+    PairPacker packer(blocks, alignment);
+    std::minstd_rand draw(1);
+    std::vector<std::int64_t> offsets(blocks.size());
+    std::vector<double> urgency(blocks.size());
+    for (int order = 0; order < 3 && best > enough; ++order) {
+        constexpr double steepness[] = {4, 2, 3}; // by measure: how many steps of urgency a factor of e is
+        std::vector<std::int32_t> list = movable(blocks);
+        for (std::size_t b = 0; b < blocks.size(); ++b) urgency[b] = steepness[order] * std::log(std::max(1.0, weight(blocks[b], order)));
+        for (int round = 0; round < urgent_rounds && best > enough; ++round) {
+            std::ranges::stable_sort(list, std::ranges::greater{}, [&](std::int32_t b) { return urgency[static_cast<std::size_t>(b)]; });
+            if (const std::int64_t end = packer.place(list, offsets); end < best) best = end, best_offsets = offsets;
+            const std::int64_t aim = enough + (best - enough) / 2;
+            for (std::int32_t l : list)
+                if (const auto b = static_cast<std::size_t>(l); offsets[b] + blocks[b].bytes > aim)
+                    urgency[b] += 1 + static_cast<double>(draw() % 1024) / 1024;
+        }
+    }
 }
 
 } // namespace
@@ -152,9 +227,7 @@ std::int64_t pack(std::vector<PackedBlock>& blocks, std::int32_t issues, std::in
     const std::size_t rounds = std::clamp<std::size_t>(work / (blocks.size() + 1), 1, 8);
     std::vector<std::int64_t> offsets(blocks.size()), best_offsets;
     for (int order = 0; order < 3 && best > enough; ++order) {
-        std::vector<std::int32_t> list;
-        for (std::size_t b = 0; b < blocks.size(); ++b)
-            if (blocks[b].offset < 0) list.push_back(static_cast<std::int32_t>(b));
+        std::vector<std::int32_t> list = movable(blocks);
         const auto weight_of = [&](std::int32_t b) { return weight(blocks[static_cast<std::size_t>(b)], order); };
         std::ranges::stable_sort(list, [&](std::int32_t x, std::int32_t y) { return weight_of(x) > weight_of(y); });
         for (std::size_t round = 0; round < rounds && best > enough; ++round) {
@@ -164,6 +237,7 @@ std::int64_t pack(std::vector<PackedBlock>& blocks, std::int32_t issues, std::in
             });
         }
     }
+    if (best > enough && blocks.size() <= most_related) improve(blocks, alignment, enough, best, best_offsets);
     for (std::size_t b = 0; b < blocks.size(); ++b) blocks[b].offset = best_offsets[b];
     return blocks.empty() ? 0 : best;
 }

@@ -1,8 +1,8 @@
 // Memory is what is predicted: what an asynchronous executor allocates for a rank (its buffers side by side, so that no two queues ever
 // meet in one place, and what its collectives copy through) is at most 2 % above the peak that the plan is reported to have: of every
 // example, and of nine in ten plans drawn at random without pipeline stages (all within 6 %: few blocks of very different sizes). Where
-// there are stages, a transfer may have to be posted while older ones still use their buffers (a wait would leave the stages waiting for
-// each other): there half are within 1.5 %, nine in ten within 5 %, all within 12 %.
+// there are stages, buffers of many microbatches come and go: half are within 1.5 %, nine in ten within 4 %, all within 10 %. No more is in
+// use at a time than predicted (the worst 1.3 %): the rest is gaps between large blocks, and what collectives copy through.
 #include "draw.hpp"
 
 #include "exec/queues/program.hpp"
@@ -131,7 +131,7 @@ void expect_of_drawn(const std::vector<std::string>& more, double worst, double 
 TEST(ExtentAtRandom, IsThePlansPeak) {
     expect_of_drawn({"strategy.pipeline_parallel=1", "strategy.virtual_pipeline=1", "strategy.schedule=gpipe"}, 1.06, 1.02, 1.015);
 }
-TEST(ExtentAtRandom, IsLittleMoreBetweenStages) { expect_of_drawn({}, 1.12, 1.05, 1.015); }
+TEST(ExtentAtRandom, IsLittleMoreBetweenStages) { expect_of_drawn({}, 1.10, 1.04, 1.015); }
 
 } // namespace
 } // namespace orrery::agree
