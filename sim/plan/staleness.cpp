@@ -42,12 +42,11 @@ StageStaleness of_stage(const Plan& plan, const Program& program) {
 
 // The weights of a step have seen all updates but that with the gradients of the step before, which runs beside it.
 StageStaleness of_delayed(const Plan& plan, const Program& program) {
-    const bool delayed = std::any_of(program.actions.begin(), program.actions.end(), [&](const Action& a) {
-        const auto& ops = plan.blocks[a.block].ops;
-        return std::any_of(ops.begin(), ops.end(), [](const Op& op) {
-            const auto* step = std::get_if<OptimizerStep>(&op.work);
-            return step && step->delayed;
-        });
+    const bool delayed = std::any_of(plan.blocks.begin(), plan.blocks.end(), [&](const Block& block) {
+        return block.stage == program.stage && std::any_of(block.ops.begin(), block.ops.end(), [](const Op& op) {
+                   const auto* step = std::get_if<OptimizerStep>(&op.work);
+                   return step && step->delayed;
+               });
     });
     return delayed ? StageStaleness{1, 1, 2} : StageStaleness{};
 }
