@@ -49,7 +49,6 @@ class Stream {
                 sleeper_.woken.wait(lock, [this] { return sleeper_.awake || over_; });
                 if (over_ && tasks_.empty()) return;
                 state_.wake(sleeper_);
-                idle_ = false;
             }
             if (tasks_.empty()) {
                 idle_ = true;
@@ -57,6 +56,7 @@ class Stream {
                 state_.sleep(sleeper_);
                 continue;
             }
+            idle_ = false; // also where it was woken before its thread had begun
             CpuTask task = std::move(tasks_.front());
             tasks_.pop_front();
             perform(lock, task);
