@@ -55,14 +55,18 @@ class Walk {
         now = static_cast<std::int32_t>(layout_.lifetimes.size());
         layout_.lifetimes.push_back(std::move(life));
     }
-    void use(std::int32_t issue, BufferId b, std::int32_t microbatch) {
+    std::int32_t touch(std::int32_t issue, BufferId b, std::int32_t microbatch) { // the lifetime whose storage b names
         const std::int32_t life = now_[static_cast<std::size_t>(slot_of(b, microbatch))];
         if (life < 0)
             broken(fmt::format("{} is not allocated where {} uses it", plan_.buffers[static_cast<std::size_t>(b)].name,
                                place(plan_, order_.issues[static_cast<std::size_t>(issue)])));
-        layout_.operands[static_cast<std::size_t>(issue)].push_back(life);
         auto& users = layout_.lifetimes[static_cast<std::size_t>(life)].users;
         if (users.empty() || users.back() != issue) users.push_back(issue);
+        return life;
+    }
+    void use(std::int32_t issue, BufferId b, std::int32_t microbatch) {
+        layout_.operands[static_cast<std::size_t>(issue)].push_back(touch(issue, b, microbatch));
+        each_further_storage(plan_, b, [&](BufferId other) { touch(issue, other, microbatch); });
     }
     void take(std::int32_t i) {
         const Issue& issue = order_.issues[static_cast<std::size_t>(i)];

@@ -132,14 +132,14 @@ class Packer {
     std::vector<std::pair<std::int64_t, std::int64_t>> taken_;
 };
 
-constexpr std::size_t work = 40000;        // blocks to place in all: so many rounds are tried of each order
+constexpr std::size_t work = 40000;        // blocks placed for each order: rounds are as many as that allows, 1 to 8
 constexpr std::size_t most_related = 4096; // blocks whose every pair is looked at: 2 MiB of bits
 constexpr int urgent_rounds = 40;          // of each order
 
 // First fit once more, for fewer blocks: which pairs may meet is found once, so a placement takes a fraction of the time.
 class PairPacker {
   public:
-    explicit PairPacker(const std::vector<PackedBlock>& blocks, std::int64_t alignment)
+    PairPacker(const std::vector<PackedBlock>& blocks, std::int64_t alignment)
         : blocks_(blocks), alignment_(alignment), meet_(blocks.size(), std::vector<bool>(blocks.size(), false)) {
         for (std::size_t a = 0; a < blocks.size(); ++a)
             for (std::size_t b = 0; b < a; ++b) meet_[a][b] = meet_[b][a] = !before(blocks[a], blocks[b]) && !before(blocks[b], blocks[a]);

@@ -168,10 +168,12 @@ class Flight {
         const Issue& issue = order_.issues[static_cast<std::size_t>(i)];
         bool fresh = false;
         const auto touch = [&](BufferId b, std::int32_t microbatch) {
-            const std::int32_t* const at = slot(b, microbatch);
-            if (!at || *at < 0) return;
-            fresh = std::exchange(lives_[static_cast<std::size_t>(*at)].fresh, false) || fresh;
-            if (clocks_.home(i) >= 0) users(*at)[static_cast<std::size_t>(clocks_.home(i))] = i;
+            each_storage(plan_, b, [&](BufferId root) {
+                const std::int32_t* const at = slot(root, microbatch);
+                if (!at || *at < 0) return;
+                fresh = std::exchange(lives_[static_cast<std::size_t>(*at)].fresh, false) || fresh;
+                if (clocks_.home(i) >= 0) users(*at)[static_cast<std::size_t>(clocks_.home(i))] = i;
+            });
         };
         if (const auto* x = std::get_if<Exchange>(&issue.op->work)) {
             for (std::size_t k = 0; k < x->transfers.size(); ++k)

@@ -169,20 +169,24 @@ struct Plan {
     std::vector<double> shares{}; // by worker: how much it weighs, one in the mean; empty: all weigh alike
 };
 
-// (members) Ranks of the instance of communicator c that `rank` belongs to, in the communicator's order; empty where it is not a member.
 BufferId storage(const Plan& plan, BufferId b); // the buffer whose bytes b names: b itself but for views
 
-// The storages that an access of b may touch: its own, and of a shard in place (part of its bucket's memory, named by the first tensor's)
-// those of all tensors of the bucket, since where it begins differs from rank to rank.
-template <class F> void each_storage(const Plan& plan, BufferId b, F&& f) {
-    const BufferId own = storage(plan, b);
-    f(own);
+// The storages that an access of b may touch beside its own: a shard in place is a part of its bucket's memory and names the first tensor's
+// storage, but where it begins differs from rank to rank, so that it may lie in any of the bucket's tensors.
+template <class F> void each_further_storage(const Plan& plan, BufferId b, F&& f) {
     const Buffer& x = plan.buffers[b];
     if (x.storage < 0 || x.bucket < 0 || (x.role != Role::parameter_shard && x.role != Role::gradient_shard)) return;
+    const BufferId own = storage(plan, b);
     for (const BucketTensor& t : plan.buckets[x.bucket].tensors)
         if (const BufferId other = storage(plan, x.role == Role::gradient_shard ? t.gradient : t.parameter); other != own) f(other);
 }
+// All of them, its own first.
+template <class F> void each_storage(const Plan& plan, BufferId b, F&& f) {
+    f(storage(plan, b));
+    each_further_storage(plan, b, f);
+}
 
+// (members) Ranks of the instance of communicator c that `rank` belongs to, in the communicator's order; empty where it is not a member.
 std::vector<int> members(const Plan& plan, CommId c, int rank);
 const Mesh& mesh_of(const Plan& plan, const Communicator& comm);
 // Ranks counted stage by stage, inside a stage in rank order. Steps along axes add up in this count whatever the rank order, and where

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace orrery::verification {
@@ -66,8 +65,8 @@ template <class F> void each_access(const Plan& plan, const Op& op, F&& f) {
     const auto* exchange = std::get_if<Exchange>(&op.work);
     if (!exchange) {
         const auto touch = [&](BufferId b, bool write) {
-            bool own = true; // the buffer itself stands for its own storage
-            each_storage(plan, b, [&](BufferId at) { f(std::exchange(own, false) ? b : at, op.port, write); });
+            f(b, op.port, write);
+            each_further_storage(plan, b, [&](BufferId at) { f(at, op.port, write); });
         };
         for (BufferId b : op.in) touch(b, false);
         for (BufferId b : op.out) touch(b, true);

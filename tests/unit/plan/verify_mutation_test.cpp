@@ -134,7 +134,7 @@ TEST(VerifyMutation, AShardInPlaceIsAPartOfEveryTensorOfItsBucket) {
         for (std::int32_t i = 0; i < static_cast<std::int32_t>(plan.blocks[b].ops.size()); ++i) {
             const Op& op = plan.blocks[b].ops[i];
             if (op.queue != h2d_queue || op.out.empty() || plan.buffers[op.out[0]].role != Role::parameter_shard) continue;
-            attempt(plan, b, tally, text_of(plan, plan.blocks[b], i), [&](Plan& broken) {
+            attempt(plan, b, tally, text_of(plan, plan.blocks[b], i), [&](Plan& broken) { // it waits for the step's begin and update alone
                 Program& program = broken.programs[0];
                 for (const Action& a : program.actions)
                     for (std::int32_t d = a.deps_begin; a.block == b && d < a.deps_end; ++d)
