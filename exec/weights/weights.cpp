@@ -4,19 +4,19 @@
 #include "exec/kernels/shards.hpp"
 #include "exec/runtime/tensors.hpp"
 #include "exec/weights/config.hpp"
+#include "exec/weights/drafts.hpp"
+#include "exec/weights/merge.hpp"
 #include "topology/check.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-#include <fcntl.h>
 #include <optional>
 #include <set>
+#include <span>
 #include <stdexcept>
 #include <tuple>
-#include <unistd.h>
 #include <utility>
 
 namespace orrery {
@@ -25,11 +25,12 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// A stretch of a rank's part that lies side by side in a tensor of the file: elements from `at` of the part, from `begin` of source.
+// A stretch of a rank's part that lies side by side in a tensor of the file: elements from `at` of the part, from `begin` of source. In the
+// plan's tensor they begin at this row and column.
 struct Stretch {
     std::int64_t at;
     std::size_t source;
-    std::int64_t begin, count;
+    std::int64_t begin, count, row, column;
 };
 
 // Rows of the plan's tensor, all dimensions but the last flattened.
@@ -49,25 +50,26 @@ template <class Put> void stretches(const ShardView& v, const TensorPart& part, 
     const std::size_t dimensions = vector ? 1 : v.local.size() - 1;
     const std::int64_t columns = vector ? 1 : v.local.back(), first = vector ? 0 : v.offset.back();
     const std::int64_t end = part.begin + part.count, top = part.begin / columns, bottom = (end + columns - 1) / columns;
-    const auto row = [&](std::int64_t r) -> std::optional<Counterpart::Row> {
-        const std::int64_t whole = whole_row(v, r, dimensions);
-        return whole < c.rows ? std::optional(c.place(whole)) : std::nullopt;
-    };
+    const auto row = [&](std::int64_t whole) { return whole < c.rows ? std::optional(c.place(whole)) : std::nullopt; };
     if (!c.transposed) {
         for (std::int64_t r = top; r < bottom; ++r) {
             const std::int64_t from = std::max(part.begin, r * columns), to = std::min(end, (r + 1) * columns);
-            if (const auto at = row(r))
-                put(Stretch{from - part.begin, at->source, at->row * c.columns + first + from - r * columns, to - from});
+            const std::int64_t whole = whole_row(v, r, dimensions), column = first + from - r * columns;
+            if (const auto at = row(whole))
+                put(Stretch{from - part.begin, at->source, at->row * c.columns + column, to - from, whole, column});
         }
         return;
     }
+    std::vector<std::int64_t> rows;
     std::vector<std::optional<Counterpart::Row>> places;
-    for (std::int64_t r = top; r < bottom; ++r) places.push_back(row(r));
+    for (std::int64_t r = top; r < bottom; ++r) places.push_back(row(rows.emplace_back(whole_row(v, r, dimensions))));
     for (std::int64_t j = 0; j < columns; ++j)
         for (std::int64_t r = top; r < bottom; ++r) {
             const std::int64_t i = r * columns + j;
-            const auto& at = places[static_cast<std::size_t>(r - top)];
-            if (i >= part.begin && i < end && at) put(Stretch{i - part.begin, at->source, (j + first) * c.rows + at->row, 1});
+            const auto known = static_cast<std::size_t>(r - top);
+            const auto& at = places[known];
+            if (i >= part.begin && i < end && at)
+                put(Stretch{i - part.begin, at->source, (j + first) * c.rows + at->row, 1, rows[known], j + first});
         }
 }
 
@@ -84,19 +86,24 @@ WeightFamily family_of(const World& world) {
 
 constexpr const char* master = "master/";
 
-// Parameters and master copies alike: what the name says behind "master/"; other states and adapters have no counterpart.
+// The tensor whose values a part has, parameters and master copies alike; empty: other states.
+std::string tensor_of(const TensorPart& part, Quantity what) {
+    if (what != Quantity::states) return part.name;
+    return part.name.starts_with(master) ? part.name.substr(std::strlen(master)) : "";
+}
+
+// Other states and adapters have no counterpart.
 std::optional<Counterpart> counterpart_of(const World& world, WeightFamily family, const Rank& rank, const TensorPart& part,
                                           Quantity what) {
-    const bool copy = part.name.starts_with(master);
-    if (what == Quantity::states && !copy) return std::nullopt;
-    auto c = counterpart(world.scenario.model, family, copy ? part.name.substr(std::strlen(master)) : part.name);
+    const std::string tensor = tensor_of(part, what);
+    auto c = tensor.empty() ? std::nullopt : counterpart(world.scenario.model, family, tensor);
     if (!c) return c;
     const ShardView v = view_of(world, rank, part);
     std::int64_t rows = 1;
     for (std::size_t d = 0; d + 1 < std::max<std::size_t>(2, v.whole.size()); ++d) rows *= v.whole[d];
-    const LogicalTensor& tensor =
+    const LogicalTensor& logical =
         world.plan.tensors[static_cast<std::size_t>(world.plan.buffers[static_cast<std::size_t>(part.tensor)].tensor)];
-    require((rows == c->rows || (has_vocabulary_rows(tensor) && rows > c->rows)) &&
+    require((rows == c->rows || (has_vocabulary_rows(logical) && rows > c->rows)) &&
                 (v.whole.size() == 1 ? 1 : v.whole.back()) == c->columns,
             "a tensor of the plan has another shape than its counterpart in files");
     return c;
@@ -139,107 +146,43 @@ void check_whole(const World& world, const SafeTensors& files, WeightFamily fami
             throw std::runtime_error(fmt::format("{} has {}, and the scenario's model has no such tensor", tensor.file.string(), name));
 }
 
-// Writes stretches of one file at their places, those that lie side by side at once.
-class FileWriter {
-  public:
-    explicit FileWriter(fs::path path) : path_(std::move(path)), fd_(::open(path_.c_str(), O_WRONLY | O_CLOEXEC)) {
-        if (fd_ < 0) fail("open");
-    }
-    FileWriter(FileWriter&& other) noexcept
-        : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)), begin_(other.begin_), pending_(std::move(other.pending_)) {}
-    FileWriter& operator=(FileWriter&&) = delete;
-    ~FileWriter() {
-        if (fd_ >= 0) ::close(fd_);
-    }
-    void put(std::uint64_t place, std::string_view bytes) {
-        if (place != begin_ + pending_.size() || pending_.size() > (1u << 20)) flush(), begin_ = place;
-        pending_ += bytes;
-    }
-    void flush() {
-        std::string_view rest = pending_;
-        for (std::uint64_t at = begin_; !rest.empty();) {
-            const ssize_t n = ::pwrite(fd_, rest.data(), rest.size(), static_cast<off_t>(at));
-            if (n < 0 && errno == EINTR) continue;
-            if (n < 0) fail("write");
-            at += static_cast<std::uint64_t>(n);
-            rest.remove_prefix(static_cast<std::size_t>(n));
-        }
-        pending_.clear();
-    }
-    void close() {
-        flush();
-        if (::fsync(fd_) != 0) fail("flush");
-    }
+// Of a part: its place in the files; nothing: it is not written.
+using PlaceOf = std::function<std::optional<Counterpart>(const Rank& rank, const TensorPart& part, Quantity what)>;
 
-  private:
-    [[noreturn]] void fail(const char* what) const {
-        throw Unwritten(fmt::format("{}: cannot {} the weights: {}", path_.string(), what, std::strerror(errno)));
-    }
-    fs::path path_;
-    int fd_;
-    std::uint64_t begin_ = 0;
-    std::string pending_;
-};
-
-void write_text(const fs::path& file, std::string_view text) {
-    const int fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    if (fd < 0) throw Unwritten(fmt::format("{}: cannot create the weights: {}", file.string(), std::strerror(errno)));
-    ::close(fd);
-    FileWriter out(file);
-    out.put(0, text);
-    out.close();
-}
-
-fs::path draft_of(const fs::path& folder, const std::string& name) { return folder / ("." + name + ".draft"); }
-
-// Files of their full size with their headers: a disk that is too full says so here.
-void make_drafts(const fs::path& folder, const WeightFiles& files) {
-    std::error_code made;
-    fs::create_directories(folder, made);
-    if (made) throw Unwritten(fmt::format("{}: cannot create the folder: {}", folder.string(), made.message()));
-    for (const WeightFiles::Draft& f : files.files) {
-        const fs::path path = draft_of(folder, f.name);
-        write_text(path, f.head);
-        const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
-        const int full = fd < 0 ? errno : ::posix_fallocate(fd, 0, static_cast<off_t>(f.size));
-        if (fd >= 0) ::close(fd);
-        if (full != 0) throw Unwritten(fmt::format("{}: no room for {} bytes of weights: {}", path.string(), f.size, std::strerror(full)));
-    }
-}
-
-void write_parts(const World& world, const fs::path& folder, const WeightFiles& files, WeightType type, Quantity what) {
-    const WeightFamily family = family_of(world);
+// merged: what adapters add to the values; null: nothing.
+void write_parts(const World& world, const fs::path& folder, const WeightFiles& files, WeightType type, Quantity what,
+                 const PlaceOf& place_of, const Merge* merged) {
     const std::int64_t width = bytes_of(type);
     std::vector<FileWriter> writers;
     for (const WeightFiles::Draft& f : files.files) writers.emplace_back(draft_of(folder, f.name));
-    std::set<std::tuple<std::string, std::vector<std::int64_t>, std::int64_t>> written; // replicas write once
+    std::vector<double> values;
     std::string bytes;
+    const auto write = [&](const Rank& rank, const TensorPart& part, const Counterpart& c, const Merge::Adapter* adapter) {
+        stretches(view_of(world, rank, part), part, c, [&](const Stretch& s) {
+            values.resize(static_cast<std::size_t>(s.count));
+            for (std::int64_t i = 0; i < s.count; ++i) values[static_cast<std::size_t>(i)] = read_element(part.data, s.at + i, part.stored);
+            if (adapter) adapter->add(s.row, s.column, values);
+            bytes.resize(static_cast<std::size_t>(s.count * width));
+            for (std::int64_t i = 0; i < s.count; ++i)
+                write_weight(reinterpret_cast<std::byte*>(bytes.data()), i, values[static_cast<std::size_t>(i)], type);
+            const WeightFiles::At at = files.places.at(c.sources[s.source].name);
+            writers[at.file].put(at.begin + static_cast<std::uint64_t>(s.begin * width), bytes);
+        });
+    };
+    std::set<std::tuple<std::string, std::vector<std::int64_t>, std::int64_t>> written; // replicas write once
     for (const auto& rank : world.ranks) {
         if (!rank) continue;
         for (const TensorPart& part : parts_of(world, *rank, what)) {
-            const auto c = counterpart_of(world, family, *rank, part, what);
-            const ShardView view = view_of(world, *rank, part);
-            if (!c || !written.insert({part.name, view.offset, part.begin}).second) continue;
-            stretches(view, part, *c, [&](const Stretch& s) {
-                bytes.resize(static_cast<std::size_t>(s.count * width));
-                for (std::int64_t i = 0; i < s.count; ++i)
-                    write_weight(reinterpret_cast<std::byte*>(bytes.data()), i, read_element(part.data, s.at + i, part.stored), type);
-                const WeightFiles::At at = files.places.at(c->sources[s.source].name);
-                writers[at.file].put(at.begin + static_cast<std::uint64_t>(s.begin * width), bytes);
-            });
+            const auto c = place_of(*rank, part, what);
+            if (c && written.insert({part.name, view_of(world, *rank, part).offset, part.begin}).second)
+                write(*rank, part, *c, merged ? merged->beside(tensor_of(part, what)) : nullptr);
         }
     }
     for (FileWriter& w : writers) w.close();
 }
 
 void name_files(const World& world, const fs::path& folder, const WeightFiles& files, WeightType type) {
-    std::error_code moved;
-    fs::remove(folder / "model.safetensors.index.json", moved); // of an export in more files
-    for (const WeightFiles::Draft& f : files.files) {
-        fs::rename(draft_of(folder, f.name), folder / f.name, moved);
-        if (moved) throw Unwritten(fmt::format("{}: cannot rename the weights: {}", (folder / f.name).string(), moved.message()));
-    }
-    if (!files.index.empty()) write_text(folder / "model.safetensors.index.json", files.index);
+    name_drafts(folder, files);
     write_text(folder / "config.json", config_text(world.scenario.model, family_of(world), world.scenario.training.sequence_length,
                                                    type == WeightType::bf16 ? "bfloat16" : "float32"));
 }
@@ -251,8 +194,6 @@ std::string why_no_weights(const Scenario& s, bool written) {
     if (!weight_family(s.model, why)) return fmt::format("files of weights have no model like this one: {}", fmt::join(why, "; "));
     if (s.model.trainable.base_dtype == BaseDType::nf4)
         return "model.trainable.base_dtype = nf4: weights are read and written in types of their own: use same";
-    if (written && s.model.trainable.lora)
-        return "model.trainable.lora: adapters are not merged into the weights that are written: keep a --checkpoint";
     if (written && s.strategy.workers())
         return "strategy.synchronization.kind: workers have weights of their own between their meetings: keep a --checkpoint";
     return "";
@@ -288,10 +229,12 @@ void load_weights(World& world, const SafeTensors& files) {
 
 void export_weights(const World& world, const fs::path& folder, WeightType type, int process, const FirstFailed& first_failed) {
     const bool first = process == 0;
+    const WeightFamily family = family_of(world);
     std::vector<std::pair<std::string, std::vector<std::int64_t>>> tensors;
-    for (const Counterpart::Source& s : sources_of(world, family_of(world))) tensors.emplace_back(s.name, s.shape);
+    for (const Counterpart::Source& s : sources_of(world, family)) tensors.emplace_back(s.name, s.shape);
     const WeightFiles files = plan_files(tensors, type);
-    const auto together = [&](auto&& work) { // a step that all end before the next one begins
+    const fs::path apart = folder / ".adapters"; // all of them, whole, for as long as this takes
+    const auto together = [&](auto&& work) {     // a step that all end before the next one begins
         std::string wrong;
         try {
             work();
@@ -299,18 +242,40 @@ void export_weights(const World& world, const fs::path& folder, WeightType type,
         const int failed = first_failed(!wrong.empty());
         if (failed < 0) return;
         std::error_code ignored;
-        if (first)
-            for (const WeightFiles::Draft& f : files.files) fs::remove(draft_of(folder, f.name), ignored);
+        if (first) {
+            remove_drafts(folder, files);
+            fs::remove_all(apart, ignored);
+        }
         if (failed != process) throw UnwrittenElsewhere("another rank's part of the weights could not be written");
         throw Unwritten(wrong);
     };
+    const auto write_all = [&](const fs::path& to, const WeightFiles& drafts, WeightType as, const PlaceOf& place_of, const Merge* merged) {
+        together([&] {
+            if (first) make_drafts(to, drafts);
+        });
+        together([&] { write_parts(world, to, drafts, as, Quantity::parameters, place_of, merged); });
+        together([&] { write_parts(world, to, drafts, as, Quantity::states, place_of, merged); }); // master copies over what was rounded
+    };
+    std::optional<Merge> merged;
+    if (const AdapterShapes adapters = adapters_of(world.plan); !adapters.empty()) {
+        const WeightFiles whole = plan_files({adapters.begin(), adapters.end()}, WeightType::f64);
+        write_all(
+            apart, whole, WeightType::f64,
+            [&](const Rank&, const TensorPart& part, Quantity what) { return place_of_adapter(adapters, tensor_of(part, what)); }, nullptr);
+        together([&] {
+            if (first) name_drafts(apart, whole);
+        });
+        together([&] { merged.emplace(apart, adapters, world.scenario.model.trainable); });
+    }
+    write_all(
+        folder, files, type,
+        [&](const Rank& rank, const TensorPart& part, Quantity what) { return counterpart_of(world, family, rank, part, what); },
+        merged ? &*merged : nullptr);
     together([&] {
-        if (first) make_drafts(folder, files);
-    });
-    together([&] { write_parts(world, folder, files, type, Quantity::parameters); });
-    together([&] { write_parts(world, folder, files, type, Quantity::states); }); // master copies over what was rounded from them
-    together([&] {
-        if (first) name_files(world, folder, files, type);
+        if (!first) return;
+        name_files(world, folder, files, type);
+        std::error_code ignored;
+        fs::remove_all(apart, ignored);
     });
 }
 

@@ -22,7 +22,8 @@ void load_weights(World& world, const SafeTensors& files);
 // Given whether this process failed, says which one is the first that did (-1: none); the same answer on all of them, when all have asked.
 using FirstFailed = std::function<int(bool here)>;
 
-// Writes folder/model.safetensors (or several and an index) and config.json: master copies where there are some, else parameters. process:
+// Writes folder/model.safetensors (or several and an index) and config.json: master copies where there are some, else parameters, LoRA's
+// adapters merged into the matrices beside which they stand. process:
 // its number, the first makes the files; all must see the folder. Files appear under their names when they are whole. Throws Unwritten on
 // the first process that failed, UnwrittenElsewhere on all others.
 void export_weights(const World& world, const std::filesystem::path& folder, WeightType type, int process, const FirstFailed& first_failed);

@@ -7,6 +7,7 @@
 #include "sim/scenario/parse.hpp"
 #include "tests/agree/agree.hpp"
 
+#include <cmath>
 #include <iterator>
 
 using namespace orrery;
@@ -158,6 +159,64 @@ TEST(Weights, MastersKeepTheirDigits) {
     }
 }
 
+// A model without adapters, of what was written, has the loss of the model with them; the base alone has another.
+TEST(Weights, AdaptersGoOutMerged) {
+    const Fields lora{"model.trainable.lora.rank=2", "model.trainable.lora.alpha=6", "training.optimizer=sgd", "training.learning_rate=0.5",
+                      "training.gradient_clipping=0"};
+    for (const Kind& kind : {kinds[0], kinds[2], kinds[6]})
+        for (const Fields& strategy : strategies) {
+            SCOPED_TRACE(kind.family + (strategy.empty() ? "" : " " + strategy[0] + " " + strategy.back()));
+            const bool experts = tiny(kind.fields).model.moe.has_value();
+            const Fields targets = experts ? Fields{"model.trainable.lora.targets=[\"qkv\",\"expert_fc1\",\"expert_fc2\"]"} : Fields{};
+            const bool tensor = !strategy.empty() && strategy[0] == "strategy.tensor_parallel=2";
+            const Fields spread =
+                !experts ? Fields{}
+                : tensor ? Fields{"strategy.expert_parallel=2", "strategy.expert_tensor_parallel=1", "model.moe.imbalance=zipf:30"}
+                : strategy.size() > 3 ? Fields{"strategy.expert_parallel=2", "model.moe.imbalance=zipf:30"}
+                                      : Fields{};
+            const auto world =
+                agree::train(tiny(kind.fields + lora + targets + strategy + spread), {.steps = 3, .forced_routing = false}).world;
+            const auto folder = scratch_folder("merged");
+            export_all(*world, folder, WeightType::f64);
+            EXPECT_FALSE(fs::exists(folder / ".adapters"));
+            const auto merged = loaded(tiny(kind.fields), folder, DType::fp64);
+            Tensors base = gather(*world, Quantity::parameters).tensors;
+            std::erase_if(base, [](const auto& t) { return t.first.ends_with(".lora_a") || t.first.ends_with(".lora_b"); });
+            const auto bare = make_world(tiny(kind.fields), DType::fp64);
+            initialise(*bare);
+            scatter(*bare, Quantity::parameters, base);
+            const double with = step(*world), alone = step(*bare);
+            EXPECT_NEAR(step(*merged), with, 1e-12 * with);
+            EXPECT_GT(std::abs(alone - with), 1e-9 * with);
+        }
+}
+
+// In 16 bits adapters have master copies, which are what is merged; the base has none.
+TEST(Weights, MergedAreTheMastersOfAdapters) {
+    const Scenario s = tiny(llama + Fields{"model.trainable.lora.rank=2", "model.trainable.lora.targets=[\"proj\"]",
+                                           "training.precision=bf16", "strategy.framework=megatron", "strategy.tensor_parallel=2",
+                                           "strategy.data_parallel=2", "strategy.zero_stage=1"});
+    const auto world = make_world(s, DType::fp32);
+    round_storage(*world);
+    initialise(*world);
+    for (int i = 0; i < 3; ++i) step(*world);
+    const auto folder = scratch_folder("merged");
+    export_all(*world, folder, WeightType::f64);
+    const SafeTensors files(folder);
+    const Tensors masters = gather(*world, Quantity::states).tensors, parameters = gather(*world, Quantity::parameters).tensors;
+    const Tensor &a = masters.at("master/l1.proj.weight.lora_a"), &b = masters.at("master/l1.proj.weight.lora_b");
+    EXPECT_NE(b, parameters.at("l1.proj.weight.lora_b")); // rounded
+    const Tensor& w = parameters.at("l1.proj.weight");
+    const SafeTensor* found = files.find("model.layers.1.self_attn.o_proj.weight");
+    ASSERT_TRUE(found);
+    const std::size_t columns = static_cast<std::size_t>(w.shape[1]);
+    for (std::size_t i = 0; i < w.values.size(); ++i) {
+        double expected = w.values[i];
+        for (std::size_t r = 0; r < 2; ++r) expected += 16. / 2 * b.values[i / columns * 2 + r] * a.values[r * columns + i % columns];
+        EXPECT_NEAR(read_weight(found->data, static_cast<std::int64_t>(i), WeightType::f64), expected, 1e-12);
+    }
+}
+
 TEST(Weights, TheConfigIsTheModel) {
     for (const Kind& kind : kinds) {
         SCOPED_TRACE(kind.family);
@@ -207,6 +266,6 @@ TEST(Weights, SayWhatDoesNotFit) {
     wrong["model.layers.0.self_attn.rotary_emb.inv_freq"] = {{1}, {1}};
     EXPECT_EQ(why(wrong), "");
     EXPECT_NE(why_no_weights(tiny({"model.position=alibi"}), false), "");
-    EXPECT_NE(why_no_weights(tiny({"model.trainable.lora.rank=2"}), true), "");
-    EXPECT_EQ(why_no_weights(tiny({"model.trainable.lora.rank=2"}), false), "");
+    EXPECT_NE(why_no_weights(tiny({"model.trainable.lora.rank=2", "model.trainable.base_dtype=nf4"}), true), "");
+    EXPECT_EQ(why_no_weights(tiny({"model.trainable.lora.rank=2"}), true), "");
 }
