@@ -50,8 +50,15 @@ void check_in_backward(Reading& reading) {
                        "torch-native software); the buckets of others stay allocated",
                        with));
     const Offload& o = s.offload;
-    refuse(o.optimizer != Tier::none || o.parameters != Tier::none || o.gradients != Tier::none, "/strategy/offload",
-           fmt::format("strategy.offload of optimizer, parameters or gradients is not modelled with {}: offload activations alone", with));
+    refuse(o.parameters != Tier::none || o.gradients != Tier::none || o.optimizer == Tier::nvme, "/strategy/offload",
+           fmt::format("strategy.offload of parameters or gradients, or of the optimizer to nvme, is not modelled with {}: set "
+                       "offload.optimizer = cpu, or offload activations alone",
+                       with));
+    refuse(o.optimizer == Tier::cpu && o.optimizer_fraction < 1, "/strategy/offload/optimizer_fraction",
+           fmt::format("strategy.offload.optimizer_fraction = {:g} would divide every bucket, which is not modelled with {}: set it to 1",
+                       o.optimizer_fraction, with));
+    refuse(o.delayed_update, "/strategy/offload/delayed_update",
+           fmt::format("strategy.offload.delayed_update updates in the next step, and {} in this one's backward pass: choose one", with));
     refuse(s.synchronization.kind != Synchronization::Kind::synchronous, "/strategy/synchronization/kind",
            fmt::format("strategy.synchronization.kind = {} is not modelled with {}: set kind = synchronous", name(s.synchronization.kind),
                        with));

@@ -70,7 +70,8 @@ const Fields& training_fields() {
             .most(1e12),
         Field{"optimizer_in_backward", BoolSlot{[](Scenario& s) { return &s.training.optimizer_in_backward; }},
               "each unit's parameters are updated in the backward pass as soon as their gradients are complete, which are freed at once "
-              "(torchtune's optimizer_in_bwd, torchtitan's early_step_in_backward); one microbatch a step, no clipping"},
+              "(torchtune's optimizer_in_bwd, torchtitan's early_step_in_backward); with strategy.offload.optimizer = cpu on the host, "
+              "beside the rest of the pass (SuperOffload); one microbatch a step, no clipping"},
         Field{"learning_rate", NumberSlot{[](Scenario& s) { return &s.training.learning_rate; }}, "for runs on real devices"}.least(0).most(
             1e30),
         Field{"warmup_steps", LongSlot{[](Scenario& s) { return &s.training.warmup_steps; }}, "for runs on real devices"}.least(0).most(

@@ -74,7 +74,8 @@ AwayTime SharedWire::away(const Scenario& s, const Elements& e, int directions) 
     t.update = n * host_->update;
     t.busiest =
         std::max({t.update, n * narrow * host_->to_host, n * narrow * host_->from_host, n * read * host_->read, n * read * host_->write});
-    t.after = !s.strategy.overlap.offload && o.optimizer == Tier::cpu && o.gradients != Tier::nvme && o.parameters != Tier::nvme;
+    t.after = !s.strategy.overlap.offload && !s.training.optimizer_in_backward && o.optimizer == Tier::cpu && o.gradients != Tier::nvme &&
+              o.parameters != Tier::nvme;
     return t;
 }
 

@@ -152,7 +152,8 @@ Table strategies() {
         {"QLoRA", "model.trainable.base_dtype", "nf4: with lora, matrices of layers are kept in 4 bits and widened for each product"},
         {"frozen parameters", "model.trainable.frozen", "parts, or frozen_layers: the first layers, without gradients and states"},
         {"federated learning", "federated", "clients of a table or drawn; fedavg in rounds, or fedbuff: simulated"},
-        {"update in the backward pass", "training.optimizer_in_backward", "each bucket is updated when its gradients are there"},
+        {"update in the backward pass", "training.optimizer_in_backward",
+         "each bucket is updated when its gradients are there; with offload.optimizer = cpu on the host, beside the pass (SuperOffload)"},
         {"optimizer barrier", "optimizer_sync", "global, or post-validation as in the zero-bubble paper"},
     }};
     Table t{{"strategy", "field of strategy", "what it does"}, {false, false, false}, {}};

@@ -144,6 +144,28 @@ TEST(StackLaws, UpdatesInTheBackwardPassOfShardsCostNoTime) {
     EXPECT_LE(early.memory.stages[0].allocated_peak.count, late.memory.stages[0].allocated_peak.count);
 }
 
+// On the host the update is long: begun in the backward pass, it runs beside it.
+TEST(StackLaws, UpdatesOnTheHostBeginInTheBackwardPass) {
+    for (const std::string overlap : {"false", "true"}) {
+        const auto job = [&](const std::string& at_once) {
+            return llama(R"(, "gradient_clipping": 0, "optimizer_in_backward": )" + at_once,
+                         R"(, "recompute": "full", "offload": {"optimizer": "cpu"}, "overlap": {"offload": )" + overlap + "}", "");
+        };
+        const Scenario at_once = job("true"), at_end = job("false");
+        EXPECT_EQ(verify(lower(at_once)).size(), 0u) << to_text(verify(lower(at_once)));
+        const auto on_host = [](const Scenario& s) {
+            return sum_of<OptimizerStep>(lower(s),
+                                         [](const Op&, const OptimizerStep& o) { return o.on_host ? static_cast<double>(o.elements) : 0; });
+        };
+        EXPECT_GT(on_host(at_once), 0);
+        EXPECT_EQ(on_host(at_once), on_host(at_end));
+        const Report early = predict(at_once).report, late = predict(at_end).report;
+        // With copies beside it and nothing to clip, the update at the end is of buckets, and each begins as early.
+        EXPECT_LT(early.step_time_s, (overlap == "true" ? 1 : 0.8) * late.step_time_s);
+        EXPECT_LE(early.memory.stages[0].allocated_peak.count, late.memory.stages[0].allocated_peak.count);
+    }
+}
+
 TEST(StackLaws, UpdatesInTheBackwardPassThatCannotBeAreRefused) {
     const auto refused = [](const std::string& training, const std::string& strategy) {
         const ParseResult r = parse_scenario(fmt::format(R"({{"model": "llama3-8b", "cluster": {{"preset": "dgx-h100", "nodes": 1}},
@@ -159,7 +181,11 @@ TEST(StackLaws, UpdatesInTheBackwardPassThatCannotBeAreRefused) {
               std::string::npos);
     EXPECT_NE(refused(R"(, "optimizer": "lamb")", "").find("/training/optimizer"), std::string::npos);
     EXPECT_NE(refused("", R"(, "zero_stage": 0)").find("/strategy/zero_stage"), std::string::npos);
-    EXPECT_NE(refused("", R"(, "offload": {"optimizer": "cpu"})").find("/strategy/offload"), std::string::npos);
+    EXPECT_EQ(refused("", R"(, "offload": {"optimizer": "cpu"})"), "");
+    for (const char* offload :
+         {R"("optimizer": "nvme")", R"("optimizer": "cpu", "gradients": "cpu")", R"("optimizer": "cpu", "parameters": "cpu")",
+          R"("optimizer": "cpu", "optimizer_fraction": 0.5)", R"("optimizer": "cpu", "delayed_update": true)"})
+        EXPECT_NE(refused("", fmt::format(R"(, "offload": {{{}}})", offload)).find("/strategy/offload"), std::string::npos) << offload;
 }
 
 // zero_grad() lets gradients go: with one microbatch their shards come with the backward pass; with two the first's are there.

@@ -9,6 +9,9 @@
 // computes; what it made goes to the device at the step's end, when the step's own gradients have left. A step's weights are one update
 // behind what its gradients will be added to.
 //
+// In the backward pass (training.optimizer_in_backward), a bucket's gradients go to the host, are used there and gone as soon as they are
+// complete, beside the rest of the pass (SuperOffload, arXiv:2509.21271, without clipping: what its speculation hides).
+//
 // After it: every optimizer step that works on the host reads and writes the host's buffers alone, and copies bring its gradients and take
 // back what it made. With overlap.offload it works bucket by bucket, so that copies both ways run beside it; else all gradients come first,
 // and parameters leave when all are done.
@@ -56,6 +59,7 @@ class HostStep {
     bool states_on_disk() const { return l_.scenario.strategy.offload.optimizer == Tier::nvme; }
     bool in_groups() const { return states_on_disk() || !l_.disks.empty(); }
     bool delayed() const { return l_.scenario.strategy.offload.delayed_update; }
+    bool in_backward() const { return l_.scenario.training.optimizer_in_backward; } // the block is a bucket's
 
     // A sub-group: what brings its operands to the host, and its update, with their ways back to the disk.
     struct Turn {
@@ -262,16 +266,17 @@ void HostStep::take_back(const Operands& group, const Op& step, const std::vecto
 
 void HostStep::step_on_host(const Operands& group, std::size_t index, bool several) {
     turns_.emplace_back();
-    const std::string suffix = several ? fmt::format(".{}", index) : "";
+    const std::string bucket = in_backward() ? "." + block_.name.substr(block_.name.find(':') + 1) : "",
+                      suffix = several ? fmt::format("{}.{}", bucket, index) : bucket;
     Op step = device_;
     step.name = "optimizer.host" + suffix;
     auto& work = std::get<OptimizerStep>(step.work);
     work.elements = group.elements;
     work.on_host = true;
     work.delayed = delayed();
-    // Delayed, it has threads of its own: what else the host does for a step does not wait for it. They are a queue as those of
-    // communicators are, and nobody else's.
-    step.queue = delayed() ? queue_of(l_.add_communicator("host.update", 0)) : host_queue;
+    // Beside the device's computation, it has threads of its own: what else the host does for a step does not wait for it. They are a queue
+    // as those of communicators are, and nobody else's.
+    step.queue = delayed() || in_backward() ? queue_of(l_.add_communicator("host.update", 0)) : host_queue;
     step.phase = Phase::offload;
     step.in.clear();
     step.out.clear();
