@@ -1,5 +1,6 @@
 // Routes of built clusters: arithmetic on link ids, no search.
 #include "topology/layout.hpp"
+#include "topology/mix.hpp"
 
 #include <algorithm>
 
@@ -7,14 +8,6 @@ namespace orrery {
 namespace {
 
 constexpr int up = 0, down = 1;
-
-// splitmix64: spreads flows evenly over parallel links, the same way on every machine.
-std::uint64_t mix(std::uint64_t x) {
-    x += 0x9e3779b97f4a7c15ULL;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
-    return x ^ (x >> 31);
-}
 
 LinkId torus_link(const Layout& l, int torus, int unit, int dim, int direction) {
     const int used = dim - (3 - l.used_dims);

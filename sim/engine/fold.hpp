@@ -3,18 +3,12 @@
 // so that they do the same at the same time (DESIGN: folding).
 #pragma once
 
+#include "topology/mix.hpp"
+
 #include <cstdint>
 #include <vector>
 
 namespace orrery {
-
-constexpr std::uint64_t mix(std::uint64_t x) { // splitmix64's finaliser
-    x += 0x9e3779b97f4a7c15ull;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-    return x ^ (x >> 31);
-}
-constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b) { return mix(a ^ (b * 0x9e3779b97f4a7c15ull + 0x7f4a7c15ull)); }
 
 // Bundles are the hubs: each names its ranks and its links. The ranks of a directed bundle have roles by their place. A link edge has
 // a tag, an index in `tags`: which loads (variant) and how much.

@@ -1,6 +1,8 @@
 // Random numbers that are the same on every machine: xoshiro256+ (Blackman and Vigna, 2018), seeded by splitmix64.
 #pragma once
 
+#include "topology/mix.hpp"
+
 #include <cmath>
 #include <cstdint>
 
@@ -10,11 +12,8 @@ class JobRandom {
   public:
     explicit JobRandom(std::uint64_t seed) {
         for (std::uint64_t& word : state_) {
+            word = mix(seed);
             seed += 0x9e3779b97f4a7c15u;
-            std::uint64_t z = seed;
-            z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-            z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-            word = z ^ (z >> 31);
         }
     }
     std::uint64_t next() {

@@ -2,11 +2,13 @@
 #include "sim/loose/loose.hpp"
 
 #include "topology/input_error.hpp"
+#include "topology/mix.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <memory>
+#include <utility>
 
 namespace orrery {
 namespace {
@@ -160,7 +162,7 @@ class LooseCourse {
     // they happen to would decide their pace: by a tenth either way, the same draws for a worker's k-th step whatever else is asked.
     double unlike(int w) const {
         if (w_.how.kind != Synchronization::Kind::parameter_server || w_.how.staleness_bound == 0) return 1;
-        const std::uint64_t draw = mixed(w_.seed + 0x9e3779b97f4a7c15 * static_cast<std::uint64_t>(of_[at(w)].steps * workers_ + w + 1));
+        const std::uint64_t draw = mix(w_.seed + 0x9e3779b97f4a7c15 * static_cast<std::uint64_t>(of_[at(w)].steps * workers_ + w));
         return 0.9 + 0.2 * (static_cast<double>(draw >> 11) * 0x1p-53);
     }
     void end(int w) {
@@ -280,12 +282,7 @@ class LooseCourse {
         if (fresh) found->second = w_.send(from, to);
         return found->second;
     }
-    std::uint64_t random() { return mixed(state_ += 0x9e3779b97f4a7c15); }
-    static std::uint64_t mixed(std::uint64_t z) { // splitmix64
-        z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-        z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-        return z ^ (z >> 31);
-    }
+    std::uint64_t random() { return mix(std::exchange(state_, state_ + 0x9e3779b97f4a7c15)); }
 
     LooseReport report(double seconds, double steps) const {
         LooseReport r;

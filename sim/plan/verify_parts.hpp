@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sim/plan/verify.hpp"
+#include "topology/mix.hpp"
 
 #include <cstdint>
 #include <map>
@@ -12,14 +13,6 @@
 namespace orrery::verification {
 
 constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-
-// splitmix64: buffers that many ranges treat alike are found by the sums of such numbers.
-constexpr std::uint64_t mix(std::uint64_t x) {
-    x += 0x9e3779b97f4a7c15ull;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-    return x ^ (x >> 31);
-}
 
 // Violations, the first few of each rule: a broken plan breaks the same rule everywhere.
 class Findings {
