@@ -1,7 +1,6 @@
 #include "sim/model/builder.hpp"
 
 #include "sim/scenario/parameters.hpp"
-#include "sim/scenario/torch_habits.hpp"
 
 namespace orrery {
 
@@ -28,7 +27,7 @@ AttentionShape Builder::attention_shape() const {
 
 ValueId Builder::fused_attention(ValueId qkv) {
     const AttentionShape a = attention_shape();
-    if (repeats_heads_for_fused(s)) {
+    if (practice.repeats_heads_for_fused && s.model.kv_heads < s.model.attention_heads) {
         // The bytes that repeated keys and values have beyond their own: the kernel of the plan reads these.
         const ValueId copies = rows("heads", (a.heads - a.kv_heads) * (a.qk_dim + a.v_dim), DimKind::parallel, act);
         Node& n = node(NodeKind::copy_heads, "heads", {qkv}, {copies});

@@ -1,7 +1,6 @@
 // The loss: over all rows of a microbatch at once, its gradient in the backward pass; or over some rows at a time, each with the output
 // layer's product before it and all gradients of it behind it.
 #include "sim/plan/emitter.hpp"
-#include "sim/scenario/torch_habits.hpp"
 
 #include <fmt/format.h>
 
@@ -68,7 +67,7 @@ BufferId Emitter::emit_loss_gradient(const Node& n, const LossRows& r, const Los
         if (made.second >= 0 && l.practice.separate_linears && !l.practice.compiler_sees_casts)
             out.push_back(make(n.name + ".handed_out" + r.suffix, of_rows(logits, r), wide));
         // Four copies in fp32 are gone when the 16-bit gradient comes: beside it and the three that are counted, the rest of the fourth.
-        if (made.second >= 0 && wide_loss_gradient(s()))
+        if (made.second >= 0 && l.practice.wide_loss_gradient)
             out.push_back(make(n.name + ".exponentials" + r.suffix, of_rows(logits, r), activation_dtype(s())));
     }
     emit(n.name + ".grad" + r.suffix, CrossEntropy{CrossEntropy::Part::gradient, r.count, cols(n.out[1]), n.fused, ahead, r.first}, in,

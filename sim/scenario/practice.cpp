@@ -2,7 +2,6 @@
 #include "sim/scenario/practice.hpp"
 
 #include "sim/scenario/frameworks.hpp"
-#include "sim/scenario/torch_habits.hpp"
 
 #include <algorithm>
 #include <initializer_list>
@@ -28,6 +27,8 @@ void resolve_layers(Practice& p, const Scenario& s, const Software& w) {
     p.megatrons_layers = core || nanotron || w.is({F::deepspeed});
     p.bias_apart = w.is({F::megatron, F::deepspeed}) && w.year < 2024;
     p.repeats_heads = w.is({F::megatron}) && w.year == 2023;
+    p.repeats_heads_for_fused = w.is({F::torchtitan}) && w.year < 2026 && s.model.attention.kind == AttentionSpec::Kind::full &&
+                                s.strategy.recompute == RecomputeKind::none && s.strategy.recompute_segments == 0;
     p.fused_rope_scales = !core;
     p.fused_latent_rope = !core || w.year >= 2026;
     p.clamps_ahead = core;
@@ -48,6 +49,7 @@ void resolve_loss(Practice& p, const Scenario& s, const Software& w) {
     p.loss_in_place = megatron_core(w.name) && w.year >= 2025;
     p.compiles_loss = megatron_core(w.name);
     p.compiled_loss_casts_apart = w.year >= 2026 && w.is({F::fsdp2, F::torchtitan}) && s.strategy.fused;
+    p.wide_loss_gradient = w.is({F::fsdp2, F::torchtitan}) && divides_vocabulary(s) && !s.runtime.fused_loss;
     p.copies_logits_twice = w.is({F::nanotron});
     p.torch_loss = w.is({F::ddp, F::horovod}) || (p.fully_sharded() && !w.is({F::te}));
     p.reads_loss = w.is({F::megatron}) && w.year >= 2024;
@@ -127,17 +129,6 @@ Stack stack_of(const Practice& p, const Software& w) {
 }
 
 } // namespace
-
-bool repeats_heads_for_fused(const Scenario& s) {
-    return s.strategy.framework == F::torchtitan && s.runtime.year < 2026 && s.model.attention.kind == AttentionSpec::Kind::full &&
-           s.model.kv_heads < s.model.attention_heads && s.strategy.recompute == RecomputeKind::none && s.strategy.recompute_segments == 0;
-}
-
-namespace {
-bool fully_sharded_two(const Scenario& s) { return s.strategy.framework == F::fsdp2 || s.strategy.framework == F::torchtitan; }
-} // namespace
-
-bool wide_loss_gradient(const Scenario& s) { return fully_sharded_two(s) && divides_vocabulary(s) && !s.runtime.fused_loss; }
 
 bool divides_vocabulary(const Scenario& s) { return s.strategy.tensor_parallel > 1 && s.runtime.loss != LossKind::whole; }
 

@@ -78,6 +78,9 @@ struct Practice {
     // Unfused attention copies keys and values for every head and keeps the copies for the backward pass, where each head has its own as
     // well: Megatron-LM of 2023, which took up grouped queries that summer.
     bool repeats_heads = false;
+    // Fused attention reads keys and values that were repeated for every head, and keeps them so (torchtitan's repeat_kv, until its pull
+    // request 2259 of January 2026). Not where layers are made again: then they live as long as the attention's adjoint runs.
+    bool repeats_heads_for_fused = false;
     // The fused rotations know a factor of the cosines and sines (YaRN). Transformer Engine's, which Megatron-Core calls, do not: with a
     // factor it rotates in PyTorch's own operators.
     bool fused_rope_scales = true;
@@ -107,6 +110,10 @@ struct Practice {
     // runtime.compiled_loss is there to choose: Megatron-Core's own fused loss, which writes what its eager one does in place to a second
     // copy (1.7B of 152K words on H100 holds 4 bytes a logit more than one copy explains: qwen3_h100).
     bool compiles_loss = false;
+    // The gradient of a loss over a divided vocabulary is made out of four copies of the logits in fp32: what autograd kept, zeros with the
+    // targets' entries, their sum with the exponentials, and its product with the loss's gradient (DTensor's loss_parallel,
+    // torch/distributed/tensor/parallel/loss.py; torchtitan's own since 2026 is alike).
+    bool wide_loss_gradient = false;
     // The loss makes its softmax in a second copy in fp32, when the 16-bit logits are gone (nanotron).
     bool copies_logits_twice = false;
     // The loss of an undivided vocabulary is PyTorch's cross_entropy, of fewer passes over the logits than Megatron's vocabulary-parallel
