@@ -63,7 +63,6 @@ class Adviser {
         a_.scenario = scenario;
         tell("the step");
         PredictOptions predicting;
-        predicting.cache = false;
         predicting.shares = true;
         predicting.simulate.trace = true;
         plan_.emplace(verified_plan(scenario));
@@ -98,7 +97,6 @@ class Adviser {
         const std::size_t first = largest(a_.report.shares);
         if (a_.report.shares[first] <= 0) return;
         PredictOptions predicting;
-        predicting.cache = false;
         predicting.shares = true;
         for (double times = 2; times <= 8; times *= 2) {
             predicting.simulate.factors[first] = 1 / times;
@@ -118,7 +116,6 @@ class Adviser {
     template <class F> void with_faster(const char* part, F&& change) {
         Scenario s = a_.scenario;
         PredictOptions predicting;
-        predicting.cache = false;
         change(s, predicting.simulate.factors);
         const double seconds = predict(s, *plan_, predicting).report.step_time_s;
         ++a_.simulated;

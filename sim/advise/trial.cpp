@@ -48,7 +48,6 @@ Report report_of(const Scenario& scenario, const TryOptions& options) {
         return report(scenario, plan, {}, memory(plan, walked, scenario, false), cost);
     }
     PredictOptions predicting;
-    predicting.cache = false;
     predicting.only_if_fits = !options.too_big_too;
     predicting.walked = &walked;
     return predict(scenario, plan, predicting).report;

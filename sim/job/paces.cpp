@@ -54,7 +54,6 @@ class Paces {
   private:
     double step_of(const Scenario& s) const {
         PredictOptions options;
-        options.cache = false;
         options.verify = false;
         options.only_if_fits = true;
         const Prediction p = predict(s, options);

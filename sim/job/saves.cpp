@@ -99,7 +99,6 @@ double pace_while_saving(const Scenario& scenario, const Prediction& prediction,
     busy.perturb.push_back(p);
     apply_to_cluster(busy);
     PredictOptions options;
-    options.cache = false;
     options.verify = false;
     return std::max(1.0, predict(busy, options).report.step_time_s / prediction.report.step_time_s);
 }

@@ -84,7 +84,7 @@ struct PredictOptions {
     bool shares = false;                // Report::shares too
     std::uint64_t shares_up_to = 0;     // .. of a simulation of at most so many events: they take several times as long as it
     const PlanMemory* walked = nullptr; // of the plan, where the caller has it
-    bool cache = true;                  // what the caching allocator reserves too
+    bool cache = false;                 // what the caching allocator reserves too, for whom shows it
 };
 Prediction predict(const Scenario& scenario, const PredictOptions& options = {});
 // The same in two steps, where several scenarios have one plan (sim/plan/inputs.hpp).

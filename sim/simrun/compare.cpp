@@ -67,6 +67,7 @@ std::optional<Run> run_of(const std::string& file, const Options& options, std::
     const std::optional<Scenario> scenario = load(file, options);
     if (!scenario) return std::nullopt;
     PredictOptions predicting;
+    predicting.cache = true;
     predicting.simulate.trace = true;
     Prediction p = predict(*scenario, plan_like(*scenario, traced), predicting);
     if (!p.simulation.trace) throw std::logic_error(file + ": the simulator recorded no trace");

@@ -140,6 +140,7 @@ int run_scenario(const std::string& file, const Options& options, const Scenario
     const std::optional<Scenario> scenario = load(file, options);
     if (!scenario) return bad_input;
     PredictOptions predicting;
+    predicting.cache = true;
     predicting.simulate.fold = how.fold;
     predicting.simulate.replay = how.replay;
     // As long as the prediction itself several times; the interval of what was learned needs them.
@@ -177,7 +178,9 @@ int run_scenarios(const std::vector<std::string>& files, const Options& options)
     for (const std::string& file : files) {
         const std::optional<Scenario> scenario = load(file, options);
         if (!scenario) return bad_input;
-        const Prediction p = predict(*scenario);
+        PredictOptions predicting;
+        predicting.cache = options.json;
+        const Prediction p = predict(*scenario, predicting);
         const Report& r = p.report;
         if (!r.memory.fits) code = too_big, too_large.push_back(file);
         if (options.json)

@@ -139,7 +139,6 @@ SweepRow evaluate_scenario(const Scenario& scenario, bool whole_run, const Repla
     SweepRow row;
     try {
         PredictOptions predicting;
-        predicting.cache = false;
         predicting.only_if_fits = true;
         ReadyPlans none(1, false);
         const std::shared_ptr<const ReadyPlan> plan = (kept ? *kept : none).of(scenario);
@@ -171,7 +170,6 @@ SweepRow evaluate(const SweepPoint& point, std::int64_t index, const std::string
             return row;
         }
         PredictOptions predicting;
-        predicting.cache = false;
         predicting.only_if_fits = true;
         ReadyPlans none;
         const std::shared_ptr<const ReadyPlan> plan = (kept ? *kept : none).of(*parsed.scenario);

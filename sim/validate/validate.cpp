@@ -168,6 +168,7 @@ void predict_row(ValidationRow& row, bool shares) {
         }
         PredictOptions predicting;
         predicting.shares = shares;
+        predicting.cache = true;
         predicting.simulate.factors = row.factors;
         const Prediction p = predict(*parsed.scenario, predicting);
         row.breakdown_s = p.report.breakdown_s;

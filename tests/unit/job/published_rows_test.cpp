@@ -23,7 +23,6 @@ Scenario scenario(const std::string& text, const std::vector<std::string>& field
 double step_s(const std::string& text, const std::string& perturb = "[]") {
     PredictOptions options;
     options.verify = false;
-    options.cache = false;
     return predict(scenario(text, {"perturb=" + perturb}), options).report.step_time_s;
 }
 std::string slow(double factor, int from, int to) {
