@@ -260,6 +260,15 @@ std::optional<CommCost> CostModel::Data::measured(Bytes transferred) const {
 CommCost CostModel::collective(const Collective& c, std::span<const int> ranks) const {
     const Data& d = *data_;
     if (ranks.size() < 2) return {Time{}, 0, {1e15}, "none", 0};
+    if (c.times > 1) {
+        Collective one = c;
+        one.times = 1;
+        CommCost cost = collective(one, ranks);
+        cost.latency = cost.latency * c.times;
+        cost.payload *= c.times;
+        cost.kernels *= c.times;
+        return cost;
+    }
     if (auto own = d.measured(c, ranks.size())) return *own;
     if (!d.kinds.empty()) return d.slowest_kind(ranks, [&](const CostModel& kind) { return kind.collective(c, ranks); });
     if (is_shift(c.kind)) return shift(c, ranks);

@@ -163,7 +163,7 @@ void Emitter::accumulate_weight(const Node& n, ValueId x, BufferId dy) {
     }
     if (trains_weight)
         for (Op& op : weight_gradient_ops(n, n.name + ".wgrad", linear_work(n, Direction::weight_gradient, act), dy, input)) {
-            if (std::holds_alternative<Linear>(op.work)) op.modules = modules_of(n);
+            if (std::holds_alternative<Linear>(op.work)) op.modules = modules_of(l, n);
             ops.push_back(std::move(op));
         }
     if (n.params.size() > 1 && value(n.params[1]).trained) {
@@ -203,7 +203,7 @@ void Emitter::adjoint_linear(const Node& n, BufferId dy) {
     l.buffer(dx).placement = gradient_placement(value(x).placement);
     Op& op = emit(n.name + ".dgrad", linear_work(n, Direction::input_gradient, act), with_counts(n, {dy, w}), {dx});
     op.pieces = n.gradient_pieces;
-    op.modules = modules_of(n);
+    op.modules = modules_of(l, n);
     if (gather_issued && !s().strategy.overlap.tensor_parallel) op.deps.push_back(gathered);
     add_gradient(x, dx, true);
 }

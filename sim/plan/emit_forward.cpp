@@ -277,18 +277,11 @@ void Emitter::forward_norm(const Node& n, const Making& m) {
     emit(name_of(n, m), work, with_weights(n, m.in), outputs(n, m));
 }
 
-// Queries, keys and values, and gate and up, are one product here and a linear each in much software.
-std::uint8_t Emitter::modules_of(const Node& n) const {
-    if (!l.practice.separate_linears) return 1;
-    const bool gated = s().model.gated() && (n.part == LinearPart::fc1 || n.part == LinearPart::shared_fc1);
-    return n.part == LinearPart::qkv ? 3 : gated ? 2 : 1;
-}
-
 void Emitter::forward_linear(const Node& n, const Making& m) {
     const BufferId y = output(n, 0, m);
     Op& op = emit(name_of(n, m), linear_work(n, Direction::forward, dtype_of(n)), with_counts(n, with_weights(n, m.in)), {y});
     op.pieces = n.pieces;
-    op.modules = modules_of(n);
+    op.modules = modules_of(l, n);
     if (n.bias_apart) m.out[static_cast<std::size_t>(n.out[0])] = passed(name_of(n, m) + ".bias", Direction::forward, y, n.fused);
 }
 
@@ -339,8 +332,10 @@ void Emitter::forward_enter(const Node& n, const Making& m) {
         return;
     }
     const BufferId whole = output(n, 0, m);
-    emit_collective(name_of(n, m), CollectiveKind::all_gather, bytes(value(n.out[0]).shape, dtype_of(n)), dtype_of(n), m.in[0], whole)
-        .pieces = n.pieces;
+    Op& op =
+        emit_collective(name_of(n, m), CollectiveKind::all_gather, bytes(value(n.out[0]).shape, dtype_of(n)), dtype_of(n), m.in[0], whole);
+    op.pieces = n.pieces;
+    std::get<Collective>(op.work).times = n.times;
 }
 
 void Emitter::forward_exit(const Node& n, const Making& m) {

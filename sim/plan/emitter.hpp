@@ -129,7 +129,6 @@ struct Emitter {
   private:
     Attention attention_work(const Node& n, Direction direction, DType dtype) const;
     PointwiseKind activation_work() const;
-    std::uint8_t modules_of(const Node& n) const;
     Linear linear_work(const Node& n, Direction direction, DType out) const;
     // Mixtures of experts (emit_moe.cpp) and latent attention (emit_latent.cpp).
     std::vector<BufferId> with_counts(const Node& n, std::vector<BufferId> read);

@@ -14,6 +14,12 @@ DType activation_dtype(const Scenario& s) {
     }
 }
 
+std::uint8_t modules_of(const Lowering& l, const Node& n) {
+    if (!l.practice.separate_linears) return 1;
+    const bool gated = l.scenario.model.gated() && (n.part == LinearPart::fc1 || n.part == LinearPart::shared_fc1);
+    return n.part == LinearPart::qkv ? 3 : gated ? 2 : 1;
+}
+
 CommId Lowering::add_communicator(std::string name, AxisMask axes, std::vector<std::int16_t> stages) {
     if (const auto it = comm_ids.find(name); it != comm_ids.end()) return it->second;
     const CommId id = static_cast<CommId>(plan.communicators.size());

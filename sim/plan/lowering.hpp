@@ -65,6 +65,10 @@ struct Lowering {
 // For a chunk that has been emitted, by value: notes in Lowering::leaving what strategy.offload names.
 void note_leaving(Lowering& l, const Graph& g, const std::vector<BufferId>& forward_buffers);
 
+// Modules of the software that a linear of the plan stands for: queries, keys and values, and gate and up, are one product here and a
+// linear each in much software.
+std::uint8_t modules_of(const Lowering& l, const Node& linear);
+
 DType activation_dtype(const Scenario& scenario);
 
 } // namespace orrery

@@ -73,7 +73,8 @@ std::string shape_text(const Plan& plan, const Work& work) {
             [](const GradientNorm& g) { return fmt::format("{}", g.elements); },
             [](const Compress& c) { return fmt::format("{} {}", name(c.part), c.elements); },
             [&](const Collective& c) {
-                return fmt::format("{} {} B over {}", name(c.dtype), c.bytes.count, plan.communicators[c.comm].name);
+                const std::string times = c.times > 1 ? fmt::format("{} x ", c.times) : "";
+                return fmt::format("{} {}{} B over {}", name(c.dtype), times, c.bytes.count, plan.communicators[c.comm].name);
             },
             [&](const Exchange& x) {
                 std::string text;

@@ -120,7 +120,7 @@ class SmallPlan {
     // Its latency, and how long it moves data. Layers have the same ones again and again, and those of thousands of ranks take long to
     // price.
     std::pair<double, double> collective(const Collective& c) {
-        const auto [at, fresh] = priced_.try_emplace({c.kind, c.comm, c.bytes.count, c.dtype, c.copies, c.groups, c.group_limit});
+        const auto [at, fresh] = priced_.try_emplace({c.kind, c.comm, c.bytes.count, c.dtype, c.copies, c.groups, c.group_limit, c.times});
         if (!fresh) return at->second;
         const auto [group, unknown] = members_.try_emplace(c.comm);
         if (unknown) group->second = members(plan_, c.comm, 0);
@@ -287,7 +287,7 @@ class SmallPlan {
         void join(const Reached& other) { time = std::max(time, other.time), moving = std::max(moving, other.moving); }
     };
     std::vector<Reached> ends_, free_;
-    std::map<std::tuple<CollectiveKind, CommId, std::int64_t, DType, int, int, int>, std::pair<double, double>> priced_;
+    std::map<std::tuple<CollectiveKind, CommId, std::int64_t, DType, int, int, int, int>, std::pair<double, double>> priced_;
     std::map<CommId, std::vector<int>> members_;
     double level_ = 0, tail_level_ = 0;
 };

@@ -30,8 +30,8 @@ bool made_again_by_op(const Strategy& st, const Node& n) {
     switch (n.kind) {
     case NodeKind::attention:
     case NodeKind::ring_attention:
-    case NodeKind::enter:
-    case NodeKind::exit:
+    case NodeKind::exit: // reduce_scatter_tensor is kept, all_gather_into_tensor and all_reduce are not
+        return !n.along_seq;
     case NodeKind::dispatch:
     case NodeKind::combine:
         return false;

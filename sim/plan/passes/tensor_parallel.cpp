@@ -62,6 +62,7 @@ void tensor_parallel(Lowering& l) {
                     entered.push_back(-1);
                     replaced.push_back(-1);
                     nodes.push_back(boundary(NodeKind::enter, n, name, n.in[0], entered[static_cast<std::size_t>(n.in[0])]));
+                    if (l.practice.linears_meet_apart) nodes.back().times = modules_of(l, n);
                 }
                 n.in[0] = entered[static_cast<std::size_t>(n.in[0])];
             }
