@@ -40,7 +40,7 @@ QString title(Category c) {
     case Category::bubble:
         return tr("bubble");
     case Category::other:
-        return tr("other (launches, host)");
+        return tr("other (copies, host)");
     }
     return {};
 }

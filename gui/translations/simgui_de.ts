@@ -132,8 +132,8 @@
         <translation>Blase</translation>
     </message>
     <message>
-        <source>other (launches, host)</source>
-        <translation>Übriges (Starts, Host)</translation>
+        <source>other (copies, host)</source>
+        <translation>Übriges (Kopien, Host)</translation>
     </message>
     <message>
         <source>rank %1 predicted</source>

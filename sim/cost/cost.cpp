@@ -147,7 +147,7 @@ Time CostModel::launch_eager() const {
     const Runtime& r = data_->runtime;
     // The software's default launch time says nothing about graphs or about launches that wait.
     const double own = data_->device.launch_us >= 0 ? data_->device.launch_us : data_->pointwise.launch_eager;
-    const double eager = r.launch_us > 0 ? r.launch_us : own;
+    const double eager = r.launch_us >= 0 ? r.launch_us : own;
     return Time::microseconds(r.launch_blocking ? std::max(eager, data_->pointwise.launch_blocking) : eager);
 }
 

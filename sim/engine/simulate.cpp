@@ -54,6 +54,7 @@ LaneResult lane_result(const EventLoop& run, std::size_t l, const Waypoint& befo
     r.hardware_flops = run.program(static_cast<std::int64_t>(l)).flops;
     auto spent = [&](int k) { return after.accounts[l][at(k)] - (before.accounts.empty() ? 0 : before.accounts[l][at(k)]); };
     for (int k = 0; k < category_count; ++k) r.breakdown[at(k)] = {spent(k)};
+    r.host_wait = r.breakdown[at(static_cast<int>(Category::other))];
     r.breakdown[at(static_cast<int>(Category::other))].ps += spent(busy_other);
     for (Category c : {Category::compute, Category::recompute, Category::optimizer}) r.compute_busy += r.breakdown[at(static_cast<int>(c))];
     r.compute_busy.ps += spent(busy_other);
@@ -96,6 +97,7 @@ void divide(Simulation& s, std::int64_t steps) {
             t.ps = sum / steps - before;
         }
         lane.compute_busy.ps /= steps;
+        lane.host_wait.ps /= steps;
         lane.hardware_flops /= static_cast<double>(steps);
     }
     for (LinkUse& l : s.links) l.bytes /= static_cast<double>(steps);

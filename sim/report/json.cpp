@@ -90,6 +90,7 @@ std::string to_json(const Report& r) {
     j["memory"] = memory_json(r.memory);
     j["parameters"] = static_cast<std::int64_t>(r.parameters);
     j["flops_per_step"] = r.flops_per_step;
+    j["host_wait_s"] = r.host_wait_s;
     j["trained_parameters"] = static_cast<std::int64_t>(r.trained_parameters);
     if (r.staleness.worst > 0)
         j["staleness"] = {

@@ -45,15 +45,17 @@ void fill_rates(Report& r, const Scenario& s, double step) {
 }
 
 void fill_lanes(Report& r, const Simulation& simulation, double step) {
-    double ranks = 0, hardware = 0;
+    double ranks = 0, hardware = 0, host = 0;
     std::array<double, category_count> sum{};
     for (const LaneResult& lane : simulation.lanes) {
         ranks += lane.ranks;
         hardware += lane.hardware_flops * lane.ranks;
+        host += lane.host_wait.seconds() * lane.ranks;
         for (std::size_t c = 0; c < sum.size(); ++c) sum[c] += lane.breakdown[c].seconds() * lane.ranks;
     }
     if (ranks <= 0) return;
     for (std::size_t c = 0; c < sum.size(); ++c) r.breakdown_s[c] = sum[c] / ranks;
+    r.host_wait_s = host / ranks;
     r.bubble_fraction = r.breakdown_s[static_cast<std::size_t>(Category::bubble)] / step;
     if (r.peak_tflops_per_gpu > 0) r.hfu = hardware / ranks / step * 1e-12 / r.peak_tflops_per_gpu;
 }
@@ -206,7 +208,7 @@ double Report::headroom() const {
 
 Configuration configuration_of(const Scenario& scenario, const Report& r) {
     Configuration c = configuration_of(scenario);
-    if (r.step_time_s > 0) c.host_share = r.breakdown_s[static_cast<std::size_t>(Category::other)] / r.step_time_s;
+    if (r.step_time_s > 0) c.host_share = r.host_wait_s / r.step_time_s;
     return c;
 }
 

@@ -28,6 +28,7 @@ struct Report {
     double step_time_s = 0, tokens_per_s = 0, tokens_per_s_per_gpu = 0, samples_per_s = 0, model_tflops_per_gpu = 0, mfu = 0, hfu = 0,
            bubble_fraction = 0;
     std::array<double, category_count> breakdown_s{}; // means over ranks; add up to step_time_s
+    double host_wait_s = 0;                           // of breakdown_s's "other": devices stand idle for their hosts
     MemoryReport memory;
     double peak_tflops_per_gpu = 0; // what MFU and HFU are shares of: the device's dense peak at this precision
     std::string peak_dtype;         // the precision that peak is for

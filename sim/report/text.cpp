@@ -31,7 +31,7 @@ constexpr std::array<Label, category_count> categories{{{"compute", Ink::green},
                                                         {"optimizer", Ink::magenta},
                                                         {"offload", Ink::magenta},
                                                         {"bubble", Ink::red},
-                                                        {"other (launches, host)", Ink::dim}}};
+                                                        {"other (copies, host)", Ink::dim}}};
 
 // A letter and a colour per kind of memory, reserve last.
 struct Kind {
@@ -258,6 +258,8 @@ std::string breakdown(const Report& r, const TextStyle& style) {
         text += "  " + pad_right(categories[c].text, 24) + bar(share, width, categories[c].ink, style) +
                 fmt::format(" {:5.1f} %  {:>9}\n", share * 100, seconds_text(r.breakdown_s[c]));
     }
+    if (const double share = r.host_wait_s / r.step_time_s; share >= 0.005)
+        text += fmt::format("  devices wait for their hosts {:.1f} % of the step\n", share * 100);
     return text;
 }
 

@@ -41,7 +41,7 @@ void resolve_layers(Practice& p, const Scenario& s, const Software& w) {
     p.separate_linears =
         w.is({F::ddp, F::fsdp, F::fsdp2, F::torchtitan}) ||
         (w.is({F::deepspeed}) && !s.strategy.fused && s.strategy.tensor_parallel == 1 && s.strategy.pipeline_parallel == 1);
-    p.linears_meet_apart = w.is({F::ddp, F::fsdp, F::fsdp2}) && !s.strategy.overlap.tensor_parallel;
+    p.linears_meet_apart = w.is({F::ddp, F::fsdp2}) && !s.strategy.overlap.tensor_parallel;
 }
 
 void resolve_loss(Practice& p, const Scenario& s, const Software& w) {

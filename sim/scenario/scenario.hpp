@@ -374,7 +374,7 @@ struct Runtime {
     bool permute_fusion = false;
     bool fused_experts = false; // experts: one kernel a linear for all, with activation and casts inside; counts stay on the device
     bool cuda_graphs = false;
-    double launch_us = 0;             // host time per kernel launch
+    double launch_us = -1;            // host time per kernel launch; -1: the device's own, or that of its calibration
     bool plan_allocator = false;      // allocator: plan; else caching
     bool expandable_segments = false; // of a caching allocator: expandable
     double reserved_gb = -1;          // < 0: the framework's own estimate

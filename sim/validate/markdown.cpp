@@ -132,7 +132,9 @@ std::string what_new_sources_can_expect(const Validation& v) {
             "new source can expect. Covered: share of rows inside their interval (80 is promised). Width: mean half width. Errors of "
             "sources "
             "that were used to\n"
-            "find causes count as they were when they were first predicted, half of what was mended since taken off (in squares).\n\n"
+            "find causes count as they were when they were first predicted, half of what was mended since taken off (in squares).\n"
+            "Stacks: modules (Megatron-Core, NeMo, Transformer Engine), eager (FSDP, torchtitan, Composer, nanotron), zero (DeepSpeed), "
+            "other.\n\n"
             "| of | rows | number | sources | mean error | bias | covered | width |\n|---|---|---|---|---|---|---|---|\n" +
             unseen;
     if (const std::string taught = learned(v); !taught.empty())

@@ -72,9 +72,9 @@ std::optional<Verdict> verdict(const Kind& kind, const std::vector<Experience>& 
     Verdict v;
     v.mean = sizes.size() < few_rows || sources.size() < few_sources ? -1 : mean(sizes);
     v.text =
-        fmt::format("- {}: {:.0f} % off on average, half of them less than {:.0f} % ({} runs of {} source{}; on average {:.0f} % too {})",
-                    kind.who, 100 * mean(sizes), 100 * median(sizes), sizes.size(), sources.size(), sources.size() == 1 ? "" : "s",
-                    100 * std::abs(bias), bias < 0 ? "fast" : "slow");
+        fmt::format("- {}: {:.0f} % off on average, half of them less than {:.0f} % ({} run{} of {} source{}; on average {:.0f} % too {})",
+                    kind.who, 100 * mean(sizes), 100 * median(sizes), sizes.size(), sizes.size() == 1 ? "" : "s", sources.size(),
+                    sources.size() == 1 ? "" : "s", 100 * std::abs(bias), bias < 0 ? "fast" : "slow");
     if (memory.size() >= few_rows) v.text += fmt::format("; memory {:.0f} % ({} runs)", 100 * mean(memory), memory.size());
     v.text += "\n";
     return v;
@@ -90,19 +90,22 @@ std::string for_whom(const Validation& v) {
     if (of[0].empty() && of[1].empty() && of[2].empty()) return {};
     std::string text =
         "## For whom predictions are good, and for whom not\n\nStep times of runs from sources that no constant was fitted to: "
-        "what you can expect for a job of yours. A job is of several kinds: expect the worst of them.\n";
+        "what you can expect for a job of yours. A job is of several kinds: expect the worst of them. Memory has no grade: its mean error "
+        "stands behind.\n";
     static constexpr const char* heads[] = {
         "Good: a strategy that is 10 % better is found", "Fair: good enough to rank strategies, not to promise a step time",
         "Poor: measure a step and use `simrun learn`", "Hardly known: fewer than four runs, or one source"};
     for (std::size_t i = 0; i < std::size(heads); ++i)
         if (!of[i].empty()) text += fmt::format("\n**{}**\n\n{}", heads[i], of[i]);
-    const PairsSummary& p = v.overall.pairs;
+    // All rows where none is of such a source.
+    const ValidationSummary& s = v.held_out.step_time.n > 0 ? v.held_out : v.overall;
+    const PairsSummary& p = s.pairs;
     if (p.n > 0)
-        text += fmt::format("\nOf two strategies of one job, the faster one is named in {:.0f} % of {} pairs. ",
+        text += fmt::format("\nOf two strategies of one job, the faster one is named in {:.0f} % of {} pairs of these sources. ",
                             100 * static_cast<double>(p.right) / static_cast<double>(p.n), p.n);
-    if (v.overall.fits.n > 0)
-        text += fmt::format("Whether a job fits is answered rightly for {:.0f} % of {} runs whose source says so.",
-                            100 * v.overall.fits.accuracy, v.overall.fits.n);
+    if (s.fits.n > 0)
+        text += fmt::format("Whether a job fits is answered rightly for {:.0f} % of {} runs whose source says so.", 100 * s.fits.accuracy,
+                            s.fits.n);
     return text + "\n";
 }
 

@@ -290,5 +290,58 @@ TEST(StackLaws, HooksOfModulesBoundSmallSteps) {
     EXPECT_NEAR(step(3, "h100-sxm-80gb") / step(3, "b200-192gb"), 1, 0.15);
 }
 
+// The bytes that a layer's collectives over `axis` move, each as often as the software makes it.
+struct LayerTraffic {
+    int gathers = 0, reductions = 0;
+};
+LayerTraffic traffic_of_layer(const Plan& plan) {
+    LayerTraffic t;
+    for (const Block& b : plan.blocks)
+        for (const Op& op : b.ops)
+            if (const auto* c = std::get_if<Collective>(&op.work); c && op.layer == 1 && plan.communicators[c->comm].name == "tp")
+                (c->kind == CollectiveKind::all_gather ? t.gathers : t.reductions) += c->times;
+    return t;
+}
+
+// Queries, keys, values, gate and up gather their input and reduce its gradient each by itself in plain DTensor plans: 12 gathers and 8
+// reductions of a layer that is made again, as KempnerForge's profile counts. torchtitan prepares the input of a module once.
+TEST(StackLaws, LinearsOfPlainPlansGatherEachForItself) {
+    const auto plan = [](const char* framework) {
+        return scenario(fmt::format(R"({{"model": "llama3-8b", "cluster": {{"preset": "dgx-h100", "nodes": 1}},
+            "training": {{"global_batch_size": 1, "micro_batch_size": 1, "sequence_length": 4096, "precision": "bf16"}},
+            "strategy": {{"framework": "{}", "tensor_parallel": 8, "sequence_parallel": true, "recompute": "full"}},
+            "runtime": {{"year": 2026}}}})",
+                                    framework));
+    };
+    const LayerTraffic plain = traffic_of_layer(lower(plan("fsdp2"))), prepared = traffic_of_layer(lower(plan("torchtitan")));
+    EXPECT_EQ(plain.gathers, 12);
+    EXPECT_EQ(plain.reductions, 8);
+    EXPECT_EQ(prepared.gathers, 6);
+    EXPECT_EQ(prepared.reductions, 5);
+    Scenario once = plan("fsdp2");
+    const Prediction apart = predict(once);
+    once.strategy.overlap.tensor_parallel = true; // the trait's other side: gathered once
+    EXPECT_LT(predict(once).report.step_time_s, apart.report.step_time_s);
+}
+
+// torchtitan's list keeps reduce_scatter_tensor alone: gathered inputs are not saved, and are gathered again.
+TEST(StackLaws, SelectiveRecomputationGathersAgain) {
+    const auto job = [](const char* recompute) {
+        return llama(R"(, "gradient_clipping": 1)", fmt::format(R"(, "tensor_parallel": 8, "recompute": "{}")", recompute), "");
+    };
+    const Scenario none = job("none"), selective = job("selective");
+    EXPECT_TRUE(selective.strategy.sequence_parallel) << "torchtitan's plans have it";
+    EXPECT_GT(traffic_of_layer(lower(selective)).gathers, traffic_of_layer(lower(none)).gathers);
+    const auto entered = [](const Scenario& s) {
+        std::int32_t most = 0;
+        const Report report = predict(s).report;
+        for (const LiveBuffer& u : report.memory.stages[0].largest)
+            if (u.name.find("entered") != std::string::npos) most = std::max(most, u.count);
+        return most;
+    };
+    EXPECT_LE(entered(selective), 2);
+    EXPECT_GT(entered(none), 2);
+}
+
 } // namespace
 } // namespace orrery::laws

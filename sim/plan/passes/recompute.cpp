@@ -30,8 +30,7 @@ bool made_again_by_op(const Strategy& st, const Node& n) {
     switch (n.kind) {
     case NodeKind::attention:
     case NodeKind::ring_attention:
-    case NodeKind::exit: // reduce_scatter_tensor is kept, all_gather_into_tensor and all_reduce are not
-        return !n.along_seq;
+    case NodeKind::exit: // reduce_scatter_tensor is one of the kept, all_gather_into_tensor is not
     case NodeKind::dispatch:
     case NodeKind::combine:
         return false;
