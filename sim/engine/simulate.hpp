@@ -38,7 +38,7 @@ struct LaneResult {
     std::int16_t stage = 0;
     std::array<Time, category_count> breakdown{}; // of one steady step; adds up to the step time
     Time compute_busy;
-    Time host_wait; // of Category::other: the device is idle, and only its host keeps it from going on
+    Time host_wait;            // of Category::other: the device is idle, and only its host keeps it from going on
     double hardware_flops = 0; // executed in a step, recompute included
 };
 
