@@ -6,6 +6,7 @@
 #include "sim/trace/format.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <stdexcept>
 
@@ -14,6 +15,8 @@ namespace orrery::simrun {
 namespace {
 
 std::string head_of(const std::string& file) {
+    std::error_code unknown;
+    if (!std::filesystem::is_regular_file(file, unknown)) return {}; // a pipe may never end: what reads the scenario refuses it
     std::ifstream in(file, std::ios::binary);
     std::string head(256, '\0');
     in.read(head.data(), static_cast<std::streamsize>(head.size()));

@@ -235,6 +235,19 @@ TEST(Experts, DeepSeekV3FitsAndTakesWhatItsAuthorsReport) {
     EXPECT_NEAR(report.step_time_s, measured, 0.1 * measured);
 }
 
+// The input of a prediction's chunked loss is kept, as the loss itself runs in the backward pass.
+TEST(Experts, PredictionsAheadHaveChunkedLossesUnderRecomputation) {
+    std::ifstream file(ORRERY_SOURCE_DIR "/scenarios/deepseek-v3-2048-h800.json");
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    for (const char* recompute : {"none", "full", R"(["norm", "latent", "activation"])"}) {
+        ParseOptions options;
+        options.overrides = {"runtime.loss=chunked", std::string("strategy.recompute=") + recompute};
+        const ParseResult parsed = parse_scenario(text, options);
+        ASSERT_TRUE(parsed.scenario) << recompute;
+        EXPECT_EQ(to_text(verify(lower(*parsed.scenario))), "") << recompute;
+    }
+}
+
 // The gradient of a row's probability is read from where the activation's is: one op makes both, and it goes back with the rows.
 TEST(Experts, GradientsOfProbabilitiesComeFromTheActivation) {
     Mixture m;

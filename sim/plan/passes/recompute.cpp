@@ -161,6 +161,12 @@ void mark_recompute(Lowering& l) {
                     for (const Node& made : g.nodes)
                         if (made.recompute && made.unit == n.unit && made.out[0] == n.in[0] && !g.value(made.out[0]).saved)
                             n.recompute = true;
+    // A loss in chunks runs in the backward pass: made again there, its input would be made twice, and the first time for nobody.
+    for (Graph& g : l.graphs)
+        for (const Node& late : g.nodes)
+            if (late.late)
+                for (Node& made : g.nodes)
+                    if (made.recompute && made.out[0] == late.in[0]) made.recompute = false;
     // A value that is kept in another value's place is not recomputed.
     for (Graph& g : l.graphs)
         for (Node& n : g.nodes)
