@@ -131,7 +131,7 @@ struct Node {
     bool recompute = false;                       // its outputs are not saved for the backward pass
     std::int16_t stretch = -1;                    // recompute: nodes of one stretch are made again together
     bool along_seq = false;                       // enter, exit: gather and scatter (sequence parallelism), else copy and all-reduce
-    std::uint8_t times = 1;                       // enter: so many linears gather the same value, and reduce its gradient, each for itself
+    std::uint8_t times = 1;                       // enter: the number of linears that each gather this value and reduce its gradient
     std::uint8_t pieces = 1, gradient_pieces = 1; // enter, exit, linear: Op::pieces forward and of the input gradient
     DType gradient_dtype = DType::bf16;           // combine, unpermute: of the rows' gradient on its way to the experts
     bool in_place = false;                        // cross_entropy: what it keeps and its gradient take the logits' place

@@ -19,8 +19,8 @@ void Emitter::adjoint_enter(const Node& n, BufferId dy) {
     } else {
         reduced = view(name, dy, placement);
     }
-    std::get<Collective>(emit_collective(n.name + ".adjoint", kind, bytes(value(n.out[0]).shape, dtype), dtype, dy, reduced).work).times =
-        n.times;
+    Op& op = emit_collective(n.name + ".adjoint", kind, bytes(value(n.out[0]).shape, dtype), dtype, dy, reduced);
+    std::get<Collective>(op.work).times = n.times;
     flush_weight_ops();
     add_gradient(x, reduced, true);
 }

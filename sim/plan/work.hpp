@@ -240,8 +240,8 @@ const char* name(CollectiveKind k);
 // members, once to each and by one crossing to each node it goes to (DeepEP); the members it may go to are in `groups` parts of which a
 // token chooses group_limit. operands: `each` travels on its own, as many out as in (after them the counts of experts' rows where these
 // are known); `joined` they are one message on each side (a bucket); `summands` likewise, and of shards of buckets only the elements of
-// tensors whose gradients are summands over the communicator's axis. times: so many collectives of these bytes run one after another, for
-// modules of the software that each make the same one; the runtime makes one.
+// tensors whose gradients are summands over the communicator's axis. times: modules of the software that each make this collective, one
+// after another; the simulator charges all of them, the runtime makes one.
 struct Collective {
     enum class Operands : std::uint8_t { each, joined, summands };
     CollectiveKind kind;

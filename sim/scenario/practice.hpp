@@ -194,7 +194,8 @@ struct Practice {
     bool separate_linears = false;
     // Under tensor parallelism each of these linears gathers its input and reduces its gradient for itself: torch's ColwiseParallel of
     // plans without a prepared input, Transformers' plans (a profile of KempnerForge counts 12 gathers and 8 reductions a layer that is
-    // made again). torchtitan prepares the input of a whole module (PrepareModuleInput).
+    // made again). torchtitan prepares the input of a whole module (PrepareModuleInput). The copy of the input that each keeps where
+    // nothing is made again is counted once.
     bool linears_meet_apart = false;
     // Each module with parameters of its own has hooks before and after its forward and its backward pass that look up, ask for, wait for
     // and let go of its parameters, in Python (DeepSpeed's ZeRO-3 since 2022, parameter_offload.py; calibration: hooks).

@@ -223,12 +223,15 @@ TEST(Experts, AnActivationsInputIsKeptLow) {
     }
 }
 
+std::string deepseek_v3() {
+    std::ifstream file(ORRERY_SOURCE_DIR "/scenarios/deepseek-v3-2048-h800.json");
+    return {std::istreambuf_iterator<char>(file), {}};
+}
+
 // DeepSeek-V3 as its report describes it fits, and takes about what its authors measured: 19.926 s a step (arXiv:2505.09343, table 4),
 // which agrees with 2.664 M H800 hours for 14.8 T tokens in steps of 15,360 x 4,096 (arXiv:2412.19437).
 TEST(Experts, DeepSeekV3FitsAndTakesWhatItsAuthorsReport) {
-    std::ifstream file(ORRERY_SOURCE_DIR "/scenarios/deepseek-v3-2048-h800.json");
-    const std::string text{std::istreambuf_iterator<char>(file), {}};
-    const Report report = predict(scenario(text)).report;
+    const Report report = predict(scenario(deepseek_v3())).report;
     const double measured = 19.926, from_hours = 2.664e6 * 3600 / 2048 / (14.8e12 / (15360.0 * 4096));
     EXPECT_NEAR(from_hours, measured, 0.01 * measured);
     EXPECT_TRUE(report.memory.fits);
@@ -237,8 +240,7 @@ TEST(Experts, DeepSeekV3FitsAndTakesWhatItsAuthorsReport) {
 
 // The input of a prediction's chunked loss is kept, as the loss itself runs in the backward pass.
 TEST(Experts, PredictionsAheadHaveChunkedLossesUnderRecomputation) {
-    std::ifstream file(ORRERY_SOURCE_DIR "/scenarios/deepseek-v3-2048-h800.json");
-    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    const std::string text = deepseek_v3();
     for (const char* recompute : {"none", "full", R"(["norm", "latent", "activation"])"}) {
         ParseOptions options;
         options.overrides = {"runtime.loss=chunked", std::string("strategy.recompute=") + recompute};

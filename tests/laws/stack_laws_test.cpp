@@ -290,7 +290,7 @@ TEST(StackLaws, HooksOfModulesBoundSmallSteps) {
     EXPECT_NEAR(step(3, "h100-sxm-80gb") / step(3, "b200-192gb"), 1, 0.15);
 }
 
-// The bytes that a layer's collectives over `axis` move, each as often as the software makes it.
+// The tensor-parallel collectives of layer 1, forward and backward, each counted as often as the software makes it.
 struct LayerTraffic {
     int gathers = 0, reductions = 0;
 };
