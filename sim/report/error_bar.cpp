@@ -18,7 +18,7 @@ namespace {
 
 double doublings(int a, int b) { return std::abs(std::log2(static_cast<double>(std::max(1, a)) / std::max(1, b))); }
 
-constexpr double reach_in_time = 1.5, reach_in_memory = 4, source_share = 0.5, least = 0.02; // memory has few rows: further ones count more
+constexpr double reach_in_time = 3, reach_in_memory = 4, source_share = 0.5, least = 0.02; // memory has few rows: further ones count more
 
 std::optional<double> figure_of(const Experience& e, Figure figure) { return figure == Figure::step_time ? e.step_time : e.memory; }
 
@@ -26,29 +26,63 @@ double distance_of(const Configuration& a, const Configuration& b, Figure figure
     return figure == Figure::step_time ? distance_in_time(a, b) : distance(a, b);
 }
 
-// The error that four in five of the weight of unseen rows stay within; rows of the source `without` are left out. 0: there are none.
-double four_in_five(const Configuration& of, std::span<const Experience> rows, Figure figure, std::string_view without = {}) {
-    struct Weighed {
-        double off, weight;
-        std::string_view source;
-    };
+bool has_shares(const Configuration& c) { return c.shares != CostShares{}; }
+
+// The unit of errors of the step time.
+double unit_of(const Configuration& c, const Spreads& spreads) { return std::sqrt(spread_of(spreads.with(c.left_open), c.shares)); }
+
+struct Weighed {
+    double error = 0, off = 0; // predicted / measured - 1 and ln(measured / predicted), in units of the row
+    double weight = 0;
+    std::string_view source;
+};
+
+// The unseen rows but those of the source `without`, the most like `of` with the most weight. spreads: errors are in units by them.
+std::vector<Weighed> weighed(const Configuration& of, std::span<const Experience> rows, Figure figure, const Spreads* spreads,
+                             std::string_view without) {
     std::vector<Weighed> all;
     std::map<std::string_view, double> of_source;
     const double reach = figure == Figure::step_time ? reach_in_time : reach_in_memory;
     for (const Experience& e : rows) {
         const std::optional<double> error = figure_of(e, figure);
-        if (!e.unseen || !error) continue;
-        Weighed w{std::abs(*error), std::exp(-distance_of(of, e.configuration, figure) / reach), source_of(e.dataset)};
+        if (!e.unseen || !error || (spreads && !has_shares(e.configuration))) continue;
+        const double unit = spreads ? unit_of(e.configuration, *spreads) : 1;
+        Weighed w{*error / unit, -std::log1p(std::max(-0.95, *error)) / unit, std::exp(-distance_of(of, e.configuration, figure) / reach),
+                  source_of(e.dataset)};
         if (!without.empty() && w.source == without) continue;
         of_source[w.source] += w.weight;
         all.push_back(w);
     }
-    double sum = 0, within = 0;
-    for (Weighed& w : all) sum += w.weight *= std::pow(of_source[w.source], source_share - 1);
-    std::sort(all.begin(), all.end(), [](const Weighed& a, const Weighed& b) { return a.off < b.off; });
-    for (const Weighed& w : all)
-        if ((within += w.weight) >= 0.8 * sum) return std::max(least, w.off);
-    return 0;
+    for (Weighed& w : all) w.weight *= std::pow(of_source[w.source], source_share - 1);
+    return all;
+}
+
+// The figure that this share of the weight stays below. rows: not empty.
+template <class Of> double quantile(std::vector<Weighed>& rows, double share, Of&& figure) {
+    std::sort(rows.begin(), rows.end(), [&](const Weighed& a, const Weighed& b) { return figure(a) < figure(b); });
+    double sum = 0, below = 0;
+    for (const Weighed& w : rows) sum += w.weight;
+    for (const Weighed& w : rows)
+        if ((below += w.weight) >= share * sum) return figure(w);
+    return figure(rows.back());
+}
+
+struct Width {
+    double half = 0, faster = 0, slower = 0; // as in ErrorBar; 0: there are no rows
+};
+
+Width width_of(const Configuration& of, std::span<const Experience> rows, Figure figure, const Spreads& spreads,
+               std::string_view without = {}) {
+    const bool by_shares = figure == Figure::step_time && has_shares(of);
+    std::vector<Weighed> all = weighed(of, rows, figure, by_shares ? &spreads : nullptr, without);
+    if (all.empty()) return {};
+    const double unit = by_shares ? unit_of(of, spreads) : 1;
+    Width w;
+    w.half = std::max(least, unit * quantile(all, 0.8, [](const Weighed& x) { return std::abs(x.error); }));
+    const auto off = [](const Weighed& x) { return x.off; };
+    w.faster = std::max(least, -std::expm1(unit * quantile(all, 0.1, off)));
+    w.slower = std::max(least, std::expm1(unit * quantile(all, 0.9, off)));
+    return w;
 }
 
 const Experience* nearest(const Configuration& of, std::span<const Experience> rows) {
@@ -92,6 +126,7 @@ Configuration configuration_of(const Scenario& s) {
     c.sequence = s.training.sequence_length;
     c.recompute = s.strategy.recompute != RecomputeKind::none;
     c.measured = !s.cluster.device.kernels.empty();
+    c.left_open = open_fields_of(s);
     return c;
 }
 
@@ -110,7 +145,7 @@ double distance(const Configuration& a, const Configuration& b) {
 
 double distance_in_time(const Configuration& a, const Configuration& b) {
     const double lengths = a.sequence > 0 && b.sequence > 0 ? 0.3 * doublings(a.sequence, b.sequence) : 0;
-    const double stacks = a.stack != b.stack ? 2.5 : 0; // what one's software costs beside its kernels tells nothing of another's
+    const double stacks = a.stack != b.stack ? 6.5 : 0; // what one's software costs beside its kernels tells nothing of another's
     return distance(a, b) + lengths + stacks + 5 * std::abs(a.host_share - b.host_share);
 }
 
@@ -167,9 +202,9 @@ const std::vector<Experience>& validated_rows() {
     return rows;
 }
 
-ErrorBar error_bar(const Configuration& of, std::span<const Experience> rows) {
+ErrorBar error_bar(const Configuration& of, std::span<const Experience> rows, const Spreads& spreads) {
     ErrorBar bar;
-    bar.memory = four_in_five(of, rows, Figure::memory);
+    bar.memory = width_of(of, rows, Figure::memory, spreads).half;
     std::set<std::string_view> sources;
     for (const Experience& e : rows) {
         if (!e.step_time) continue;
@@ -185,24 +220,52 @@ ErrorBar error_bar(const Configuration& of, std::span<const Experience> rows) {
     }
     if (bar.rows == 0) return bar;
     bar.transferred = of_transfer(of, rows);
-    bar.step_time = std::hypot(four_in_five(of, rows, Figure::step_time), bar.transferred);
+    const Width width = width_of(of, rows, Figure::step_time, spreads);
+    bar.step_time = std::hypot(width.half, bar.transferred);
+    bar.faster = std::hypot(width.faster, bar.transferred), bar.slower = std::hypot(width.slower, bar.transferred);
+    if (has_shares(of) && of.left_open != OpenFields{}) {
+        Configuration stated = of;
+        stated.left_open = {};
+        bar.all_stated = std::hypot(width.half * unit_of(stated, spreads) / unit_of(of, spreads), bar.transferred);
+    }
     return bar;
+}
+
+Spreads spreads_by(std::span<const Experience> rows, std::string_view without) {
+    std::vector<Observed> observed;
+    for (const Experience& e : rows) {
+        if (!e.unseen || !e.step_time || *e.step_time <= -1 || !has_shares(e.configuration)) continue;
+        const std::string_view source = source_of(e.dataset);
+        if (without.empty() || source != without)
+            observed.push_back({e.configuration.shares, std::log1p(*e.step_time), std::string(source), e.configuration.left_open});
+    }
+    return fitted_spreads(observed, judged_spreads);
 }
 
 std::vector<Coverage> left_out_coverage(std::span<const Experience> rows, Figure figure) {
     std::map<std::pair<int, std::string>, std::pair<Coverage, std::set<std::string_view>>> groups;
-    const auto count = [&](int kind, const std::string& by, const Experience& e, double error, double width) {
+    const auto count = [&](int kind, const std::string& by, const Experience& e, double error, const Width& width) {
         auto& [c, sources] = groups[{kind, by}];
         c.by = by;
         ++c.rows;
         sources.insert(source_of(e.dataset));
-        c.mean_abs_error += std::abs(error), c.bias += error, c.width += width;
-        c.covered += std::abs(error) <= width;
+        c.mean_abs_error += std::abs(error), c.bias += error;
+        if (figure == Figure::memory) {
+            c.width += width.half, c.covered += std::abs(error) <= width.half;
+            return;
+        }
+        const double took = 1 / std::max(0.05, 1 + error); // in predicted steps
+        c.width += (width.faster + width.slower) / 2;
+        c.below += took<1 - width.faster, c.above += took> 1 + width.slower;
+        c.covered += took >= 1 - width.faster && took <= 1 + width.slower;
     };
+    std::map<std::string_view, Spreads> spreads;
     for (const Experience& e : rows) {
         const std::optional<double> error = figure_of(e, figure);
         if (!e.unseen || !error) continue;
-        const double width = four_in_five(e.configuration, rows, figure, source_of(e.dataset));
+        const std::string_view source = source_of(e.dataset);
+        if (!spreads.contains(source)) spreads[source] = spreads_by(rows, source);
+        const Width width = width_of(e.configuration, rows, figure, spreads[source], source);
         count(0, "all", e, *error, width);
         count(1, name(e.configuration.stack), e, *error, width);
         count(2, e.configuration.device, e, *error, width);
@@ -211,7 +274,7 @@ std::vector<Coverage> left_out_coverage(std::span<const Experience> rows, Figure
     for (auto& [key, group] : groups) {
         Coverage c = group.first;
         c.sources = static_cast<int>(group.second.size());
-        for (double* sum : {&c.mean_abs_error, &c.bias, &c.covered, &c.width}) *sum /= c.rows;
+        for (double* sum : {&c.mean_abs_error, &c.bias, &c.covered, &c.width, &c.below, &c.above}) *sum /= c.rows;
         out.push_back(c);
     }
     return out;
@@ -220,13 +283,14 @@ std::vector<Coverage> left_out_coverage(std::span<const Experience> rows, Figure
 std::string to_text(const ErrorBar& bar) {
     if (bar.rows == 0) return "no validated row to compare with";
     if (bar.learned > 0)
-        return fmt::format("80 % interval: step time within {:.0f} %, memory within {:.0f} %, by {} measured steps of one's own; without "
-                           "them predictions of {} runs of {} sources stand for it",
-                           bar.step_time * 100, bar.memory * 100, bar.learned, bar.rows, bar.sources);
+        return fmt::format(
+            "80 % interval: a step takes from {:.0f} % less to {:.0f} % more than predicted, memory is within {:.0f} %, by {} "
+            "measured steps of one's own; without them predictions of {} runs of {} sources stand for it",
+            bar.faster * 100, bar.slower * 100, bar.memory * 100, bar.learned, bar.rows, bar.sources);
     std::string text =
-        fmt::format("80 % interval: step time within {:.0f} %, memory within {:.0f} %; so far off were predictions of {} runs of {} "
-                    "sources that no constant was fitted to, those most like this job first",
-                    bar.step_time * 100, bar.memory * 100, bar.rows, bar.sources);
+        fmt::format("80 % interval: a step takes from {:.0f} % less to {:.0f} % more than predicted, memory is within {:.0f} %; so far off "
+                    "were predictions of {} runs of {} sources that no constant was fitted to, those most like this job first",
+                    bar.faster * 100, bar.slower * 100, bar.memory * 100, bar.rows, bar.sources);
     if (bar.transferred > 0)
         text += fmt::format("; nothing was ever validated on this device: {:.0f} % of it stand for constants transferred to it",
                             bar.transferred * 100);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sim/scenario/practice.hpp"
+#include "sim/trust/beliefs.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -24,6 +25,10 @@ struct Configuration {
     double host_share = 0; // of the predicted step, what devices wait for their hosts
     bool recompute = false;
     bool measured = false; // the device comes with kernels measured on it (simexec calibrate): not compared
+    // What its error is expected to be by, not compared: shares of the step by group of constants (all 0: not known), and what is left
+    // open.
+    CostShares shares{};
+    OpenFields left_open{};
 };
 Configuration configuration_of(const Scenario& scenario);
 
@@ -50,31 +55,44 @@ std::vector<Experience> merged(std::vector<Experience> now, std::span<const Expe
 std::vector<Experience> read_experience(std::string_view json);
 std::string write_experience(std::span<const Experience> rows); // one row a line
 
-// The error that four in five of the unseen rows stay within, each weighted by exp(-d/1.5) of its distance d (memory: exp(-d/4)) and the
-// inverse root of the weight of all rows of its source, at least 2 %. Rows whose source a constant was fitted to are left out: on new
-// sources predictions were off by three times as much as on those (bars drawn from all rows held 19 % of the step times of nine new
-// sources). Distance and weights are those whose bars, drawn without a source, hold four in five of its rows and are narrow; a test holds
-// the four in five, VALIDATION.md prints it. Where none of the rows is of this device, what predictions were off by on devices before they
-// had a row is added, in quadrature.
+// The interval of a prediction. An error is expected to be the larger, the more of the step rests on constants that are not sure: its unit
+// is the square root of spread_of() its shares by the spreads before any measurement (sim/trust); the root, because those spreads are
+// fitted to few rows: with it intervals that hold as many rows are narrower. The errors of the unseen rows, each in its own unit, are
+// weighted by exp(-d/3) of the distance d and the inverse root of the weight of all rows of the source; the tenths of that weight at both
+// ends are left out, and the rest is scaled by the unit of this step. (Conformal prediction with normalised and weighted residuals:
+// Papadopoulos et al. 2008, Tibshirani et al., arXiv:1904.06019.) So an interval is narrower where a step rests on surer constants, and
+// where a field is stated. Without shares all errors count as they are. Memory: exp(-d/4), and errors as they are.
+// At least 2 % on either side.
+//
+// Rows whose source a constant was fitted to are left out: on new sources predictions were off by three times as much as on those (bars
+// drawn from all rows held 19 % of the step times of nine new sources). Distances and weights are those whose bars, drawn without a source,
+// hold four in five of its rows and are narrow; a test holds the four in five, VALIDATION.md prints it. Where none of the rows is of this
+// device, what predictions were off by on devices before they had a row is added, in quadrature.
 struct ErrorBar {
-    double step_time = 0, memory = 0; // half widths as fractions; 0: no rows
+    double step_time = 0, memory = 0; // half widths as fractions, the same to both sides; 0: no rows
+    double faster = 0, slower = 0;    // eight of ten steps take from (1 - faster) to (1 + slower) times what is predicted
     double transferred = 0;           // the part of step_time that stands for a device nobody validated
+    double all_stated = 0;            // step_time, were no field of open_fields left open; 0: none is
     int rows = 0, sources = 0;        // unseen rows with a step time, and their sources
     int learned = 0;                  // measured steps of one's own that step_time is by (sim/report/learned.cpp); 0: the rows'
     int same_device = 0;              // of all validated rows
     std::string nearest;              // "dataset / row", of all validated rows
     double nearest_error = 0;         // its predicted / measured - 1
 };
-ErrorBar error_bar(const Configuration& of, std::span<const Experience> rows);
-std::string to_text(const ErrorBar& bar); // "step time within 18 %, ..: .. (nearest: ..)"
+ErrorBar error_bar(const Configuration& of, std::span<const Experience> rows, const Spreads& spreads = spreads_before());
+std::string to_text(const ErrorBar& bar); // "80 % interval: step time from 5 % less to 16 % more, ..; nearest validated run: .."
 
-// Leave one source out: how many of the unseen rows lie in bars that are drawn without their source. by: the name of a group of rows.
+// Leave one source out: how many of the unseen rows lie in bars that are drawn without their source, the spreads fitted without it too.
+// by: the name of a group of rows.
 struct Coverage {
     std::string by;
     int rows = 0, sources = 0;
     double mean_abs_error = 0, bias = 0, covered = 0, width = 0; // fractions; width: mean half width of the bars
+    double below = 0, above = 0;                                 // of step times: shares of rows that took less, and more
 };
 enum class Figure : std::uint8_t { step_time, memory };
+// Of the unseen rows but those of the source `without`.
+Spreads spreads_by(std::span<const Experience> rows, std::string_view without = {});
 std::vector<Coverage> left_out_coverage(std::span<const Experience> rows, Figure figure); // of all, then by stack, then by device
 
 } // namespace orrery

@@ -88,7 +88,13 @@ class Scanner {
         c.recompute = truth(",\"recompute\":");
         if (left_.starts_with(",\"step_time\":")) e.step_time = number<double>(",\"step_time\":");
         if (left_.starts_with(",\"memory\":")) e.memory = number<double>(",\"memory\":");
-        e.unseen = next(",\"unseen\":true");
+        if ((e.unseen = next(",\"unseen\":true"))) {
+            c.shares.front() = number<double>(",\"shares\":[");
+            for (std::size_t g = 1; g < c.shares.size(); ++g) c.shares[g] = number<double>(",");
+            c.left_open.front() = truth("],\"open\":[");
+            for (std::size_t f = 1; f < c.left_open.size(); ++f) c.left_open[f] = truth(",");
+            expect("]");
+        }
         expect("}");
         return e;
     }
@@ -122,6 +128,8 @@ std::vector<Experience> read_experience(std::string_view text) {
         if (j.contains("step_time")) e.step_time = j.at("step_time").get<double>();
         if (j.contains("memory")) e.memory = j.at("memory").get<double>();
         e.unseen = j.value("unseen", false);
+        if (j.contains("shares")) c.shares = j.at("shares").get<CostShares>();
+        if (j.contains("open")) c.left_open = j.at("open").get<OpenFields>();
         rows.push_back(std::move(e));
     }
     return rows;
@@ -148,7 +156,11 @@ std::string write_experience(std::span<const Experience> rows) {
                                  {"recompute", c.recompute}};
         if (e.step_time) j["step_time"] = rounded(*e.step_time);
         if (e.memory) j["memory"] = rounded(*e.memory);
-        if (e.unseen) j["unseen"] = true;
+        if (e.unseen) {
+            j["unseen"] = true;
+            for (const double share : c.shares) j["shares"].push_back(rounded(share));
+            j["open"] = c.left_open;
+        }
         text += comma + j.dump();
         comma = ",\n  ";
     }

@@ -122,6 +122,8 @@ std::string to_json(const Report& r) {
     for (const Provenance& p : r.provenance) j["provenance"].push_back(to_text(p));
     if (const ErrorBar& e = r.error_bar; e.rows > 0)
         j["error_bar"] = {{"step_time", e.step_time},
+                          {"faster", e.faster},
+                          {"slower", e.slower},
                           {"memory", e.memory},
                           {"narrow", r.narrow()},
                           {"rows", e.rows},
@@ -131,6 +133,7 @@ std::string to_json(const Report& r) {
                           {"nearest", e.nearest},
                           {"nearest_error", e.nearest_error}};
     if (r.error_bar.learned > 0) j["error_bar"]["learned"] = r.error_bar.learned;
+    if (r.error_bar.all_stated > 0) j["error_bar"]["step_time_all_stated"] = r.error_bar.all_stated;
     if (*std::max_element(r.shares.begin(), r.shares.end()) > 0)
         for (int g = 0; g < cost_group_count; ++g)
             j["sensitivities"][name(static_cast<CostGroup>(g))] = r.shares[static_cast<std::size_t>(g)];

@@ -73,7 +73,10 @@ Prediction predict(const Scenario& scenario, const Plan& plan, const PredictOpti
     if (p.simulation.trace) sample_memory(*p.simulation.trace, plan, bytes);
     p.report = report(scenario, plan, p.simulation, bytes, cost);
     const bool shares = options.shares || p.simulation.stats.events + p.simulation.stats.replayed_ops < options.shares_up_to;
-    if (shares && !p.too_big) p.report.shares = cost_shares(plan, scenario, fabric, cost, p.simulation, options.simulate);
+    if (shares && !p.too_big) {
+        p.report.shares = cost_shares(plan, scenario, fabric, cost, p.simulation, options.simulate);
+        p.report.error_bar = error_bar(configuration_of(scenario, p.report), validated_rows());
+    }
     narrow_by_learned(p.report, scenario);
     if (!p.too_big) follow_workers(p.report, scenario, plan, fabric, cost, options.simulate);
     if (!p.too_big) wait_for_input(p.report, scenario);

@@ -209,6 +209,7 @@ double Report::headroom() const {
 Configuration configuration_of(const Scenario& scenario, const Report& r) {
     Configuration c = configuration_of(scenario);
     if (r.step_time_s > 0) c.host_share = r.host_wait_s / r.step_time_s;
+    c.shares = r.shares;
     return c;
 }
 

@@ -2,6 +2,7 @@
 #include "sim/cost/own_constants.hpp"
 #include "sim/report/loose.hpp"
 #include "sim/report/terminal.hpp"
+#include "sim/scenario/fields.hpp"
 #include "sim/scenario/perturb.hpp"
 #include "sim/trust/beliefs.hpp"
 
@@ -357,42 +358,71 @@ std::string memory_text(const Report& r, const TextStyle& style) {
     return text + as_shown(full) + node_memory_text("memory", m.host, style) + node_memory_text("NVMe", m.disk, style);
 }
 
-// The fields that would make a group of constants surer, where the scenario leaves them to defaults.
+// Fields of a group of constants that the scenario leaves to defaults.
 std::string unstated(CostGroup g, const Scenario& s) {
     static constexpr std::pair<CostGroup, const char*> fields[] = {
-        {CostGroup::attention, "/runtime/attention_kernel"}, {CostGroup::memory, "/strategy/fused"},
-        {CostGroup::memory, "/runtime/fused_norm"},          {CostGroup::memory, "/runtime/fused_optimizer"},
-        {CostGroup::host, "/runtime/cuda_graphs"},           {CostGroup::host, "/runtime/launch_us"},
-        {CostGroup::experts, "/runtime/fused_experts"},      {CostGroup::experts, "/runtime/token_dispatcher"}};
+        {CostGroup::memory, "/strategy/fused"},           {CostGroup::memory, "/runtime/fused_norm"},
+        {CostGroup::memory, "/runtime/fused_optimizer"},  {CostGroup::host, "/runtime/cuda_graphs"},
+        {CostGroup::host, "/runtime/launch_us"},          {CostGroup::experts, "/runtime/fused_experts"},
+        {CostGroup::experts, "/runtime/token_dispatcher"}};
     std::string text;
-    for (const auto& [group, field] : fields) {
-        if (group != g || !s.defaults.contains(field)) continue;
-        std::string dotted = std::string(field).substr(1);
-        std::replace(dotted.begin(), dotted.end(), '/', '.');
-        text += (text.empty() ? "" : ", ") + dotted;
-    }
+    for (const auto& [group, field] : fields)
+        if (group == g && s.defaults.contains(field)) text += (text.empty() ? "" : ", ") + dotted(field);
     return text;
 }
 
-// Which constants most of the interval of the step time comes from: the largest parts, to four fifths of it.
-std::string comes_from(const Report& r, const Scenario& s) {
+std::string open_fields_text(const Scenario& s) {
+    const OpenFields open = open_fields_of(s);
+    std::string text;
+    for (std::size_t f = 0; f < open.size(); ++f)
+        if (open[f]) text += (text.empty() ? "" : " and ") + dotted(open_fields[f]);
+    return text;
+}
+
+struct PartOfInterval {
+    std::string words;
+    double share = 0;        // of the variance of the step time
+    std::string more_fields; // which could make it surer
+};
+
+// The groups of constants, and what open fields add to them, the largest first. The rest, which no group describes, is not among them.
+std::vector<PartOfInterval> parts_of_interval(const Report& r, const Scenario& s) {
     const LearnedConstants* learned = learned_for(s);
-    const BeliefArray parts = parts_of_spread(learned ? learned->time : beliefs_before(), r.shares);
-    std::vector<std::size_t> order(static_cast<std::size_t>(cost_group_count));
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return parts[a] > parts[b]; });
+    const OpenFields open = learned ? OpenFields{} : open_fields_of(s);
+    BeliefArray parts = parts_of_spread(learned ? learned->time : beliefs_before(open), r.shares);
+    const BeliefArray all = spreads_before().with(open);
+    std::vector<PartOfInterval> list;
+    for (std::size_t f = 0; f < open.size(); ++f) {
+        if (!open[f]) continue;
+        const std::size_t of = widened[f];
+        const double added = parts[of] * std::pow(spreads_before().open[f] / all[of], 2);
+        list.push_back({"the default of " + dotted(open_fields[f]), added, {}});
+        parts[of] -= added;
+    }
+    for (int g = 0; g < cost_group_count; ++g) {
+        const auto group = static_cast<CostGroup>(g);
+        list.push_back({in_words(group), parts[static_cast<std::size_t>(g)], unstated(group, s)});
+    }
+    std::sort(list.begin(), list.end(), [](const PartOfInterval& a, const PartOfInterval& b) { return a.share > b.share; });
+    return list;
+}
+
+// Where most of the interval of the step time comes from: the largest parts, to four fifths of it.
+std::string comes_from(const Report& r, const Scenario& s) {
     std::string text, fields;
     double told = 0;
-    for (std::size_t i : order) {
-        if (told >= 0.8 || parts[i] < 0.1) break;
-        told += parts[i];
-        const auto group = static_cast<CostGroup>(i);
-        text += fmt::format("{}{} {:.0f}", text.empty() ? "" : ", ", in_words(group), parts[i] * r.error_bar.step_time * 100);
-        if (const std::string more = unstated(group, s); !more.empty()) fields += (fields.empty() ? "" : ", ") + more;
+    for (const PartOfInterval& p : parts_of_interval(r, s)) {
+        if (told >= 0.8 || p.share < 0.1) break;
+        told += p.share;
+        text += fmt::format("{} {:.0f}, ", p.words, p.share * r.error_bar.step_time * 100);
+        if (!p.more_fields.empty()) fields += (fields.empty() ? "" : ", ") + p.more_fields;
     }
     if (text.empty()) return {};
-    text = fmt::format("the {:.0f} % of the step time come from: {}", r.error_bar.step_time * 100, text);
-    return fields.empty() ? text : text + "; not stated, so taken from defaults: " + fields;
+    text = fmt::format("the interval, {:.0f} % to either side on average, comes from: {}all else {:.0f}", r.error_bar.step_time * 100, text,
+                       (1 - told) * r.error_bar.step_time * 100);
+    if (r.error_bar.all_stated > 0)
+        text += fmt::format("; with {} stated it would be {:.0f} %", open_fields_text(s), r.error_bar.all_stated * 100);
+    return fields.empty() ? text : text + "; also left to defaults: " + fields;
 }
 
 // The error bar, and the groups of constants: each with its source, or by kind, the surest first.

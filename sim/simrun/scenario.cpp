@@ -167,8 +167,8 @@ int run_scenario(const std::string& file, const Options& options, const Scenario
 }
 
 int run_scenarios(const std::vector<std::string>& files, const Options& options) {
-    Table table{{"scenario", "devices", "step time", "tokens/s", "MFU", "bubble", "peak memory", "fits"},
-                {false, true, true, true, true, true, true, false},
+    Table table{{"scenario", "devices", "step time", "80 % interval", "tokens/s", "MFU", "bubble", "peak memory", "fits"},
+                {false, true, true, true, true, true, true, true, false},
                 {}};
     const TextStyle style = output_style(options);
     Table runs = table_of_runs();
@@ -186,7 +186,9 @@ int run_scenarios(const std::vector<std::string>& files, const Options& options)
         if (options.json)
             json += (json.empty() ? "[\n" : ",\n") + report_text(*scenario, p, true, style, {options.jobs, replan_of(file, options)});
         if (scenario->run && !options.json) runs.rows.push_back(row_of_run(*scenario, p, options));
-        table.rows.push_back({clip(r.name, 40), grouped(r.world_size), seconds_text(r.step_time_s), metric(r.tokens_per_s, 3),
+        const ErrorBar& bar = r.error_bar;
+        const std::string interval = bar.rows > 0 ? fmt::format("-{:.0f} +{:.0f} %", bar.faster * 100, bar.slower * 100) : std::string();
+        table.rows.push_back({clip(r.name, 40), grouped(r.world_size), seconds_text(r.step_time_s), interval, metric(r.tokens_per_s, 3),
                               fmt::format("{:.1f} %", r.mfu * 100), fmt::format("{:.1f} %", r.bubble_fraction * 100),
                               fmt::format("{:.1f} of {:.1f} GB", fullest(r.memory).peak.gigabytes(), r.memory.capacity.gigabytes()),
                               paint(std::string(r.memory.fits ? "yes" : "no") + (r.narrow() ? ", narrowly" : ""),

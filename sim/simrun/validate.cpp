@@ -77,7 +77,8 @@ int run_validate(const std::vector<std::string>& files, const Options& options, 
     {
         ProgressBar progress("validating", options);
         const auto show = [&](std::size_t n, std::size_t total) { progress.show(n, total); };
-        result = validate(std::move(input.rows), options.jobs, show, !validating.markdown.empty() || !validating.spreads.empty());
+        result = validate(std::move(input.rows), options.jobs, show,
+                          !validating.markdown.empty() || !validating.spreads.empty() || !validating.rows.empty());
         predict_searches(input.searches, result.rows, options.jobs, show);
     }
     const std::vector<MeasuredSearch>& searches = input.searches;

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "sim/cost/learned.hpp"
+#include "sim/scenario/open_fields.hpp"
 #include "sim/trust/shares.hpp"
 
 #include <array>
@@ -16,9 +17,21 @@
 
 namespace orrery {
 
-BeliefArray with_rest(const CostShares& shares); // and 1 for r
-Beliefs beliefs_before();                        // any measurement: the spreads as they are compiled in
-Beliefs beliefs_of(const BeliefArray& spreads);  // independent, of these standard deviations
+// Standard deviations of x_g and r; open: what is added, in squares, where a field is left to its default.
+struct Spreads {
+    BeliefArray stated{};
+    std::array<double, open_fields.size()> open{};
+
+    BeliefArray with(const OpenFields& left_open) const;
+};
+// Whose spread an open field adds to: the index of a belief.
+inline constexpr std::array<std::size_t, open_fields.size()> widened{static_cast<std::size_t>(CostGroup::attention), cost_group_count};
+const Spreads& spreads_before(); // any measurement: those compiled in
+
+BeliefArray with_rest(const CostShares& shares);                        // and 1 for r
+Beliefs beliefs_before(const OpenFields& left_open);                    // independent, of the spreads before
+Beliefs beliefs_of(const BeliefArray& spreads);                         // independent, of these standard deviations
+double spread_of(const BeliefArray& spreads, const CostShares& shares); // of independent beliefs
 
 // One measured step: off = ln(measured / predicted), noise: its standard deviation (of a reading, and of what the law leaves out).
 // Returns the logarithm of how likely it was, but for a constant.
@@ -29,6 +42,7 @@ double learn(Beliefs& beliefs, const CostShares& shares, double off, double nois
 struct Lesson {
     CostShares shares{};
     double off = 0;
+    OpenFields left_open{};
 };
 struct Taught {
     Beliefs beliefs;
@@ -67,12 +81,14 @@ struct Observed {
     CostShares shares{};
     double off = 0; // ln(predicted / measured)
     std::string source;
+    OpenFields left_open{};
 };
-BeliefArray fitted_spreads(std::span<const Observed> rows, const BeliefArray& before);
+Spreads fitted_spreads(std::span<const Observed> rows, const Spreads& before);
 // Beliefs before any row: gemm tables within 8 %, experts' products 25, attention 15, kernels that move bytes 50 (which of them
-// are fused is seldom stated), host times 50, links inside nodes 30, networks between them 40, the rest 7: judged, not measured.
-inline constexpr BeliefArray judged_spreads{0.08, 0.25, 0.15, 0.5, 0.5, 0.3, 0.4, 0.07};
+// are fused is seldom stated), host times 50, links inside nodes 30, networks between them 40, the rest 7; another attention kernel takes
+// 15 % more or less, software of another year 8: judged, not measured.
+inline constexpr Spreads judged_spreads{{0.08, 0.25, 0.15, 0.5, 0.5, 0.3, 0.4, 0.07}, {0.15, 0.08}};
 
-std::string write_spreads(const BeliefArray& spreads, std::size_t rows, std::size_t sources);
+std::string write_spreads(const Spreads& spreads, std::size_t rows, std::size_t sources);
 
 } // namespace orrery

@@ -68,11 +68,12 @@ template <std::size_t N> Answer<N> averaged(std::span<const Reading<N>> readings
 
 Taught taught_by(std::span<const Lesson> lessons) {
     std::vector<Reading<belief_count>> readings;
-    for (const Lesson& l : lessons) readings.push_back({with_rest(l.shares), l.off});
-    const Beliefs before = beliefs_before();
-    BeliefArray spreads{};
-    for (std::size_t i = 0; i < spreads.size(); ++i) spreads[i] = std::sqrt(before.covariance[i][i]);
-    const auto answer = averaged<belief_count>(readings, spreads);
+    OpenFields left_open{}; // by any of them
+    for (const Lesson& l : lessons) {
+        readings.push_back({with_rest(l.shares), l.off});
+        for (std::size_t f = 0; f < left_open.size(); ++f) left_open[f] = left_open[f] || l.left_open[f];
+    }
+    const auto answer = averaged<belief_count>(readings, spreads_before().with(left_open));
     return {answer.beliefs, answer.noise};
 }
 

@@ -92,15 +92,12 @@ std::vector<LearnedFrom> learned_from(const Validation& v, Figure figure) {
 }
 
 std::string to_spreads(const Validation& v) {
-    std::vector<Observed> rows;
-    std::set<std::string> sources;
-    for (const ValidationRow& r : v.rows) {
-        const auto l = lesson_of(r);
-        if (!l || !r.held_out) continue;
-        rows.push_back({r.shares, -l->off, std::string(source_of(r.dataset))});
-        sources.insert(rows.back().source);
-    }
-    return write_spreads(fitted_spreads(rows, judged_spreads), rows.size(), sources.size());
+    const std::vector<Experience> rows = merged(read_experience(to_experience(v)), first_contacts());
+    std::set<std::string_view> sources;
+    std::size_t used = 0;
+    for (const Experience& e : rows)
+        if (e.unseen && e.step_time) ++used, sources.insert(source_of(e.dataset));
+    return write_spreads(spreads_by(rows), used, sources.size());
 }
 
 } // namespace orrery

@@ -74,7 +74,7 @@ std::vector<std::string> without_lesson(const std::vector<ValidationRow>& rows) 
 std::optional<Lesson> lesson_of(const ValidationRow& r) {
     const std::optional<double> error = r.step_time_error();
     if (!error || r.shares == CostShares{} || !usable(r) || *error <= -1) return std::nullopt;
-    return Lesson{r.shares, -std::log1p(*error)};
+    return Lesson{r.shares, -std::log1p(*error), r.configuration.left_open};
 }
 
 std::optional<MemoryLesson> memory_lesson_of(const ValidationRow& r) {

@@ -95,8 +95,9 @@ std::string left_out(const Validation& v) {
     std::string text;
     for (const auto& [figure, what] : {std::pair{Figure::step_time, "step time"}, {Figure::memory, "memory"}})
         for (const Coverage& c : left_out_coverage(rows, figure))
-            text += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} |\n", what, c.by, c.rows, c.sources, percent(c.mean_abs_error),
-                                signed_percent(c.bias), percent(c.covered), percent(c.width));
+            text += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", what, c.by, c.rows, c.sources,
+                                percent(c.mean_abs_error), signed_percent(c.bias), percent(c.covered), percent(c.width),
+                                figure == Figure::memory ? "" : percent(c.below), figure == Figure::memory ? "" : percent(c.above));
     return text;
 }
 
@@ -129,13 +130,15 @@ std::string what_new_sources_can_expect(const Validation& v) {
         text +=
             "\n## Sources that no constant was fitted to, each left out in turn\n\nThe 80 % interval of a report is drawn from these rows. "
             "Here each row's interval is drawn from the rows of all other sources: what a\n"
-            "new source can expect. Covered: share of rows inside their interval (80 is promised). Width: mean half width. Errors of "
-            "sources "
-            "that were used to\n"
-            "find causes count as they were when they were first predicted, half of what was mended since taken off (in squares).\n"
+            "new source can expect. Covered: share of rows inside their interval (80 is promised). Width: mean half width. Less, more: "
+            "shares of rows\n"
+            "that took less than their interval says, and more. Errors of sources that were used to find causes count as they were when "
+            "they were first predicted, half of what\n"
+            "was mended since taken off (in squares).\n"
             "Stacks: modules (Megatron-Core, NeMo, Transformer Engine), eager (FSDP, torchtitan, Composer, nanotron), zero (DeepSpeed), "
             "other.\n\n"
-            "| of | rows | number | sources | mean error | bias | covered | width |\n|---|---|---|---|---|---|---|---|\n" +
+            "| of | rows | number | sources | mean error | bias | covered | width | less | more "
+            "|\n|---|---|---|---|---|---|---|---|---|---|\n" +
             unseen;
     if (const std::string taught = learned(v); !taught.empty())
         text +=

@@ -174,6 +174,7 @@ void predict_row(ValidationRow& row, bool shares) {
         row.breakdown_s = p.report.breakdown_s;
         row.shares = p.report.shares;
         row.configuration = configuration_of(*parsed.scenario, p.report);
+        row.configuration.left_open = open_fields_of(*parsed.scenario, row.assumed);
         row.predicted.step_time_s = p.report.step_time_s;
         row.predicted.bubble_fraction = p.report.bubble_fraction;
         row.predicted.fits = p.report.memory.fits;

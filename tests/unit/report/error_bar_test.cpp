@@ -52,7 +52,7 @@ TEST(ErrorBar, ItsOwnStackComesFirstInTime) {
     zero.stack = Stack::zero;
     EXPECT_GT(distance_in_time(on("h100", 8), zero), distance_in_time(on("h100", 8), elsewhere));
     auto all = rows("modules", on("h100", 8), 20, 0.05);
-    add(all, rows("others", on("h100", 8), 20, 0.05));
+    for (const char* more : {"others", "further"}) add(all, rows(more, on("h100", 8), 20, 0.05));
     add(all, rows("zero", zero, 20, 0.4));
     EXPECT_DOUBLE_EQ(error_bar(on("h100", 8), all).step_time, 0.05);
     EXPECT_DOUBLE_EQ(error_bar(zero, all).step_time, 0.4);
@@ -80,7 +80,7 @@ TEST(ErrorBar, ALongSequenceIsNotAsSureAsTheShortOnesAreWell) {
     Configuration brief = on("h100", 8), lengthy = brief;
     brief.sequence = 4096, lengthy.sequence = 1 << 22;
     auto all = rows("short", brief, 20, 0.03); // far more rows than of the long ones
-    add(all, rows("long", lengthy, 4, 0.2));
+    add(all, rows("long", lengthy, 3, 0.2));
     EXPECT_LT(error_bar(brief, all).step_time, 0.04);
     EXPECT_GT(error_bar(lengthy, all).step_time, 0.19);
 }
@@ -91,6 +91,54 @@ TEST(ErrorBar, KnowsWhatWaitsForItsHost) {
     waiting.host_share = 0.5;
     EXPECT_GT(distance_in_time(busy, waiting), 2);
     EXPECT_EQ(distance(busy, waiting), 0) << "its memory does not mind";
+}
+
+// Rows of a step that rests on `shares`, each off by as much.
+std::vector<Experience> resting_on(CostGroup group, double share, const std::string& dataset, int n, double error, OpenFields open = {}) {
+    Configuration c = on("h100", 8);
+    c.shares[static_cast<std::size_t>(group)] = share;
+    c.shares[static_cast<std::size_t>(CostGroup::products)] += 1 - share;
+    c.left_open = open;
+    return rows(dataset, c, n, error);
+}
+
+TEST(ErrorBar, IsNarrowerWhereAStepRestsOnSurerConstants) {
+    const auto all = resting_on(CostGroup::memory, 0.3, "d", 20, 0.1);
+    Configuration sure = all.front().configuration, unsure = sure;
+    EXPECT_DOUBLE_EQ(error_bar(sure, all, judged_spreads).step_time, 0.1) << "a step like the rows is as far off as they are";
+    sure.shares = {}, sure.shares[static_cast<std::size_t>(CostGroup::products)] = 1;
+    unsure.shares = {}, unsure.shares[static_cast<std::size_t>(CostGroup::memory)] = 1;
+    EXPECT_LT(error_bar(sure, all, judged_spreads).step_time, 0.09);
+    EXPECT_GT(error_bar(unsure, all, judged_spreads).step_time, 0.12);
+    unsure.shares = {};
+    EXPECT_DOUBLE_EQ(error_bar(unsure, all, judged_spreads).step_time, 0.1) << "not known: errors as they are";
+}
+
+TEST(ErrorBar, StatingAFieldNarrowsIt) {
+    const auto all = resting_on(CostGroup::attention, 0.5, "d", 20, 0.1, {true, true});
+    Configuration c = all.front().configuration;
+    const ErrorBar open = error_bar(c, all, judged_spreads);
+    EXPECT_DOUBLE_EQ(open.step_time, 0.1);
+    EXPECT_GT(open.all_stated, 0);
+    c.left_open = {false, true};
+    const ErrorBar kernel_stated = error_bar(c, all, judged_spreads);
+    EXPECT_LT(kernel_stated.step_time, open.step_time);
+    c.left_open = {};
+    const ErrorBar stated = error_bar(c, all, judged_spreads);
+    EXPECT_LT(stated.step_time, kernel_stated.step_time);
+    EXPECT_NEAR(stated.step_time, open.all_stated, 1e-12) << "what the report with open fields says";
+    EXPECT_EQ(stated.all_stated, 0);
+    EXPECT_LT(stated.faster + stated.slower, open.faster + open.slower);
+}
+
+TEST(ErrorBar, SidesAreApart) {
+    auto all = rows("d", on("h100", 8), 20, 0.1); // predicted / measured - 1: half of them -0.1, which took 1 / 0.9 of what was predicted
+    for (Experience& e : all)
+        if (*e.step_time > 0) e.step_time = 0.04;
+    const ErrorBar bar = error_bar(on("h100", 8), all);
+    EXPECT_NEAR(bar.slower, 1 / 0.9 - 1, 1e-12);
+    EXPECT_NEAR(bar.faster, 1 - 1 / 1.04, 1e-12);
+    EXPECT_NE(to_text(bar).find("from 4 % less to 11 % more"), std::string::npos) << to_text(bar);
 }
 
 TEST(ErrorBar, NeverPromisesMoreThanMeasurementsRepeat) {
@@ -148,6 +196,8 @@ TEST(ErrorBar, RowsAreTheSameHoweverTheirFileIsLaidOut) {
             EXPECT_EQ(quick[i].step_time, parsed[i].step_time);
             EXPECT_EQ(quick[i].memory, parsed[i].memory);
             EXPECT_EQ(quick[i].configuration.host_share, parsed[i].configuration.host_share);
+            EXPECT_EQ(quick[i].configuration.shares, parsed[i].configuration.shares);
+            EXPECT_EQ(quick[i].configuration.left_open, parsed[i].configuration.left_open);
         }
         EXPECT_EQ(write_experience(quick), write_experience(all));
         EXPECT_EQ(write_experience(parsed), write_experience(all));

@@ -95,7 +95,7 @@ TEST(Beliefs, AMeasuredStepMovesWhatItRestsOnAndNarrowsIt) {
     CostShares shares{};
     shares[static_cast<std::size_t>(CostGroup::products)] = 0.5;
     shares[static_cast<std::size_t>(CostGroup::memory)] = 0.5;
-    Beliefs b = beliefs_of(judged_spreads);
+    Beliefs b = beliefs_of(judged_spreads.stated);
     const double before = spread_of(b, shares);
     EXPECT_EQ(expected_off(b, shares), 0);
     EXPECT_NEAR(before, std::sqrt(0.25 * 0.08 * 0.08 + 0.25 * 0.5 * 0.5 + 0.07 * 0.07), 1e-12);
@@ -111,7 +111,7 @@ TEST(Beliefs, AMeasuredStepMovesWhatItRestsOnAndNarrowsIt) {
 TEST(Beliefs, LearningTheSameStepOftenEndsAtItsTime) {
     CostShares shares{};
     shares[static_cast<std::size_t>(CostGroup::products)] = 1;
-    Beliefs b = beliefs_before();
+    Beliefs b = beliefs_before({});
     for (int i = 0; i < 200; ++i) learn(b, shares, -0.1, 0.05);
     EXPECT_NEAR(expected_off(b, shares), -0.1, 2e-3);
     EXPECT_LT(spread_of(b, shares), 0.005);
@@ -119,15 +119,15 @@ TEST(Beliefs, LearningTheSameStepOftenEndsAtItsTime) {
 
 TEST(Beliefs, PartsOfASpreadAddUp) {
     const Report r = predicted(parsed(strategies[1]));
-    const BeliefArray parts = parts_of_spread(beliefs_before(), r.shares);
+    const BeliefArray parts = parts_of_spread(beliefs_before({}), r.shares);
     EXPECT_NEAR(std::accumulate(parts.begin(), parts.end(), 0.0), 1, 1e-9);
     for (double part : parts) EXPECT_GE(part, 0);
-    EXPECT_EQ(parts_of_spread(beliefs_before(), CostShares{})[0], 0);
+    EXPECT_EQ(parts_of_spread(beliefs_before({}), CostShares{})[0], 0);
 }
 
 // Steps made with known spreads give these spreads back.
 TEST(Beliefs, SpreadsAreFoundInStepsThatWereMadeWithThem) {
-    BeliefArray truth = judged_spreads;
+    BeliefArray truth = judged_spreads.stated;
     truth[static_cast<std::size_t>(CostGroup::memory)] = 0.25;
     std::vector<Observed> rows;
     std::uint64_t state = 7;
@@ -139,14 +139,20 @@ TEST(Beliefs, SpreadsAreFoundInStepsThatWereMadeWithThem) {
         for (double& share : o.shares) sum += share = std::pow(uniform(), 3);
         for (double& share : o.shares) share /= sum;
         for (std::size_t g = 0; g < o.shares.size(); ++g) o.off += o.shares[g] * truth[g] * normal();
+        o.left_open = {i % 2 == 0, i % 3 == 0};
+        if (o.left_open[0]) o.off += o.shares[static_cast<std::size_t>(CostGroup::attention)] * 0.4 * normal();
+        if (o.left_open[1]) o.off += 0.12 * normal();
         o.off += truth[cost_group_count] * normal();
         o.source = std::to_string(i % 40);
         rows.push_back(o);
     }
-    const BeliefArray found = fitted_spreads(rows, judged_spreads);
-    EXPECT_NEAR(found[static_cast<std::size_t>(CostGroup::memory)], 0.25, 0.06);
-    EXPECT_NEAR(found[static_cast<std::size_t>(CostGroup::links_between)], 0.4, 0.08);
-    for (std::size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(fitted_spreads({}, judged_spreads)[i], judged_spreads[i], 1e-9);
+    const Spreads found = fitted_spreads(rows, judged_spreads), unmoved = fitted_spreads({}, judged_spreads);
+    EXPECT_NEAR(found.stated[static_cast<std::size_t>(CostGroup::memory)], 0.25, 0.06);
+    EXPECT_NEAR(found.stated[static_cast<std::size_t>(CostGroup::links_between)], 0.4, 0.08);
+    EXPECT_NEAR(found.open[0], 0.4, 0.1) << "what fields left open add is told apart from what their groups are unsure by";
+    EXPECT_NEAR(found.open[1], 0.12, 0.03);
+    for (std::size_t i = 0; i < belief_count; ++i) EXPECT_NEAR(unmoved.stated[i], judged_spreads.stated[i], 1e-9);
+    for (std::size_t i = 0; i < open_fields.size(); ++i) EXPECT_NEAR(unmoved.open[i], judged_spreads.open[i], 1e-9);
 }
 
 } // namespace
