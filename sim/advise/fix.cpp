@@ -2,10 +2,12 @@
 
 #include "sim/advise/changes.hpp"
 #include "sim/report/terminal.hpp"
+#include "sim/scenario/resolve.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <set>
 
 namespace orrery {
@@ -46,15 +48,30 @@ class Search {
         else
             fix.cluster = more_nodes(*base.scenario);
         fix.looked_at = looked_at_;
+        fix.out_of_time = out_of_time_;
         return fix;
     }
 
   private:
+    bool goes_on() {
+        using Seconds = std::chrono::duration<double>;
+        out_of_time_ =
+            out_of_time_ || (options_.seconds > 0 && Seconds(std::chrono::steady_clock::now() - begin_).count() > options_.seconds);
+        return !out_of_time_ && looked_at_ < limit_;
+    }
+
     std::vector<Trial> look(const std::vector<StrategyChange>& changes) {
-        std::vector<StrategyChange> few = changes;
-        few.resize(std::min(few.size(), static_cast<std::size_t>(std::max(0, limit_ - looked_at_))));
-        looked_at_ += static_cast<int>(few.size());
-        return try_all(json_, few, memory_);
+        constexpr std::size_t at_once = 4;
+        std::vector<Trial> all;
+        for (std::size_t from = 0; from < changes.size() && goes_on(); from += at_once) {
+            const std::size_t room = std::min<std::size_t>(at_once, static_cast<std::size_t>(limit_ - looked_at_));
+            const std::size_t end = std::min(changes.size(), from + room);
+            looked_at_ += static_cast<int>(end - from);
+            std::vector<Trial> some = try_all(
+                json_, {changes.begin() + static_cast<std::ptrdiff_t>(from), changes.begin() + static_cast<std::ptrdiff_t>(end)}, memory_);
+            std::move(some.begin(), some.end(), std::back_inserter(all));
+        }
+        return all;
     }
 
     // Changes of one field that fit. Keeps those that save most, of different fields, for together().
@@ -91,7 +108,7 @@ class Search {
         };
         Trial best = at(most);
         if (!best.fits()) return {};
-        for (int low = 0, high = most; high - low > 1 && looked_at_ < limit_;) {
+        for (int low = 0, high = most; high - low > 1 && goes_on();) {
             const int middle = (low + high) / 2;
             Trial t = at(middle);
             if (t.fits())
@@ -165,11 +182,35 @@ class Search {
     std::vector<Trial> savers_;
     StrategyChange smallest_;
     int looked_at_ = 0, limit_ = options_.most * 2 / 3; // a third is kept for clusters
+    bool out_of_time_ = false;
+    std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
+
+// The memory of a step settles after a few microbatches a chunk: jobs of very many are tried with fewer. Empty: there are not so many.
+std::string with_fewer_microbatches(const std::string& json, const Scenario& s) {
+    const std::int64_t enough = 64LL * s.strategy.pipeline_parallel * s.strategy.virtual_pipeline;
+    if (s.microbatches() <= 16 * enough || asynchronous_schedule(s.strategy)) return {};
+    const std::int64_t batch = s.training.global_batch_size / s.microbatches() * enough;
+    return with(json, {"", {{"/training/global_batch_size", std::to_string(batch)}}});
+}
 
 } // namespace
 
-Fix cheapest_fix(const std::string& json, const FixOptions& options) { return Search(json, options).find(); }
+Fix cheapest_fix(const std::string& json, const FixOptions& options) {
+    const ParseResult parsed = parse_scenario(json, options.trying.parsing);
+    const std::string small = parsed.scenario ? with_fewer_microbatches(json, *parsed.scenario) : std::string();
+    if (small.empty()) return Search(json, options).find();
+    FixOptions of_small = options;
+    of_small.costs = false;
+    Fix fix = Search(small, of_small).find();
+    for (std::optional<Trial>* found : {&fix.change, &fix.cluster}) {
+        if (!*found) continue;
+        Trial whole = try_one(json, (*found)->change, options.trying);
+        found->reset();
+        if (whole.fits()) *found = std::move(whole);
+    }
+    return fix;
+}
 
 std::string to_text(const Fix& fix) {
     const auto room = [](const Trial& t) {
@@ -187,6 +228,9 @@ std::string to_text(const Fix& fix) {
     if (fix.cluster)
         return fmt::format("no change of the strategy that was tried fits; the smallest cluster that was: {} ({})",
                            fix.cluster->change.words, room(*fix.cluster));
+    if (fix.out_of_time)
+        return fmt::format("nothing among the first {} changes and larger clusters fits: `simrun advise` looks at more of them",
+                           fix.looked_at);
     return fmt::format(
         "nothing among {} changes and larger clusters fits: a smaller batch, sequence or model, or devices with more memory would help",
         fix.looked_at);

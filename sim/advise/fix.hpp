@@ -10,6 +10,7 @@ struct Fix {
     double costs = 0;             // of the step, against the step as it is if it did fit; 0: not simulated
     std::optional<Trial> cluster; // with more nodes, where no change of the strategy fits
     int looked_at = 0;            // plans whose memory was walked
+    bool out_of_time = false;     // FixOptions::seconds ended before all of them were
 };
 
 struct FixOptions {
@@ -17,6 +18,7 @@ struct FixOptions {
     int most = 60;       // plans to look at
     bool precise = true; // look for the least recompute by stage too
     bool costs = true;   // simulate the job itself as if it fitted, and what fits
+    double seconds = 0;  // stop looking after that; 0: look at all
 };
 // json: the scenario's text, which is legal and does not fit.
 Fix cheapest_fix(const std::string& json, const FixOptions& options);

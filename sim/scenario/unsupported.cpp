@@ -21,8 +21,6 @@ std::vector<Problem> unsupported(const Scenario& scenario) {
            "/model/attention/full_every",
            "model.attention.full_every under ring attention (a ring places tokens for windows or for whole rows; allgather and ulysses do "
            "not mind)");
-    refuse(s.context_parallel > 1 && scenario.training.document_tokens > 0, "/training/document_tokens",
-           "training.document_tokens with context parallelism (ranks would share documents unequally)");
     refuse(s.gradient_compression != GradientCompression::none && s.zero_stage > 0, "/strategy/gradient_compression",
            std::string("strategy.gradient_compression = ") + name(s.gradient_compression) +
                " with strategy.zero_stage = " + std::to_string(s.zero_stage),

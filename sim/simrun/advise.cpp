@@ -13,6 +13,7 @@ std::string way_out(const std::string& json, const Options& options, const std::
     fixing.trying.parsing.base_dir = base_dir;
     fixing.trying.parsing.constants = options.constants;
     fixing.trying.jobs = options.jobs;
+    fixing.seconds = 10;
     const Fix fix = cheapest_fix(json, fixing);
     return found_alone && !fix.change && !fix.cluster ? "" : to_text(fix);
 }

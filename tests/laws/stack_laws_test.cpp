@@ -44,12 +44,42 @@ TEST(StackLaws, PackedDocumentsAttendToThemselves) {
     EXPECT_DOUBLE_EQ(attention(R"(, "document_tokens": 8192)"), whole);
 }
 
+constexpr const char* context_kinds[] = {"ring", "allgather", "ulysses"};
+
+std::string on_four_ranks(const char* kind) {
+    return fmt::format(R"(, "data_parallel": 2, "context_parallel": 4, "context_parallel_kind": "{}")", kind);
+}
+
 TEST(StackLaws, ShorterDocumentsAreNeverSlower) {
-    double before = 0;
-    for (const int tokens : {8192, 4096, 2048, 1024, 512}) {
-        const double step = predict(llama(fmt::format(R"(, "document_tokens": {})", tokens), "", "")).report.step_time_s;
-        if (before > 0) { EXPECT_LE(step, before) << tokens; }
-        before = step;
+    for (const std::string& strategy : {std::string(), on_four_ranks("ring"), on_four_ranks("allgather"), on_four_ranks("ulysses")}) {
+        double before = 0;
+        for (const int tokens : {8192, 4096, 2048, 1024, 512}) {
+            const double step = predict(llama(fmt::format(R"(, "document_tokens": {})", tokens), strategy, "")).report.step_time_s;
+            if (before > 0) { EXPECT_LE(step, before) << tokens << strategy; }
+            before = step;
+        }
+    }
+}
+
+// Each document is dealt out to all ranks: the pairs of a rank are its part of all, and what is sent does not depend on documents.
+TEST(StackLaws, ContextParallelRanksShareDocuments) {
+    const auto sums = [](const std::string& documents, const std::string& strategy) {
+        const Plan plan = lower(llama(documents, strategy, ""));
+        double attention = 0, sent = 0;
+        for (const Block& b : plan.blocks)
+            for (const Op& op : b.ops) {
+                if (const auto* w = std::get_if<Attention>(&op.work)) attention += static_cast<double>(flops(Work{*w}).count);
+                if (const auto* w = std::get_if<Collective>(&op.work)) sent += static_cast<double>(w->bytes.count);
+            }
+        return std::pair{attention, sent};
+    };
+    const std::string documents = R"(, "document_tokens": 2048)";
+    const double alone = sums(documents, R"(, "data_parallel": 8)").first;
+    for (const char* kind : context_kinds) {
+        const auto [attention, sent] = sums(documents, on_four_ranks(kind));
+        EXPECT_NEAR(attention / alone, 0.25, 1e-6) << kind;
+        EXPECT_EQ(sent, sums("", on_four_ranks(kind)).second) << kind;
+        EXPECT_DOUBLE_EQ(sums(R"(, "document_tokens": 8192)", on_four_ranks(kind)).first, sums("", on_four_ranks(kind)).first) << kind;
     }
 }
 
