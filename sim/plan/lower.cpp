@@ -89,18 +89,22 @@ constexpr Pass recipe[] = {
     {"bind", bind, "last: drafts become programs, with the dependencies of all that is there"},
 };
 
-} // namespace
-
-Plan lower(const Scenario& scenario, StopFlag stop) {
+Plan lowered(const Scenario& scenario, StopFlag stop, bool skips_repeats) {
     require(scenario.strategy.recompute_segments >= 0,
             "strategy.recompute = {segments: auto} was not settled (sim/memory/best_segments.hpp)");
     Lowering l{scenario};
+    l.skips_repeats = skips_repeats;
     for (const Pass& pass : recipe) {
         stop_if(stop);
         pass.run(l);
     }
     return std::move(l.plan);
 }
+
+} // namespace
+
+Plan lower(const Scenario& scenario, StopFlag stop) { return lowered(scenario, stop, true); }
+Plan lower_action_by_action(const Scenario& scenario) { return lowered(scenario, nullptr, false); }
 
 std::vector<std::string> pass_names() {
     std::vector<std::string> names;

@@ -13,6 +13,8 @@ namespace orrery {
 // The scenario must have come out of the parser without problems. Aborts (our bug) where a pass breaks its contract. Throws Stopped
 // before the next pass once `stop` is set.
 Plan lower(const Scenario& scenario, StopFlag stop = nullptr);
+// The same plan, made without skipping what repeats: the reference.
+Plan lower_action_by_action(const Scenario& scenario);
 
 // Text of the stage after `pass` (a name of pass_names()), for `simrun plan --after`. Throws std::invalid_argument for an unknown name.
 std::string text_after(const Scenario& scenario, std::string_view pass);

@@ -49,6 +49,7 @@ struct Lowering {
     std::map<std::string, CommId> comm_ids{};
     std::map<std::string, TensorId> tensor_ids{};    // by name
     const Practice practice = practice_of(scenario); // of the software that runs it
+    bool skips_repeats = true;                       // passes/bind.cpp: false looks at each action, where they repeat too
 
     int tp() const { return scenario.strategy.tensor_parallel; }
     CommId comm(const std::string& name) const { return comm_ids.at(name); }

@@ -58,6 +58,7 @@ inline void check(const Scenario& s, bool thorough) {
     const MemoryReport report = memory(plan, s);
     for (const StageMemory& stage : report.stages) ASSERT_GT(stage.allocated_peak.count, 0);
     if (!thorough) return;
+    EXPECT_EQ(to_text(plan), to_text(lower_action_by_action(s))) << "what repeats is bound as one by one";
     SimulateOptions options;
     options.fold = false;
     const Simulation unfolded = simulate(plan, s, fabric, cost, options);

@@ -117,7 +117,7 @@ class Offloading {
     struct Places {
         BufferId host, disk;
     };
-    Places places_of(BufferId x);
+    Places places_of(BufferId x, BufferId written);
     void send(std::int32_t block, const Touched& in, BufferId x, const Places& to);
     void store(std::int32_t block, const Touched& in, const Places& to);
     void fetch(std::int32_t block, const Touched& in, BufferId x, BufferId written, const Places& from);
@@ -227,8 +227,11 @@ Op Offloading::copy(const Op& near, CopyKind kind, BufferId from, BufferId to) c
     return op;
 }
 
-Offloading::Places Offloading::places_of(BufferId x) {
-    Buffer host = l_.buffer(x), disk = host;
+// What leaves is what was written last: a sum, where the buffer held a rank's summand before it was reduced in place.
+Offloading::Places Offloading::places_of(BufferId x, BufferId written) {
+    Buffer host = l_.buffer(x);
+    host.placement = l_.buffer(written).placement;
+    Buffer disk = host;
     host.name = "host." + host.name;
     host.space = Space::host;
     Places places{l_.add(std::move(host)), -1};
@@ -297,7 +300,7 @@ void Offloading::run() {
         const Life& life = lives_[static_cast<std::size_t>(leaves_[b])];
         if (!goes(life)) continue;
         const auto x = static_cast<BufferId>(b);
-        const Places away = places_of(x);
+        const Places away = places_of(x, life[0].second.written);
         send(life[0].first, life[0].second, x, away);
         fetch(life[1].first, life[1].second, x, life[0].second.written, away);
         const auto& [last, where] = life.back();

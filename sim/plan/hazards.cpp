@@ -1,0 +1,395 @@
+#include "sim/plan/hazards.hpp"
+
+#include "sim/plan/draft.hpp"
+#include "sim/plan/repeats.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <set>
+#include <utility>
+
+namespace orrery {
+
+bool uses_queue(const Op& op, QueueId q) {
+    if (op.queue == q) return true;
+    if (const auto* x = std::get_if<Exchange>(&op.work))
+        for (const Transfer& t : x->transfers)
+            if (queue_of(t.comm) == q) return true;
+    return false;
+}
+
+bool follows_computation(const Op& op) {
+    if (op.queue == h2d_queue || op.queue == from_disk_queue) return op.layer >= 0;
+    return op.queue >= first_comm_queue && op.phase != Phase::param_gather;
+}
+
+bool per_microbatch(const Buffer& b) {
+    return (b.scope == Scope::microbatch || b.scope == Scope::action) && b.kind != MemoryKind::parameters &&
+           b.kind != MemoryKind::gradients;
+}
+
+namespace {
+
+// several: the op is on other queues than `queue`, too. The parts of an op that the walk over all actions needs lie here, side by side.
+struct Touch {
+    std::int32_t op, tracked;
+    QueueId queue;
+    bool write, several;
+    std::uint8_t port;
+};
+
+// The port whose microbatch an access is of: an exchange has one for each transfer.
+std::uint8_t port_of(const Op& op, BufferId b, bool write) {
+    if (const auto* x = std::get_if<Exchange>(&op.work))
+        for (const Transfer& t : x->transfers)
+            if (t.buffer == b && t.send != write) return t.port;
+    return op.port;
+}
+
+// Where a block computes, so that no action has to look through its ops. By op and one more for the end.
+struct Computations {
+    std::vector<std::int32_t> from, before; // the first at this op or behind it, the number of ops: none; the last before this op, -1: none
+};
+
+Computations computations_of(const Block& block) {
+    const auto ops = static_cast<std::int32_t>(block.ops.size());
+    Computations c{std::vector<std::int32_t>(block.ops.size() + 1, ops), std::vector<std::int32_t>(block.ops.size() + 1, -1)};
+    const auto computes = [&](std::int32_t i) { return block.ops[i].queue == compute_queue; };
+    for (std::int32_t i = 0; i < ops; ++i)
+        c.before[static_cast<std::size_t>(i) + 1] = computes(i) ? i : c.before[static_cast<std::size_t>(i)];
+    for (std::int32_t i = ops; i-- > 0;) c.from[static_cast<std::size_t>(i)] = computes(i) ? i : c.from[static_cast<std::size_t>(i) + 1];
+    return c;
+}
+
+// One stage's buffers whose hazards can lie between actions: met on more than one queue, in more than one place.
+struct StageTracker {
+    std::vector<std::int32_t> tracked;       // by buffer: index, -1
+    std::vector<char> many;                  // by index: an instance per microbatch
+    std::vector<std::vector<Touch>> touches; // by block
+    std::vector<Computations> computations;  // by block
+};
+
+StageTracker track(const Plan& plan, const Program& program) {
+    StageTracker t;
+    std::vector<char> used(plan.blocks.size(), 0);
+    std::vector<std::set<std::int32_t>> cuts(plan.blocks.size()); // by block: where actions of it begin and end
+    for (const Action& a : program.actions) {
+        used[static_cast<std::size_t>(a.block)] = 1;
+        cuts[static_cast<std::size_t>(a.block)].insert({a.first, a.last});
+    }
+    struct Seen {
+        QueueId queue = -1;
+        bool queues = false, places = false;
+        std::int64_t place = -1;
+    };
+    std::vector<Seen> seen(plan.buffers.size());
+    t.tracked.assign(plan.buffers.size(), -1);
+    t.touches.resize(plan.blocks.size());
+    t.computations.resize(plan.blocks.size());
+    for (std::size_t b = 0; b < plan.blocks.size(); ++b)
+        if (used[b]) t.computations[b] = computations_of(plan.blocks[b]);
+    std::int64_t place = 0; // a number for each piece of a block
+    const auto each = [&](auto&& f) {
+        for (std::size_t b = 0; b < plan.blocks.size(); ++b) {
+            if (!used[b]) continue;
+            const Block& block = plan.blocks[b];
+            ++place;
+            auto cut = cuts[b].begin();
+            for (std::size_t i = 0; i < block.ops.size(); ++i) {
+                for (; cut != cuts[b].end() && *cut <= static_cast<std::int32_t>(i); ++cut) ++place;
+                if (is_memory_op(block.ops[i].work)) continue;
+                for (BufferId id : block.ops[i].in) each_storage(plan, id, [&](BufferId x) { f(b, i, id, x, false); });
+                for (BufferId id : block.ops[i].out) each_storage(plan, id, [&](BufferId x) { f(b, i, id, x, true); });
+            }
+        }
+    };
+    each([&](std::size_t b, std::size_t i, BufferId, BufferId x, bool) {
+        const Op& op = plan.blocks[b].ops[i];
+        Seen& s = seen[static_cast<std::size_t>(x)];
+        if (s.queue < 0) {
+            s.queue = op.queue;
+            s.place = place;
+        }
+        if (s.queue != op.queue) s.queues = true;
+        if (s.place != place) s.places = true;
+    });
+    each([&](std::size_t b, std::size_t i, BufferId id, BufferId x, bool write) {
+        const Seen& s = seen[static_cast<std::size_t>(x)];
+        // A buffer that lives longer than a step meets itself in the next step.
+        if (!s.queues || (!s.places && per_microbatch(plan.buffers[x]))) return;
+        if (t.tracked[static_cast<std::size_t>(x)] < 0) {
+            t.tracked[static_cast<std::size_t>(x)] = static_cast<std::int32_t>(t.many.size());
+            t.many.push_back(per_microbatch(plan.buffers[x]));
+        }
+        const Op& op = plan.blocks[b].ops[i];
+        t.touches[b].push_back({static_cast<std::int32_t>(i), t.tracked[static_cast<std::size_t>(x)], op.queue, write,
+                                std::holds_alternative<Exchange>(op.work), port_of(op, id, write)});
+    });
+    return t;
+}
+
+// All that later waits depend on, before an action.
+struct BinderState {
+    std::vector<Spot> spots;                // of everything, always in the same order
+    std::vector<std::size_t> sizes;         // how many there are of each reader list
+    std::vector<std::int32_t> microbatches; // under way
+};
+
+struct ProgramBinder {
+    const Plan& plan;
+    const Program& program;
+    const std::vector<ExplicitDep>& explicit_deps;
+    RepeatedActions repeat{};
+    StageTracker tracker;
+    // Slot x tracked: what an action touches lies side by side. The first slot has what there is once; a microbatch has one from its first
+    // action to its last, so that those under way are all there are.
+    std::vector<History> history;
+    std::vector<std::int32_t> slot_of, last_use; // by microbatch: -1 none; the last action that works on it
+    std::vector<std::int32_t> free_slots;
+    std::vector<std::vector<Spot>> waited;     // [to][from]: how far `to` has already waited for `from`
+    std::vector<std::vector<ActionDep>> found; // by action, of the second step
+
+    Spot blocking, compute; // the last op that blocks all computation behind it; the last computation issued
+
+    ProgramBinder(const Plan& p, const Program& prog, const std::vector<ExplicitDep>& deps)
+        : plan(p), program(prog), explicit_deps(deps), tracker(track(p, prog)), last_use(last_uses(prog)) {
+        history.resize(tracker.many.size());
+        slot_of.assign(last_use.size(), -1);
+        const std::size_t queues = static_cast<std::size_t>(first_comm_queue) + plan.communicators.size();
+        waited.assign(queues, std::vector<Spot>(queues));
+        found.resize(program.actions.size());
+    }
+
+    void enter(const Action& a) {
+        for (std::int32_t mb : a.microbatch) {
+            if (mb < 0 || slot_of[static_cast<std::size_t>(mb)] >= 0) continue;
+            if (free_slots.empty()) {
+                free_slots.push_back(static_cast<std::int32_t>(history.size() / std::max<std::size_t>(1, tracker.many.size())));
+                history.resize(history.size() + tracker.many.size());
+            }
+            slot_of[static_cast<std::size_t>(mb)] = free_slots.back();
+            free_slots.pop_back();
+        }
+    }
+    void leave(const Action& a, std::int32_t index) {
+        for (std::int32_t mb : a.microbatch) {
+            if (mb < 0 || last_use[static_cast<std::size_t>(mb)] != index || slot_of[static_cast<std::size_t>(mb)] < 0) continue;
+            clear(static_cast<std::size_t>(slot_of[static_cast<std::size_t>(mb)]));
+            free_slots.push_back(std::exchange(slot_of[static_cast<std::size_t>(mb)], -1));
+        }
+    }
+    // The part of a slot that belongs to a microbatch.
+    void clear(std::size_t slot) {
+        for (std::size_t t = 0; t < tracker.many.size(); ++t)
+            if (tracker.many[t]) history[slot * tracker.many.size() + t] = {};
+    }
+    History& at(const Touch& t, const Action& a) {
+        const std::int32_t mb = a.microbatch[t.port];
+        const auto tracked = static_cast<std::size_t>(t.tracked);
+        const std::int32_t slot = tracker.many[tracked] && mb >= 0 ? slot_of[static_cast<std::size_t>(mb)] : 0;
+        return history[static_cast<std::size_t>(slot) * tracker.many.size() + tracked];
+    }
+
+    void note(std::int32_t index, std::int32_t op_index, QueueId queue, const Spot& on, bool record) {
+        Spot& mark = waited[static_cast<std::size_t>(queue)][static_cast<std::size_t>(on.queue)];
+        if (mark.action >= 0 && !before(mark, on)) return; // implied by what this queue already waited for
+        mark = on;
+        if (record)
+            found[static_cast<std::size_t>(index)].push_back(
+                {op_index, on.action - static_cast<std::int32_t>(program.actions.size()), on.op});
+    }
+
+    // The first and the last computation of an action; -1: none.
+    std::int32_t first_computation(const Action& a) const {
+        const std::int32_t i = tracker.computations[static_cast<std::size_t>(a.block)].from[static_cast<std::size_t>(a.first)];
+        return i < a.last ? i : -1;
+    }
+    std::int32_t first_computation(const Action& a, std::uint8_t port) const {
+        const std::vector<std::int32_t>& from = tracker.computations[static_cast<std::size_t>(a.block)].from;
+        std::int32_t i = from[static_cast<std::size_t>(a.first)];
+        while (i < a.last && plan.blocks[a.block].ops[i].port != port) i = from[static_cast<std::size_t>(i) + 1];
+        return i < a.last ? i : -1;
+    }
+    std::int32_t last_computation(const Action& a) const {
+        const std::int32_t i = tracker.computations[static_cast<std::size_t>(a.block)].before[static_cast<std::size_t>(a.last)];
+        return i >= a.first ? i : -1;
+    }
+
+    template <class F> void each_spot(F&& spot, std::vector<std::size_t>* sizes, std::vector<std::int32_t>* under_way);
+    BinderState state();
+    std::int32_t skip(const BinderState& before, const BinderState& now, std::int32_t index, bool record);
+    void meet_buffers(std::int32_t index, std::int32_t self, bool record);
+    void walk(std::int32_t step);
+};
+
+// Microbatches under way in their order, each with its buffers.
+template <class F> void ProgramBinder::each_spot(F&& spot, std::vector<std::size_t>* sizes, std::vector<std::int32_t>* under_way) {
+    spot(blocking);
+    spot(compute);
+    for (std::vector<Spot>& from : waited)
+        for (Spot& s : from) spot(s);
+    const auto each_of = [&](std::size_t slot) {
+        for (std::size_t t = slot * tracker.many.size(); t < (slot + 1) * tracker.many.size(); ++t) {
+            spot(history[t].writer);
+            history[t].readers.each(spot);
+            if (sizes) sizes->push_back(history[t].readers.size());
+        }
+    };
+    each_of(0);
+    for (std::size_t mb = 0; mb < slot_of.size(); ++mb) {
+        if (slot_of[mb] < 0) continue;
+        each_of(static_cast<std::size_t>(slot_of[mb]));
+        if (under_way) under_way->push_back(static_cast<std::int32_t>(mb));
+    }
+}
+
+BinderState ProgramBinder::state() {
+    BinderState s;
+    each_spot([&](const Spot& spot) { s.spots.push_back(spot); }, &s.sizes, &s.microbatches);
+    return s;
+}
+
+// Where the state is the one a period before, moved by a period, all that follows is moved too while the actions repeat. Spots that do not
+// move must lie behind all that do: which of two is the later one never changes then. Returns how many actions were passed by; 0: none.
+std::int32_t ProgramBinder::skip(const BinderState& before, const BinderState& now, std::int32_t index, bool record) {
+    const std::int32_t period = repeat.period, periods = (repeat.end - index) / period;
+    if (periods < 1 || before.spots.size() != now.spots.size() || before.sizes != now.sizes ||
+        before.microbatches.size() != now.microbatches.size())
+        return 0;
+    for (std::size_t i = 0; i < now.microbatches.size(); ++i)
+        if (now.microbatches[i] != before.microbatches[i] + repeat.microbatches) return 0;
+    std::int32_t last_still = -1, first_moved = std::numeric_limits<std::int32_t>::max();
+    for (std::size_t i = 0; i < now.spots.size(); ++i) {
+        const Spot &was = before.spots[i], &is = now.spots[i];
+        if (was.op != is.op || was.queue != is.queue || (is.action != was.action && is.action != was.action + period)) return 0;
+        if (is.action == was.action)
+            last_still = std::max(last_still, is.action);
+        else
+            first_moved = std::min(first_moved, was.action);
+    }
+    if (last_still >= first_moved) return 0;
+    const auto moved = [&](const ActionDep& d) { return ActionDep{d.op, d.on_action + period, d.on_op}; };
+    if (record) {
+        for (std::int32_t i = index - period; i < index; ++i) {
+            const auto &is = found[static_cast<std::size_t>(i)], &was = found[static_cast<std::size_t>(i - period)];
+            if (!std::equal(is.begin(), is.end(), was.begin(), was.end(), [&](const ActionDep& x, const ActionDep& y) {
+                    return x.op == y.op && x.on_op == y.on_op && x.on_action == y.on_action + period;
+                }))
+                return 0;
+        }
+        for (std::int32_t i = index; i < index + periods * period; ++i)
+            for (const ActionDep& d : found[static_cast<std::size_t>(i - period)]) found[static_cast<std::size_t>(i)].push_back(moved(d));
+    }
+    std::size_t at = 0;
+    each_spot(
+        [&](Spot& spot) {
+            if (now.spots[at].action != before.spots[at].action) spot.action += periods * period;
+            ++at;
+        },
+        nullptr, nullptr);
+    std::vector<std::int32_t> slots;
+    for (const std::int32_t mb : now.microbatches) slots.push_back(std::exchange(slot_of[static_cast<std::size_t>(mb)], -1));
+    for (std::size_t i = 0; i < slots.size(); ++i)
+        slot_of[static_cast<std::size_t>(now.microbatches[i] + periods * repeat.microbatches)] = slots[i];
+    return periods * period;
+}
+
+// One step, action by action.
+void ProgramBinder::walk(std::int32_t step) {
+    constexpr int most_states = 32; // that are compared: some never repeat
+    const std::int32_t count = static_cast<std::int32_t>(program.actions.size());
+    blocking = compute = {};
+    std::size_t next_explicit = 0;
+    std::optional<BinderState> before;
+    int states = 0;
+    for (std::int32_t index = 0; index < count; ++index) {
+        if (repeat.period > 0 && index > repeat.begin && index < repeat.end && (index - repeat.begin) % repeat.period == 0 &&
+            states++ < most_states) {
+            BinderState now = state();
+            if (const std::int32_t passed =
+                    before && index >= repeat.begin + 2 * repeat.period ? skip(*before, now, index, step == 1) : 0) {
+                index += passed;
+                states = most_states;
+                while (next_explicit < explicit_deps.size() && explicit_deps[next_explicit].action < index) ++next_explicit;
+            }
+            before = std::move(now);
+            if (index == count) break;
+        }
+        const Action& a = program.actions[index];
+        const Block& block = plan.blocks[a.block];
+        const std::int32_t self = step * count + index;
+        enter(a);
+        for (; next_explicit < explicit_deps.size() && explicit_deps[next_explicit].action == index; ++next_explicit) {
+            const ActionDep& d = explicit_deps[next_explicit].dep;
+            const Block& on = plan.blocks[program.actions[d.on_action].block];
+            note(index, d.op, block.ops[d.op].queue, {step * count + d.on_action, d.on_op, on.ops[d.on_op].queue}, step == 1);
+        }
+        if (blocking.action >= 0)
+            if (const std::int32_t i = first_computation(a); i >= 0) {
+                note(index, i, compute_queue, blocking, step == 1);
+                blocking = {};
+            }
+        for (std::int32_t i = a.first; i < a.last && compute.action >= 0; ++i) {
+            const Op& op = block.ops[i];
+            if (op.queue == compute_queue) break;
+            if (follows_computation(op)) note(index, i, op.queue, compute, step == 1);
+        }
+        meet_buffers(index, self, step == 1);
+        leave(a, index);
+        if (const std::int32_t i = last_computation(a); i >= 0) compute = {self, i, compute_queue};
+        if (block.blocking)
+            if (const std::int32_t i = last_timed_op(block, a.first, a.last); i >= 0) blocking = {self, i, block.ops[i].queue};
+    }
+    clear(0); // a microbatch's buffers are new in the next step: only what lives all step carries over
+}
+
+// The waits that the buffers of an action imply.
+void ProgramBinder::meet_buffers(std::int32_t index, std::int32_t self, bool record) {
+    const Action& a = program.actions[index];
+    const Block& block = plan.blocks[a.block];
+    const auto& touches = tracker.touches[static_cast<std::size_t>(a.block)];
+    auto touch = std::lower_bound(touches.begin(), touches.end(), a.first, [](const Touch& t, std::int32_t first) { return t.op < first; });
+    Latest waits;
+    while (touch != touches.end() && touch->op < a.last) {
+        const std::int32_t i = touch->op;
+        const QueueId queue = touch->queue;
+        const Spot here{self, i, queue};
+        const auto own = [&](const Touch& t, QueueId q) { return q == queue || (t.several && uses_queue(block.ops[i], q)); };
+        waits.clear();
+        for (; touch != touches.end() && touch->op == i; ++touch) {
+            History& h = at(*touch, a);
+            if (h.writer.action >= 0 && !own(*touch, h.writer.queue)) waits.merge(h.writer);
+            if (!touch->write) {
+                h.readers.merge(here);
+                continue;
+            }
+            h.readers.each([&](const Spot& r) {
+                if (!own(*touch, r.queue)) waits.merge(r);
+            });
+            h.readers.clear();
+            h.writer = here;
+        }
+        // Backpropagation is called with the gradient: what a stage makes again waits for it too.
+        const std::int32_t begins =
+            queue == compute_queue && block.kind == BlockKind::backward ? first_computation(a, block.ops[i].port) : i;
+        waits.each([&](const Spot& w) {
+            if (w.action == self) return;
+            const Action& on = program.actions[static_cast<std::size_t>(w.action) % program.actions.size()];
+            note(index, plan.blocks[on.block].kind == BlockKind::exchange ? begins : i, queue, w, record);
+        });
+    }
+}
+
+} // namespace
+
+std::vector<std::vector<ActionDep>> waits_between_actions(const Plan& plan, const Program& program,
+                                                          const std::vector<ExplicitDep>& explicit_deps, bool repeats) {
+    ProgramBinder binder(plan, program, explicit_deps);
+    if (repeats) binder.repeat = repeated_actions(program, explicit_deps);
+    binder.walk(0);
+    binder.walk(1);
+    return std::move(binder.found);
+}
+
+} // namespace orrery
