@@ -1,4 +1,5 @@
 #include "sim/advise/advise.hpp"
+#include "sim/report/pair_bar.hpp"
 
 #include "sim/advise/changes.hpp"
 #include "sim/memory/ready.hpp"
@@ -162,7 +163,7 @@ class Adviser {
 
     // The number that decides, against the scenario's own step.
     WhyNot answer(Trial trial) const {
-        WhyNot w{std::move(trial), "", 0, false};
+        WhyNot w{std::move(trial), "", 0, false, 0, 0};
         const Trial& t = w.trial;
         if (!t.refused.empty()) {
             w.answer = "not possible: " + t.refused;
@@ -170,7 +171,12 @@ class Adviser {
             w.answer = "does not fit: " + ::orrery::why_not(t.report->memory);
         } else {
             w.against = t.report->step_time_s / step() - 1;
-            w.inside = std::abs(w.against) < a_.report.error_bar.step_time;
+            const PairBar bar =
+                pair_bar({a_.report.configuration, step()}, {t.report->configuration, t.report->step_time_s}, validated_rows());
+            if (bar.width > 0) {
+                w.least = (1 + w.against) * std::exp(-bar.width) - 1, w.most = (1 + w.against) * std::exp(bar.width) - 1;
+                w.inside = w.least < 0 && w.most > 0;
+            }
             std::size_t most = 0;
             double difference = 0;
             for (std::size_t c = 0; c < t.report->breakdown_s.size(); ++c) {

@@ -29,9 +29,10 @@ struct NextBottleneck {
 
 struct WhyNot {
     Trial trial;
-    std::string answer;  // "does not fit: ..", "4.1 % slower: 1.2 s more bubble"
-    double against = 0;  // step time over the scenario's, minus 1; 0: it does not fit or is refused
-    bool inside = false; // the difference is inside the interval of the step time
+    std::string answer;         // "does not fit: ..", "4.1 % slower: 1.2 s more bubble"
+    double against = 0;         // step time over the scenario's, minus 1; 0: it does not fit or is refused
+    bool inside = false;        // which is the faster is not certain: the interval of the difference has both signs
+    double least = 0, most = 0; // of `against`, four times of five; both 0: not known
 };
 
 struct Guided {

@@ -92,7 +92,9 @@ std::string to_text(const Advice& a, const TextStyle& style) {
     text += heading("Why not", "each simulated", style);
     for (const WhyNot& w : a.why_not)
         text += wrapped(w.trial.change.words + "?  " + w.answer +
-                            (w.inside ? fmt::format(" (inside the interval of +- {:.0f} %)", a.report.error_bar.step_time * 100) : ""),
+                            (w.most > w.least ? fmt::format(" (80 % interval of the difference: {:+.0f} to {:+.0f} %{})", w.least * 100,
+                                                            w.most * 100, w.inside ? ", so it is not certain" : "")
+                                              : ""),
                         style.width, "  - ", "    ");
     text += heading("The field's guide",
                     "fits one device: data parallel; dense: tensor, pipeline, ZeRO; experts: expert parallel; tight: recompute, offload",
@@ -133,6 +135,7 @@ std::string to_json(const Advice& a) {
         Json one = trial_json(w.trial, now);
         one["answer"] = w.answer;
         one["inside_interval"] = w.inside;
+        if (w.most > w.least) one["interval"] = {w.least, w.most};
         j["why_not"].push_back(std::move(one));
     }
     j["guide"] = {{"confirmed", a.guide.confirmed}, {"answer", a.guide.answer}};

@@ -1,4 +1,5 @@
 #include "sim/compare/compare.hpp"
+#include "sim/report/pair_bar.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -190,7 +191,12 @@ Comparison compare(const Trace& first, const Trace& second) {
 void add_reports(Comparison& c, const Report& a, const Report& b) {
     c.a.step_s = a.step_time_s;
     c.b.step_s = b.step_time_s;
-    c.uncertain = std::max(a.error_bar.step_time, b.error_bar.step_time);
+    const PairBar bar = pair_bar({a.configuration, a.step_time_s}, {b.configuration, b.step_time_s}, validated_rows());
+    const bool same = a.step_time_s == b.step_time_s && a.configuration.shares == b.configuration.shares;
+    if (bar.width > 0 && !same) {
+        const double ratio = b.step_time_s / a.step_time_s;
+        c.least_ratio = ratio * std::exp(-bar.width), c.most_ratio = ratio * std::exp(bar.width), c.known_pairs = bar.pairs;
+    }
     for (std::size_t k = 0; k < a.breakdown_s.size(); ++k)
         c.parts.push_back({in_words(static_cast<Category>(k)), {a.breakdown_s[k], 0}, {b.breakdown_s[k], 0}});
 }

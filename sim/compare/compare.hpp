@@ -38,9 +38,11 @@ struct Side {
 
 struct Comparison {
     Side a, b;
-    bool measured = false;                          // b was measured, a predicts it: differences are errors, a / b - 1
-    std::vector<Pair> parts;                        // what a step goes to, adding up to it: where both are simulated (add_reports)
-    double uncertain = 0;                           // what each of their steps may be off by, as a fraction; 0: not known
+    bool measured = false;   // b was measured, a predicts it: differences are errors, a / b - 1
+    std::vector<Pair> parts; // what a step goes to, adding up to it: where both are simulated (add_reports)
+    // Of two scenarios: B's measured step over A's is between these, four times of five; 0: not known.
+    double least_ratio = 0, most_ratio = 0;
+    int known_pairs = 0;                            // of validated runs that say so
     std::vector<Pair> kinds, queues, phases, waits; // largest first; waits by cause, on the compute queue
     std::vector<Pair> alike; // ops that differ in nothing but their layer together ("l*.fc1.fwd"), the largest difference first
     std::vector<OpPair> ops; // in both, the largest difference in time first

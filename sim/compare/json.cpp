@@ -47,7 +47,7 @@ std::string to_json(const Comparison& c, int most) {
     Json out{{"a", side(c.a)}, {"b", side(c.b)}, {"measured", c.measured}};
     put_error(out, c, c.a.step_s, c.b.step_s);
     for (const Pair& p : c.parts) out["parts_s"][p.name] = {p.a.seconds, p.b.seconds};
-    if (c.uncertain > 0) out["error_bar"] = c.uncertain;
+    if (c.most_ratio > 0) out["ratio_interval"] = {c.least_ratio, c.most_ratio};
     out["op_ratio"] = {{"ops", c.ops.size()}, {"geometric_mean", c.mean_ratio}, {"ninety_percent_within", c.decile_ratio}};
     out["kinds"] = rows(c.kinds, c);
     out["queues"] = rows(c.queues, c);

@@ -54,13 +54,15 @@ std::string worst_ops(const Comparison& c, int worst, const TextStyle& style) {
 // Why one of two scenarios is slower, and whether predictions can tell them apart.
 std::string parts_of(const Comparison& c, const TextStyle& style) {
     std::string text;
-    const double apart = std::abs(c.b.step_s / c.a.step_s - 1);
-    if (c.uncertain > 0)
-        text = wrapped(fmt::format("{:.1f} % apart, and each is predicted within {:.0f} %{}", apart * 100, c.uncertain * 100,
-                                   apart >= c.uncertain ? ""
-                                                        : ": which is the faster is not certain (of published pairs of strategies of one "
-                                                          "job that differ by more than 2 %, nine in ten are ranked as measured)"),
-                       style.width, "", "  ");
+    if (c.most_ratio > 0) {
+        const bool sure = c.least_ratio > 1 || c.most_ratio < 1;
+        text = wrapped(
+            fmt::format("B's step takes {:+.1f} %, 80 % interval {:+.1f} to {:+.1f} %: so far off were predicted differences of {} "
+                        "pairs of strategies of one job; {}",
+                        (c.b.step_s / c.a.step_s - 1) * 100, (c.least_ratio - 1) * 100, (c.most_ratio - 1) * 100, c.known_pairs,
+                        sure ? fmt::format("{} is the faster", c.most_ratio < 1 ? "B" : "A") : "which is the faster is not certain"),
+            style.width, "", "  ");
+    }
     Table table{{"part", "A", "B", "difference", "of A's step"}, {false, true, true, true, true}, {}};
     for (const Pair& p : c.parts)
         if (std::max(p.a.seconds, p.b.seconds) >= 0.0005 * c.a.step_s)

@@ -43,6 +43,9 @@ struct Experience {
     std::string dataset, name;
     std::optional<double> step_time, memory;
     bool unseen = false; // no constant was fitted to a row of its source when it was predicted
+    // Of unseen rows: of one dataset, those with the same job differ by their strategies alone; empty: not known.
+    std::string job{};
+    double predicted_s = 0; // step time
 };
 std::string_view source_of(std::string_view dataset); // a part of it: the family of datasets, as rows of one source are in several files
 

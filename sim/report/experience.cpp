@@ -2,6 +2,7 @@
 // read as it stands there; any other JSON of the same meaning takes a parser, thirty times as long.
 #include "sim/report/error_bar.hpp"
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <charconv>
@@ -93,7 +94,8 @@ class Scanner {
             for (std::size_t g = 1; g < c.shares.size(); ++g) c.shares[g] = number<double>(",");
             c.left_open.front() = truth("],\"open\":[");
             for (std::size_t f = 1; f < c.left_open.size(); ++f) c.left_open[f] = truth(",");
-            expect("]");
+            e.job = string("],\"job\":");
+            e.predicted_s = number<double>(",\"predicted_s\":");
         }
         expect("}");
         return e;
@@ -130,6 +132,8 @@ std::vector<Experience> read_experience(std::string_view text) {
         e.unseen = j.value("unseen", false);
         if (j.contains("shares")) c.shares = j.at("shares").get<CostShares>();
         if (j.contains("open")) c.left_open = j.at("open").get<OpenFields>();
+        e.job = j.value("job", "");
+        e.predicted_s = j.value("predicted_s", 0.0);
         rows.push_back(std::move(e));
     }
     return rows;
@@ -160,6 +164,8 @@ std::string write_experience(std::span<const Experience> rows) {
             j["unseen"] = true;
             for (const double share : c.shares) j["shares"].push_back(rounded(share));
             j["open"] = c.left_open;
+            j["job"] = e.job;
+            j["predicted_s"] = std::stod(fmt::format("{:.3g}", e.predicted_s));
         }
         text += comma + j.dump();
         comma = ",\n  ";

@@ -122,8 +122,6 @@ std::string to_json(const Report& r) {
     for (const Provenance& p : r.provenance) j["provenance"].push_back(to_text(p));
     if (const ErrorBar& e = r.error_bar; e.rows > 0)
         j["error_bar"] = {{"step_time", e.step_time},
-                          {"faster", e.faster},
-                          {"slower", e.slower},
                           {"memory", e.memory},
                           {"narrow", r.narrow()},
                           {"rows", e.rows},
@@ -131,7 +129,9 @@ std::string to_json(const Report& r) {
                           {"same_device", e.same_device},
                           {"transferred", e.transferred},
                           {"nearest", e.nearest},
-                          {"nearest_error", e.nearest_error}};
+                          {"nearest_error", e.nearest_error},
+                          {"faster", e.faster},
+                          {"slower", e.slower}};
     if (r.error_bar.learned > 0) j["error_bar"]["learned"] = r.error_bar.learned;
     if (r.error_bar.all_stated > 0) j["error_bar"]["step_time_all_stated"] = r.error_bar.all_stated;
     if (*std::max_element(r.shares.begin(), r.shares.end()) > 0)

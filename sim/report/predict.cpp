@@ -75,7 +75,8 @@ Prediction predict(const Scenario& scenario, const Plan& plan, const PredictOpti
     const bool shares = options.shares || p.simulation.stats.events + p.simulation.stats.replayed_ops < options.shares_up_to;
     if (shares && !p.too_big) {
         p.report.shares = cost_shares(plan, scenario, fabric, cost, p.simulation, options.simulate);
-        p.report.error_bar = error_bar(configuration_of(scenario, p.report), validated_rows());
+        p.report.configuration = configuration_of(scenario, p.report);
+        p.report.error_bar = error_bar(p.report.configuration, validated_rows());
     }
     narrow_by_learned(p.report, scenario);
     if (!p.too_big) follow_workers(p.report, scenario, plan, fabric, cost, options.simulate);

@@ -183,7 +183,8 @@ Report report(const Scenario& scenario, const Plan& plan, const Simulation& simu
     r.notes = scenario.notes;
     add_assumptions(r, scenario);
     r.provenance = cost.provenance();
-    r.error_bar = error_bar(configuration_of(scenario, r), validated_rows());
+    r.configuration = configuration_of(scenario, r);
+    r.error_bar = error_bar(r.configuration, validated_rows());
     return r;
 }
 

@@ -51,6 +51,7 @@ struct Report {
     TimeToTarget target;
     std::vector<std::string> notes;     // fields without effect, assumptions
     std::vector<Provenance> provenance; // what the prediction rests on
+    Configuration configuration;        // by which validated rows are like this one
     ErrorBar error_bar;                 // of the nearest validated rows
     CostShares shares{};                // of the step, by group of constants: its sensitivities; 0 where not asked for
 

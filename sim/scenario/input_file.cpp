@@ -14,9 +14,10 @@ std::string unreadable(const std::string& path) {
     if (!fs::exists(status)) return "does not exist";
     if (fs::is_directory(status)) return "is a folder; name a file in it";
     if (!fs::is_regular_file(status)) return "is a device or a pipe; name a regular file";
-    if (const auto size = fs::file_size(path, failed); !failed && size > largest_input)
-        return "has " + std::to_string(size) + " bytes; an input has at most " + std::to_string(largest_input);
-    return {};
+    const auto size = fs::file_size(path, failed);
+    if (failed) return "has no size that can be read";
+    if (size > largest_input) return "has " + std::to_string(size) + " bytes; an input has at most " + std::to_string(largest_input);
+    return size == 0 ? "is empty" : ""; // files of /proc say so too, and some of them never end
 }
 
 bool read_file(const std::string& path, std::string& text) {

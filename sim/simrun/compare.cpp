@@ -15,8 +15,9 @@ namespace orrery::simrun {
 namespace {
 
 std::string head_of(const std::string& file) {
+    // A pipe may never end, nor some files of /proc, which say that they have no bytes: what reads the scenario refuses both.
     std::error_code unknown;
-    if (!std::filesystem::is_regular_file(file, unknown)) return {}; // a pipe may never end: what reads the scenario refuses it
+    if (!std::filesystem::is_regular_file(file, unknown) || std::filesystem::file_size(file, unknown) == 0) return {};
     std::ifstream in(file, std::ios::binary);
     std::string head(256, '\0');
     in.read(head.data(), static_cast<std::streamsize>(head.size()));
@@ -72,6 +73,7 @@ std::optional<Run> run_of(const std::string& file, const Options& options, std::
     PredictOptions predicting;
     predicting.cache = true;
     predicting.simulate.trace = true;
+    predicting.shares_up_to = 1'000'000; // the interval of the difference rests on them
     Prediction p = predict(*scenario, plan_like(*scenario, traced), predicting);
     if (!p.simulation.trace) throw std::logic_error(file + ": the simulator recorded no trace");
     return Run{std::move(*p.simulation.trace), std::move(p.report)};

@@ -1,6 +1,7 @@
 // Reading a dataset of published measurements.
 #include "sim/validate/validate.hpp"
 
+#include "sim/scenario/input_file.hpp"
 #include "sim/scenario/suggest.hpp"
 #include "sim/validate/statistics.hpp"
 #include "topology/text.hpp"
@@ -10,8 +11,6 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 namespace orrery {
 
@@ -169,16 +168,14 @@ ValidationRow read_row(const Json& j, const Json& dataset, const std::string& ba
 
 DatasetResult load_dataset(const std::string& path) {
     DatasetResult result;
-    std::ifstream file(path);
-    if (!file) {
-        result.problems.push_back(path + ": cannot be read");
+    std::string text;
+    if (const std::string why = unreadable(path); !why.empty() || !read_file(path, text)) {
+        result.problems.push_back(path + (why.empty() ? " cannot be read" : " " + why));
         return result;
     }
-    std::stringstream text;
-    text << file.rdbuf();
     Json j;
     try {
-        j = Json::parse(text.str());
+        j = Json::parse(text);
     } catch (const Json::exception& e) {
         const std::string what = e.what(); // "[json.exception.parse_error.101] parse error at line 1, column 5: .."
         const std::size_t end = what.find("] ");

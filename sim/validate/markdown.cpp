@@ -1,4 +1,6 @@
 // VALIDATION.md: the figures by dataset, then the rows that miss by most and where their predicted time goes. Same rows, same bytes.
+#include "sim/report/pair_bar.hpp"
+#include "sim/trace/format.hpp"
 #include "sim/validate/breakdown.hpp"
 
 #include <fmt/format.h>
@@ -98,6 +100,9 @@ std::string left_out(const Validation& v) {
             text += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", what, c.by, c.rows, c.sources,
                                 percent(c.mean_abs_error), signed_percent(c.bias), percent(c.covered), percent(c.width),
                                 figure == Figure::memory ? "" : percent(c.below), figure == Figure::memory ? "" : percent(c.above));
+    if (const Coverage c = left_out_pairs(rows); c.rows > 0)
+        text += fmt::format("| difference of two steps | pairs | {} | {} | {} | {} | {} | {} |  |  |\n", c.rows, c.sources,
+                            percent(c.mean_abs_error), signed_percent(c.bias), percent(c.covered), percent(c.width));
     return text;
 }
 
@@ -258,7 +263,9 @@ std::string to_experience(const Validation& v) {
     std::vector<Experience> rows;
     for (const ValidationRow& r : v.rows) {
         if (!r.failure.empty() || r.doubtful) continue;
-        Experience e{r.configuration, r.dataset, r.name, r.step_time_error(), r.memory_error(), r.held_out};
+        Experience e{r.configuration, r.dataset, r.name, r.step_time_error(), r.memory_error(), r.held_out, {}, 0};
+        if (r.held_out && !r.job.empty()) e.job = fmt::format("{:08x}", static_cast<std::uint32_t>(trace_file::checksum(r.job)));
+        e.predicted_s = r.predicted.step_time_s.value_or(0);
         if (e.step_time || e.memory) rows.push_back(std::move(e));
     }
     return write_experience(rows);

@@ -1,6 +1,7 @@
 // Reads measured searches and chooses among their strategies, as `simrun search` does and as a rule of thumb does.
 #include "sim/validate/searches.hpp"
 
+#include "sim/scenario/input_file.hpp"
 #include "sim/scenario/parse.hpp"
 #include "sim/search/choose.hpp"
 #include "sim/validate/statistics.hpp"
@@ -11,10 +12,8 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <limits>
 #include <map>
-#include <sstream>
 #include <tuple>
 
 namespace orrery {
@@ -184,10 +183,9 @@ std::vector<std::size_t> by_search(const MeasuredJob& job, std::vector<std::size
 
 SearchFile load_search(const std::string& path) {
     SearchFile file;
-    std::ifstream in(path);
-    std::stringstream text;
-    text << in.rdbuf();
-    const Json j = Json::parse(text.str(), nullptr, false);
+    std::string text;
+    if (!read_file(path, text)) return file; // load_dataset says why
+    const Json j = Json::parse(text, nullptr, false);
     if (!j.is_object() || text_of(j, "format") != "orrery-search/1") return file;
     file.is_one = true;
     file.search.name = text_of(j, "name", std::filesystem::path(path).stem().string());

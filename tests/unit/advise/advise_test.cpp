@@ -106,6 +106,34 @@ TEST(Fix, NamesTheSmallestClusterWhereNoStrategyFits) {
     EXPECT_LE(cheapest_fix(json, options).looked_at, 20) << "bounded";
 }
 
+// A step's memory does not grow with its microbatches: a job of very many is tried with fewer, and the answer holds for all of them.
+TEST(Fix, OfVeryManyMicrobatchesIsThatOfFewer) {
+    const auto fix_of = [](int batch) {
+        nlohmann::json j = nlohmann::json::parse(R"({"model": "llama3-8b", "cluster": {"preset": "dgx-h100", "nodes": 1},
+            "training": {"micro_batch_size": 16, "sequence_length": 8192},
+            "strategy": {"framework": "megatron", "tensor_parallel": 4, "zero_stage": 1}})");
+        j["training"]["global_batch_size"] = batch;
+        return cheapest_fix(j.dump(), {});
+    };
+    const Fix few = fix_of(512), many = fix_of(64000);
+    ASSERT_TRUE(few.change) << to_text(few);
+    ASSERT_TRUE(many.change) << to_text(many);
+    EXPECT_EQ(many.change->scenario->training.global_batch_size, 64000);
+    EXPECT_TRUE(many.change->fits());
+    EXPECT_EQ(many.change->peak(), try_one(many.change->json, {}, {}).peak());
+}
+
+TEST(Fix, StopsInTime) {
+    const std::string json = R"({"name": "big", "model": "llama3-405b", "cluster": {"preset": "dgx-a100-40gb", "nodes": 2},
+        "training": {"global_batch_size": 64, "sequence_length": 8192}, "strategy": {"framework": "megatron", "tensor_parallel": 8, "pipeline_parallel": 2}})";
+    FixOptions options;
+    options.seconds = 1e-9;
+    const Fix fix = cheapest_fix(json, options);
+    EXPECT_TRUE(fix.out_of_time);
+    EXPECT_FALSE(fix.change || fix.cluster);
+    EXPECT_NE(to_text(fix).find("simrun advise"), std::string::npos) << to_text(fix);
+}
+
 // 8 billion parameters on one card: their states go as far as they must, and only where the framework can put them.
 TEST(Fix, PutsStatesWhereThereIsRoom) {
     const auto told = [](const char* framework, int host_gb, int nvme_gb) {

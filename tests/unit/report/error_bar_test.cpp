@@ -19,7 +19,8 @@ Configuration on(const std::string& device, int tensor) {
 
 std::vector<Experience> rows(const std::string& dataset, const Configuration& c, int n, double error, bool unseen = true) {
     std::vector<Experience> out;
-    for (int i = 0; i < n; ++i) out.push_back({c, dataset, "row " + std::to_string(i), i % 2 == 0 ? error : -error, std::nullopt, unseen});
+    for (int i = 0; i < n; ++i)
+        out.push_back({c, dataset, "row " + std::to_string(i), i % 2 == 0 ? error : -error, std::nullopt, unseen, {}, 0});
     return out;
 }
 

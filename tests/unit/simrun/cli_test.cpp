@@ -74,6 +74,11 @@ TEST_F(Simrun, InputsAreRegularFiles) {
     const Ran device = run("/dev/zero");
     EXPECT_EQ(device.code, 1);
     EXPECT_NE(device.err.find("/dev/zero is a device or a pipe"), std::string::npos) << device.err;
+    for (const char* sub : {"", "validate ", "search ", "advise ", "learn "}) { // says that it has no bytes, and may never end
+        const Ran empty = run(sub + write("empty.json", ""));
+        EXPECT_EQ(empty.code, 1) << sub;
+        EXPECT_NE(empty.err.find("empty.json is empty"), std::string::npos) << sub << empty.err;
+    }
     ASSERT_EQ(mkfifo((folder / "fifo.json").c_str(), 0600), 0);
     const Ran fifo = run("fifo.json");
     EXPECT_EQ(fifo.code, 1);
@@ -440,16 +445,21 @@ TEST_F(Simrun, HelpsWithExamplesAndAVersion) {
 
 // Two scenarios compared: parts that add up to each step, as their reports have it, and whether one is certainly the faster.
 TEST_F(Simrun, ComparesWhatTwoStepsGoTo) {
-    const std::string a = scenario("a.json"), b = scenario("b.json") + " --set strategy.framework=nemo";
+    const std::string a = scenario("a.json"),
+                      b = scenario("b.json", R"(, "runtime": {"fused_norm": false})") + " --set strategy.framework=nemo";
+    EXPECT_EQ(run("compare " + a + " " + a).out.find("80 % interval"), std::string::npos) << "of nothing";
     const Ran r = run("compare " + a + " " + b);
     ASSERT_EQ(r.code, 0) << r.err;
     EXPECT_NE(r.out.find("Time of a step"), std::string::npos) << r.out;
-    EXPECT_NE(r.out.find("and each is predicted within"), std::string::npos) << r.out;
+    EXPECT_NE(r.out.find("80 % interval"), std::string::npos) << r.out;
     EXPECT_EQ(r.out.find("geometric mean"), std::string::npos) << "ratios of ops say something of a prediction alone";
     const auto json = nlohmann::json::parse(run("compare " + a + " " + b + " --json").out);
     double sum = 0;
     for (const auto& part : json.at("parts_s")) sum += part.at(0).get<double>();
     EXPECT_NEAR(sum, json.at("a").at("step_time_s").get<double>(), 1e-6);
+    const double ratio = json.at("b").at("step_time_s").get<double>() / json.at("a").at("step_time_s").get<double>();
+    EXPECT_LT(json.at("ratio_interval").at(0).get<double>(), ratio);
+    EXPECT_GT(json.at("ratio_interval").at(1).get<double>(), ratio);
     EXPECT_DOUBLE_EQ(json.at("a").at("step_time_s").get<double>(),
                      nlohmann::json::parse(run(a + " --json --set strategy.framework=nemo").out).at("step_time_s").get<double>());
     EXPECT_EQ(run("compare " + a + " " + a + " --set cluster.device='{\"preset\": \"a100-sxm-80gb\", \"memory_gb\": 3}'").code, 2)
