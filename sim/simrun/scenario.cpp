@@ -114,6 +114,9 @@ std::vector<std::string> row_of_run(const Scenario& scenario, const Prediction& 
             run.cost_usd > 0 ? metric(run.cost_usd, 3) : "not known"};
 }
 
+// Events of a simulation up to which the interval of a step is drawn by its sensitivities: a fraction of a second.
+constexpr std::uint64_t sensitivities_up_to = 100'000;
+
 // After "does not fit": what would.
 void hint_at_way_out(const std::string& file, const Options& options) {
     const auto text = read_input(file);
@@ -146,7 +149,7 @@ int run_scenario(const std::string& file, const Options& options, const Scenario
     // As long as the prediction itself several times; the interval of what was learned needs them.
     predicting.shares = options.verbose || (options.constants && options.constants->holds_learned());
     const bool json = options.json || options.output.ends_with(".json");
-    if (!json && !options.quiet) predicting.shares_up_to = 100'000; // a fraction of a second
+    if (json || !options.quiet || !options.output.empty()) predicting.shares_up_to = sensitivities_up_to;
     predicting.simulate.trace = !how.trace.empty() || (options.verbose && !json);
     const auto begin = std::chrono::steady_clock::now();
     Prediction p = predict(*scenario, predicting);
@@ -180,6 +183,7 @@ int run_scenarios(const std::vector<std::string>& files, const Options& options)
         if (!scenario) return bad_input;
         PredictOptions predicting;
         predicting.cache = options.json;
+        predicting.shares_up_to = sensitivities_up_to;
         const Prediction p = predict(*scenario, predicting);
         const Report& r = p.report;
         if (!r.memory.fits) code = too_big, too_large.push_back(file);
