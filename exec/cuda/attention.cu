@@ -6,6 +6,7 @@
 #include "exec/kernels/mask.hpp"
 
 #include <cfloat>
+#include <stdexcept>
 
 namespace orrery::cuda {
 namespace {
@@ -40,6 +41,7 @@ Masking masking(const Launch& l, std::int64_t heads) {
     const std::int64_t of_rank = heads_of_rank(l.context).heads;
     std::int64_t first = l.coordinate(Axis::tp) * of_rank;
     if (heads < of_rank) first += l.coordinate(Axis::cp) * heads;
+    if (f.document > 0) throw std::runtime_error("packed documents have no kernels on a GPU yet: use --device cpu");
     return {{f.causal, f.window_of(l.op.layer)},
             dropout_at(l.context, DropoutSite::attention, l.op.layer),
             static_cast<float>(f.attention_scale()),

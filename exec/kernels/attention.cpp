@@ -50,7 +50,7 @@ template <class T> struct Problem {
     std::int64_t first_head;
 
     Problem(const Attention& work, const Call& call, std::span<const Operand> parts)
-        : w(work), c(call.context), mask{c.facts.causal, c.facts.window_of(call.op.layer)},
+        : w(work), c(call.context), mask{c.facts.causal, c.facts.window_of(call.op.layer), c.facts.document},
           dropout(dropout_at(c, DropoutSite::attention, call.op.layer)), in(heads_in<T>(parts, {w.heads, w.kv_heads, w.qk_dim, w.v_dim})) {
         queries = rows_by_sequence(tokens_of(c, *parts.front().buffer, in.rows), c.facts.micro_batch);
         keys = rows_by_sequence(tokens_met(c, *parts.back().buffer, in.kv_rows, w.behind), c.facts.micro_batch);
@@ -61,11 +61,9 @@ template <class T> struct Problem {
 
     // Keys [first, last) are all that any of these queries sees.
     std::pair<std::int64_t, std::int64_t> seen(std::span<const Row> block, std::span<const Row> all) const {
-        if (!mask.causal && mask.window <= 0) return {0, static_cast<std::int64_t>(all.size())};
         const auto before = [](const Row& r, std::int64_t position) { return r.position < position; };
-        const auto last = std::lower_bound(all.begin(), all.end(), block.back().position + 1, before);
-        const auto first =
-            mask.window > 0 ? std::lower_bound(all.begin(), last, block.front().position - mask.window + 1, before) : all.begin();
+        const auto last = std::lower_bound(all.begin(), all.end(), mask.last(block.back().position), before);
+        const auto first = std::lower_bound(all.begin(), last, mask.first(block.front().position), before);
         return {first - all.begin(), last - all.begin()};
     }
 

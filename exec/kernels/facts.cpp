@@ -1,6 +1,7 @@
 #include "exec/kernels/facts.hpp"
 
 #include "sim/plan/context.hpp"
+#include "sim/scenario/documents.hpp"
 
 namespace orrery {
 namespace {
@@ -38,6 +39,8 @@ KernelFacts facts_of(const Scenario& s) {
     f.context_ranks = s.strategy.context_parallel;
     f.context_contiguous =
         context_is_contiguous(m.attention.sliding_window, f.sequence / f.context_ranks, f.context_ranks, s.strategy.context_parallel_kind);
+    if (packs_documents(s)) f.document = documents_of(s).tokens;
+    f.deals_documents = deals_documents(s);
     f.layers = m.layers;
     f.heads = m.attention_heads;
     f.kv_heads = m.kv_heads;

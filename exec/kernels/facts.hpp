@@ -29,6 +29,8 @@ struct KernelFacts {
     double mixing = 1;                                  // of what it leads to, in their parameters
     int context_ranks = 1;
     bool context_contiguous = false; // a context rank holds consecutive tokens; else chunks r and 2c-1-r of 2c
+    std::int64_t document = 0;       // tokens of each packed document, which see their own document alone; 0: a sequence is one
+    bool deals_documents = false;    // each document is cut into these chunks, not the sequence
     // The model.
     int layers = 1, heads = 1, kv_heads = 1;
     std::int64_t hidden = 1, vocabulary = 1; // the vocabulary as the model has it, without the rows that pad it

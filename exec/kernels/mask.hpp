@@ -3,15 +3,26 @@
 
 #include "exec/kernels/kernel.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace orrery {
 
 struct Mask {
     bool causal;
     int window;
-    bool allows(std::int64_t query, std::int64_t key) const {
-        return !(causal || window > 0) || (key <= query && (window <= 0 || query - key < window));
+    std::int64_t document = 0; // tokens of each; 0: a sequence is one
+
+    bool allows(std::int64_t query, std::int64_t key) const { return first(query) <= key && key < last(query); }
+    // The keys that a query of a sequence sees are [first, last), as far as there are any.
+    std::int64_t first(std::int64_t query) const {
+        const std::int64_t begin = document > 0 ? query / document * document : 0;
+        return window > 0 ? std::max(begin, query - window + 1) : begin;
+    }
+    std::int64_t last(std::int64_t query) const {
+        if (causal || window > 0) return query + 1;
+        return document > 0 ? (query / document + 1) * document : std::numeric_limits<std::int64_t>::max();
     }
 };
 

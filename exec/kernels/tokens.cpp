@@ -15,8 +15,9 @@ Token token_of(const KernelFacts& f, int rank, std::int64_t row) {
         t.position = rank * local + i;
         return t;
     }
-    const std::int64_t half = local / 2, chunk = i < half ? rank : 2 * f.context_ranks - 1 - rank;
-    t.position = chunk * half + i % half;
+    const std::int64_t whole = f.deals_documents ? f.document : f.sequence, part = whole / f.context_ranks, half = part / 2, j = i % part,
+                       chunk = j < half ? rank : 2 * f.context_ranks - 1 - rank;
+    t.position = i / part * whole + chunk * half + j % half;
     return t;
 }
 

@@ -1,7 +1,8 @@
 // Which token stands in which row of a rank's activations.
 //
 // A microbatch is `micro_batch` sequences; a context rank holds its part of each of them, sequence by sequence; sequence parallelism
-// cuts these rows into equal consecutive parts. Balanced context parallelism cuts a sequence into 2c chunks: rank r holds r and 2c-1-r.
+// cuts these rows into equal consecutive parts. Balanced context parallelism cuts a sequence into 2c chunks: rank r holds r and 2c-1-r;
+// where documents are packed, a ring and an all-gather cut each document so.
 #pragma once
 
 #include "exec/kernels/kernel.hpp"

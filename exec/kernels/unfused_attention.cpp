@@ -98,7 +98,7 @@ template <class T> void run(const Matmul& w, const Call& c) {
 // forward: s -> p = softmax(scale s + bias of the place, masked).  backward: dp, p -> ds = scale p (dp - sum(dp p)).
 template <class T> void run(const Softmax& w, const Call& c) {
     const KernelFacts& f = c.context.facts;
-    const Mask mask{f.causal, f.window_of(c.op.layer)};
+    const Mask mask{f.causal, f.window_of(c.op.layer), f.document};
     const T scale = static_cast<T>(f.attention_scale());
     const std::int64_t seq = w.cols, per_head = f.micro_batch * seq, first_head = c.coordinate(Axis::tp) * (w.rows / per_head);
     split_rows(c.team(), w.rows, seq, [&](std::int64_t from, std::int64_t to) {

@@ -8,7 +8,10 @@
 #include "sim/plan/in_flight.hpp"
 #include "sim/plan/lower.hpp"
 #include "sim/plan/rounds.hpp"
+#include "sim/scenario/documents.hpp"
 #include "topology/check.hpp"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -74,6 +77,14 @@ void initialise_outer(Rank& rank, const Op& difference, DType real) {
     }
 }
 
+std::string unequal_documents(const Scenario& s) {
+    const std::int64_t unit = document_unit(s);
+    return fmt::format("training.document_tokens = {} must divide training.sequence_length = {}{} where it is trained: all documents are "
+                       "of one length, and none is padded",
+                       s.training.document_tokens, s.training.sequence_length,
+                       unit > 1 ? fmt::format(" and be a multiple of 2 x context_parallel = {}", unit) : "");
+}
+
 } // namespace
 
 std::vector<Problem> not_executable(const Scenario& s, bool forced_routing) {
@@ -82,9 +93,9 @@ std::vector<Problem> not_executable(const Scenario& s, bool forced_routing) {
     if (p == DType::fp8 || p == DType::mxfp8 || p == DType::nvfp4)
         problems.push_back({"/training/precision", std::string("training.precision = ") + name(p) +
                                                        " has no kernels here: use fp32, or bf16, whose storage is emulated"});
-    if (s.training.document_tokens > 0 && s.training.document_tokens < s.training.sequence_length)
-        problems.push_back(
-            {"/training/document_tokens", "training.document_tokens has no kernels here: use 0, a sequence as one document"});
+    if (const PackedDocuments d = documents_of(s);
+        packs_documents(s) && (d.tokens != s.training.document_tokens || d.count * d.tokens != s.training.sequence_length))
+        problems.push_back({"/training/document_tokens", unequal_documents(s)});
     if (s.training.moment_dtype == DType::uint8)
         problems.push_back({"/training/moment_dtype", "training.moment_dtype = int8 has no kernels here: use fp32 or bf16"});
     if (s.training.master_remainders)

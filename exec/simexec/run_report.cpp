@@ -18,7 +18,8 @@ bool rounded(const Scenario& s, const RunOptions& how) {
 
 Figures figures(const Scenario& s, double step_s, const RunOptions& how) {
     const double tokens = static_cast<double>(s.training.global_batch_size * s.training.sequence_length);
-    const double flops = model_flops_per_sequence(s.model, static_cast<double>(s.training.sequence_length)) *
+    const double flops = model_flops_per_sequence(s.model, static_cast<double>(s.training.sequence_length),
+                                                  static_cast<double>(s.training.document_tokens)) *
                          static_cast<double>(s.training.global_batch_size);
     const bool gpu = how.device == "cuda";
     const auto peak = s.cluster.device.peak.find(gpu ? name(stored_on_gpu(s)) : "fp32");

@@ -1,20 +1,17 @@
 #include "sim/model/builder.hpp"
 
+#include "sim/scenario/documents.hpp"
 #include "sim/scenario/parameters.hpp"
 
 namespace orrery {
 
 AttentionShape Builder::attention_shape() const {
     AttentionShape a;
-    // Packed documents are several shorter sequences to a fused kernel; an unfused one makes all scores and masks them.
-    const std::int64_t length = s.training.sequence_length, document = s.training.document_tokens;
-    const bool apart = document > 0 && document < length && s.runtime.attention_kernel != AttentionKernel::unfused;
-    const std::int64_t documents = apart ? std::max<std::int64_t>(1, (length + document / 2) / document) : 1;
-    // Under context parallelism each document is dealt out to the ranks as a whole sequence is, padded to equal chunks (Megatron-Core's
-    // packed sequences, Transformer Engine's thd layout).
-    const std::int64_t chunks = s.strategy.context_chunks();
-    a.batch = s.training.micro_batch_size * documents;
-    a.seq_q = a.seq_kv = apart ? (length / documents + chunks - 1) / chunks * chunks : length;
+    // To a fused kernel packed documents are shorter sequences; an unfused one makes all scores and masks them.
+    const bool apart = s.runtime.attention_kernel != AttentionKernel::unfused;
+    const PackedDocuments documents = apart ? documents_of(s) : PackedDocuments{1, s.training.sequence_length};
+    a.batch = s.training.micro_batch_size * documents.count;
+    a.seq_q = a.seq_kv = documents.tokens;
     a.heads = s.model.attention_heads;
     a.kv_heads = s.model.kv_heads;
     a.qk_dim = a.v_dim = d;

@@ -3,6 +3,8 @@
 #include "sim/scenario/parameters.hpp"
 #include "sim/scenario/trainable.hpp"
 
+#include <algorithm>
+
 namespace orrery {
 
 namespace {
@@ -88,15 +90,15 @@ void tuned_layer(const Model& m, int layer, double s, PassCount& p) {
     adapter(LoraTarget::fc2);
 }
 
-double tuned_macs(const Model& m, double s) {
+double tuned_macs(const Model& m, double met) {
     const double h = static_cast<double>(m.hidden_size), logits = h * static_cast<double>(m.vocab_size);
     const bool head = trains(m, m.tied_embeddings ? ModelPart::embedding : ModelPart::head, -1);
     PassCount p;
     p.below = trains(m, ModelPart::embedding, -1);
-    for (int layer = 0; layer < m.layers; ++layer) tuned_layer(m, layer, s, p);
+    for (int layer = 0; layer < m.layers; ++layer) tuned_layer(m, layer, met, p);
     for (int k = 0; k < m.mtp_layers; ++k) {
         p.product(2 * h * h, trains(m, ModelPart::mlp, m.layers + k));
-        tuned_layer(m, m.layers + k, s, p);
+        tuned_layer(m, m.layers + k, met, p);
         p.product(logits, head);
     }
     p.below = p.below || (m.final_norm && trains(m, ModelPart::norm, -1));
@@ -106,10 +108,11 @@ double tuned_macs(const Model& m, double s) {
 
 } // namespace
 
-double model_flops_per_sequence(const Model& m, double s) {
-    if (m.trainable.partial()) return 2 * s * tuned_macs(m, s);
+double model_flops_per_sequence(const Model& m, double s, double document) {
+    const double met = document > 0 ? std::min(document, s) : s;
+    if (m.trainable.partial()) return 2 * s * tuned_macs(m, met);
     const double h = static_cast<double>(m.hidden_size);
-    const double attention = attention_projections(m) + attention_square(m, s), logits = h * static_cast<double>(m.vocab_size);
+    const double attention = attention_projections(m) + attention_square(m, met), logits = h * static_cast<double>(m.vocab_size);
     double per_token = logits;
     for (int layer = 0; layer < m.layers; ++layer) per_token += attention + mlp(m, layer);
     // A multi-token-prediction layer: two hidden states joined by a projection, one layer, the logits again.

@@ -8,7 +8,7 @@
 namespace orrery {
 
 // FLOPs of one sequence of `sequence_length` tokens, forward and backward. For a dense GPT of L layers, width h and vocabulary V:
-// 72 s L h^2 (1 + s / 6h + V / 12 L h).
-double model_flops_per_sequence(const Model& model, double sequence_length);
+// 72 s L h^2 (1 + s / 6h + V / 12 L h). document: tokens of each packed document, whose square counts instead; 0: a sequence is one.
+double model_flops_per_sequence(const Model& model, double sequence_length, double document = 0);
 
 } // namespace orrery

@@ -168,7 +168,8 @@ Report report(const Scenario& scenario, const Plan& plan, const Simulation& simu
     r.trained_parameters = static_cast<double>(trained_parameters(scenario.model).value_or(parameter_count(scenario.model)));
     fill_tokens(r, scenario);
     r.flops_per_step = static_cast<double>(scenario.training.global_batch_size) *
-                       model_flops_per_sequence(scenario.model, static_cast<double>(scenario.training.sequence_length));
+                       model_flops_per_sequence(scenario.model, static_cast<double>(scenario.training.sequence_length),
+                                                static_cast<double>(scenario.training.document_tokens));
     fill_experts(r, scenario);
     const Peak peak = peak_of(scenario.cluster.device, scenario.training.precision);
     r.peak_tflops_per_gpu =

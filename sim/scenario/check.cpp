@@ -82,7 +82,8 @@ void check_sequence(Reading& reading) {
     const Strategy& s = sc.strategy;
     const std::int64_t seq = sc.training.sequence_length;
     const bool halves = s.context_parallel > 1 && s.context_parallel_kind != ContextKind::ulysses;
-    const std::int64_t parts = s.context_chunks() * (s.sequence_parallel ? s.tensor_parallel : 1);
+    const std::int64_t parts =
+        static_cast<std::int64_t>(s.context_parallel) * (halves ? 2 : 1) * (s.sequence_parallel ? s.tensor_parallel : 1);
     if (seq % parts != 0) {
         std::string factors = halves                   ? "2 x context_parallel = " + std::to_string(2 * s.context_parallel)
                               : s.context_parallel > 1 ? "context_parallel = " + std::to_string(s.context_parallel)
@@ -100,11 +101,6 @@ void check_sequence(Reading& reading) {
                                                               " (ulysses splits heads): try " + join(common_divisors(heads)) +
                                                               ", or context_parallel_kind = ring");
     }
-    const std::int64_t document = sc.training.document_tokens;
-    if (document > 0 && document < s.context_chunks())
-        reading.problem("/training/document_tokens",
-                        eq("training.document_tokens", document) + " is less than the " + std::to_string(s.context_chunks()) +
-                            " chunks that context parallelism cuts a document into: use longer documents or a smaller context_parallel");
     if (sc.model.position == PositionKind::learned && sc.model.max_positions < seq)
         reading.problem("/training/sequence_length",
                         eq("training.sequence_length", seq) + " is longer than the table of learned positions, " +

@@ -171,7 +171,7 @@ constexpr FieldExample examples[] = {
     {"training.learning_rate", "0.0003", "0"},
     {"training.warmup_steps", "2000", "0"},
     {"training.seed", "1234", "0"},
-    {"training.document_tokens", "0", "0"},
+    {"training.document_tokens", "2048", "0"},
     {"training.bf16_first_layers", "0", "0"},
     {"training.bf16_last_layers", "0", "0"},
     {"training.data.bytes_per_sample", "16384", "not known"},

@@ -51,10 +51,10 @@ const Fields& training_fields() {
               "what the optimizer keeps its moments in (Megatron-Core's exp_avg_dtype and exp_avg_sq_dtype); int8: in blocks with a scale "
               "each (8-bit Adam of bitsandbytes and torchao)"}
             .one_of({"fp32", "fp16", "bf16", "int8"}),
-        Field{
-            "document_tokens", LongSlot{[](Scenario& s) { return &s.training.document_tokens; }},
-            "length of the documents packed into a sequence, whose tokens attend to their own document only; of unequal ones the mean of "
-            "the squared lengths over the mean length; context parallelism deals each out to all its ranks; 0: a sequence is one document"}
+        Field{"document_tokens", LongSlot{[](Scenario& s) { return &s.training.document_tokens; }},
+              "length of the documents packed into a sequence, whose tokens attend to their own document only; of unequal ones the mean of "
+              "the squared lengths over the mean length; context parallelism deals each out to all its ranks, where it is a ring or an "
+              "all-gather padded to a multiple of 2 x context_parallel; 0: a sequence is one document"}
             .least(0)
             .most(1e12)
             .in("tokens"),

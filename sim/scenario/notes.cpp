@@ -1,6 +1,7 @@
 // Fields the user gave that change nothing here: the report names them, so that nobody reads a result into them.
 #include "sim/scenario/resolve.hpp"
 
+#include "sim/scenario/documents.hpp"
 #include "sim/scenario/practice.hpp"
 #include "sim/scenario/whole_run_text.hpp"
 #include "sim/schedules/schedule.hpp"
@@ -205,6 +206,9 @@ void note_without_effect(Reading& reading) {
          "unfused attention makes all scores and masks them");
     note("/training/document_tokens", sc.training.document_tokens >= sc.training.sequence_length,
          "a sequence is no longer than a document");
+    if (const std::int64_t given = sc.training.document_tokens, padded = padded_document(sc); 10 * (padded - given) >= given && padded > 0)
+        sc.notes.push_back("training.document_tokens = " + std::to_string(given) + ": each document is padded to " +
+                           std::to_string(padded) + " tokens, a multiple of 2 x context_parallel, so that all context ranks have a part");
     note("/runtime/token_dispatcher", !sc.model.moe, "the model has no experts");
     if (sc.runtime.token_dispatcher == TokenDispatcher::hybridep && sc.model.moe && sc.cluster.intra.domain_nodes < 2)
         sc.notes.push_back(

@@ -324,11 +324,6 @@ struct Strategy {
         return (synchronization.kind != Synchronization::Kind::synchronous || compresses() == GradientCompression::zero_one_adam) &&
                data_parallel > 1;
     }
-    // Equal chunks that context parallelism cuts a sequence or document into: balanced causal attention gives each rank two.
-    std::int64_t context_chunks() const {
-        return static_cast<std::int64_t>(context_parallel) *
-               (context_parallel > 1 && context_parallel_kind != ContextKind::ulysses ? 2 : 1);
-    }
     // Workers that never meet all at once, and those whose parameters servers update.
     bool loose() const { return synchronization.kind >= Synchronization::Kind::parameter_server && data_parallel > 1; }
     bool served() const { return synchronization.kind == Synchronization::Kind::parameter_server && data_parallel > 1; }

@@ -1,4 +1,5 @@
 // Features that parse and are checked, but have no lowering yet. A line goes when its pass comes.
+#include "sim/scenario/documents.hpp"
 #include "sim/scenario/fields.hpp"
 #include "sim/scenario/parse.hpp"
 
@@ -21,6 +22,10 @@ std::vector<Problem> unsupported(const Scenario& scenario) {
            "/model/attention/full_every",
            "model.attention.full_every under ring attention (a ring places tokens for windows or for whole rows; allgather and ulysses do "
            "not mind)");
+    refuse(deals_documents(scenario) && s.context_parallel_kind == ContextKind::ring && scenario.model.attention.sliding_window > 0,
+           "/training/document_tokens",
+           "training.document_tokens with model.attention.sliding_window under ring attention (a ring places tokens for windows or for "
+           "documents; allgather and ulysses do not mind)");
     refuse(s.gradient_compression != GradientCompression::none && s.zero_stage > 0, "/strategy/gradient_compression",
            std::string("strategy.gradient_compression = ") + name(s.gradient_compression) +
                " with strategy.zero_stage = " + std::to_string(s.zero_stage),

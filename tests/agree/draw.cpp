@@ -62,6 +62,7 @@ void draw_strategy(Dice& dice, Fields& f) {
     f.push_back(std::string("training.optimizer=") + dice.of({"adamw", "adamw", "adam", "sgd", "momentum", "lamb", "lars"}));
     f.push_back(std::string("strategy.rank_order=") + dice.of({"tp-cp-ep-dp-pp", "tp-cp-ep-dp-pp", "tp-pp-cp-ep-dp"}));
     f.push_back("cluster.devices_per_node=" + std::to_string(tp * pp * cp * dp));
+    if (dice.once_in(6)) f.push_back("training.document_tokens=4");
 }
 
 } // namespace

@@ -2,6 +2,7 @@
 // Sources: arXiv:2310.01889 (ring), arXiv:2309.14509 (Ulysses), arXiv:2407.21783 section 3.3.2 (all-gather).
 #include "sim/engine/compile.hpp"
 #include "sim/plan/verify.hpp"
+#include "sim/report/report.hpp"
 #include "tests/laws/scenarios.hpp"
 
 #include <algorithm>
@@ -12,25 +13,25 @@ namespace {
 
 struct Context {
     int layers = 2, hidden = 512, heads = 16, kv_heads = 8, sequence = 1024, micro_batch = 1, microbatches = 2;
-    int tp = 1, cp = 1, pp = 1, dp = 1, zero = 1, window = 0;
+    int tp = 1, cp = 1, pp = 1, dp = 1, zero = 1, window = 0, document = 0;
     bool sp = true, causal = true;
     std::string kind = "ring", schedule, recompute = "none", extra_strategy, position = "rope", latent;
 
     int world() const { return tp * cp * pp * dp; }
-    std::string where() const { return fmt::format("{} c{} t{} p{} d{} window {}", kind, cp, tp, pp, dp, window); }
+    std::string where() const { return fmt::format("{} c{} t{} p{} d{} window {} document {}", kind, cp, tp, pp, dp, window, document); }
     Scenario make() const {
         const int per_node = std::min(world(), 8);
         return scenario(fmt::format(
             R"({{"name": "law", "model": {{"layers": {}, "hidden_size": {}, "attention_heads": {}, "kv_heads": {}, "vocab_size": 4096, "tied_embeddings": false, "bias": false,
                           "activation": "swiglu", "norm": "rmsnorm", "position": "{}", "attention": {{"causal": {}{}{}}}}},
                 "cluster": {{"preset": "dgx-h100", "nodes": {}, "devices_per_node": {}}},
-                "training": {{"global_batch_size": {}, "micro_batch_size": {}, "sequence_length": {}, "precision": "bf16", "gradient_dtype": "fp32"}},
+                "training": {{"global_batch_size": {}, "micro_batch_size": {}, "sequence_length": {}, "document_tokens": {}, "precision": "bf16", "gradient_dtype": "fp32"}},
                 "strategy": {{"framework": "megatron", "data_parallel": {}, "tensor_parallel": {}, "sequence_parallel": {}, "pipeline_parallel": {}{},
                              "context_parallel": {}, "context_parallel_kind": "{}", "zero_stage": {}, "recompute": "{}", "flash_attention": true{}}}}})",
             layers, hidden, heads, kv_heads, position, causal, window > 0 ? fmt::format(R"(, "sliding_window": {})", window) : "", latent,
             (world() + per_node - 1) / per_node, per_node, static_cast<std::int64_t>(microbatches) * micro_batch * dp, micro_batch,
-            sequence, dp, tp, sp && tp > 1, pp, schedule.empty() ? "" : fmt::format(R"(, "schedule": "{}")", schedule), cp, kind, zero,
-            recompute, extra_strategy));
+            sequence, document, dp, tp, sp && tp > 1, pp, schedule.empty() ? "" : fmt::format(R"(, "schedule": "{}")", schedule), cp, kind,
+            zero, recompute, extra_strategy));
     }
 };
 
@@ -119,18 +120,19 @@ TEST(ContextLaws, RingShiftsEveryBlockPastEveryRank) {
     }
 }
 
-// Pairs of (query, key) a rank computes in a ring's step, counted one by one.
+// Pairs of (query, key) a rank computes in a ring's step, counted one by one. Each document is dealt out by itself.
 std::int64_t counted(const Context& x, int rank, int from, bool balanced) {
-    const int n = x.sequence / (2 * x.cp);
+    const int whole = x.document > 0 ? x.document : x.sequence, n = whole / (2 * x.cp);
     const auto positions = [&](int r) {
         std::vector<int> list;
-        for (int chunk : balanced ? std::vector{r, 2 * x.cp - 1 - r} : std::vector{2 * r, 2 * r + 1})
-            for (int i = 0; i < n; ++i) list.push_back(chunk * n + i);
+        for (int begin = 0; begin < x.sequence; begin += whole)
+            for (int chunk : balanced ? std::vector{r, 2 * x.cp - 1 - r} : std::vector{2 * r, 2 * r + 1})
+                for (int i = 0; i < n; ++i) list.push_back(begin + chunk * n + i);
         return list;
     };
     std::int64_t pairs = 0;
     for (int q : positions(rank))
-        for (int k : positions(from)) pairs += (!x.causal || k <= q) && (x.window == 0 || q - k < x.window);
+        for (int k : positions(from)) pairs += q / whole == k / whole && (!x.causal || k <= q) && (x.window == 0 || q - k < x.window);
     return pairs;
 }
 
@@ -141,7 +143,7 @@ std::vector<Attention> attentions(const Plan& plan, const std::string& block, in
     return list;
 }
 
-double pairs_of(const Attention& a) { return double(a.seq_q) * double(a.seq_kv) * a.share; }
+double pairs_of(const Attention& a) { return double(a.batch) * double(a.seq_q) * double(a.seq_kv) * a.share; }
 
 TEST(ContextLaws, CausalWorkIsBalancedByTwoCChunks) {
     Context x;
@@ -258,6 +260,110 @@ TEST(ContextLaws, ActivationsArePartOfTheirTokens) {
         EXPECT_GE(share, 1.0) << kind;
         EXPECT_LT(share, std::string(kind) == "ulysses" ? 1.06 : 1.0001) << kind; // Ulysses keeps the output twice: of heads, and of tokens
     }
+}
+
+TEST(ContextLaws, DocumentsAreDealtOutEvenlyAndEachStepHasItsPartOfThem) {
+    Context x;
+    x.sequence = 256;
+    for (bool causal : {true, false})
+        for (int c : {2, 4})
+            for (int document : {32, 64, 128}) {
+                x.causal = causal;
+                x.cp = c;
+                x.document = document;
+                const auto steps = attentions(lower(x.make()), "F0", 0);
+                ASSERT_EQ(int(steps.size()), c);
+                for (int i = 0; i < c; ++i)
+                    for (int r = 0; r < c; ++r) {
+                        const double exact = double(counted(x, r, (r - i + c) % c, true)),
+                                     diagonal = i == 0 && causal ? x.sequence / 2.0 / c : 0; // half of it counts as computed
+                        EXPECT_NEAR(pairs_of(steps[std::size_t(i)]), exact, diagonal) << x.where() << " step " << i << " of rank " << r;
+                    }
+            }
+}
+
+// The documents' pairs are one rank's, keys and values travel as without documents.
+void expect_as_on_one_rank(Context x, const Totals& whole) {
+    const Plan plan = lower(x.make());
+    EXPECT_TRUE(verify(plan).empty()) << x.where();
+    const Totals split = totals(plan);
+    EXPECT_DOUBLE_EQ(split.attention, whole.attention) << x.where();
+    EXPECT_DOUBLE_EQ(split.all, whole.all) << x.where();
+    EXPECT_EQ(split.tokens, whole.tokens) << x.where();
+    x.document = 0;
+    const Plan without = lower(x.make());
+    for (const char* block : {"F0", "B0"})
+        for (const auto& [collective, sum] : moved(plan, block)) {
+            EXPECT_EQ(sum.count, moved(without, block).at(collective).count) << x.where();
+            EXPECT_EQ(sum.bytes, moved(without, block).at(collective).bytes) << x.where();
+        }
+}
+
+TEST(ContextLaws, DocumentsSumToTheFlopsOfOneRankAndTheirKeysTravelAsBefore) {
+    for (const char* kind : kinds)
+        for (bool causal : {true, false}) {
+            Context x;
+            x.kind = kind;
+            x.causal = causal;
+            const double without = totals(lower(x.make())).attention;
+            for (int document : {512, 256, 64, 16}) {
+                x.cp = 1;
+                x.document = document;
+                const Totals whole = totals(lower(x.make()));
+                EXPECT_DOUBLE_EQ(whole.attention, without * document / x.sequence) << x.where();
+                for (int c : {2, 4, 8}) {
+                    x.cp = c;
+                    expect_as_on_one_rank(x, whole);
+                }
+            }
+        }
+}
+
+TEST(ContextLaws, ShortDocumentsArePaddedToTwoChunksForEveryRank) {
+    for (const char* kind : kinds) {
+        Context x;
+        x.kind = kind;
+        x.cp = 8;
+        const auto pairs = [&](int document) {
+            x.document = document;
+            double sum = 0;
+            for (const Attention& a : attentions(lower(x.make()), "F0", 0)) sum += pairs_of(a) * double(a.heads) / x.heads * x.cp;
+            return sum;
+        };
+        const bool padded = std::string(kind) != "ulysses"; // which has whole sequences, of a part of the heads
+        EXPECT_DOUBLE_EQ(pairs(16), 0.5 * 16 * x.sequence) << kind;
+        EXPECT_DOUBLE_EQ(pairs(4), 0.5 * (padded ? 16 : 4) * x.sequence) << kind;
+        EXPECT_DOUBLE_EQ(pairs(1), 0.5 * (padded ? 16 : 1) * x.sequence) << kind;
+        if (padded) { EXPECT_DOUBLE_EQ(pairs(28), pairs(32)) << kind; }
+    }
+}
+
+TEST(ContextLaws, DocumentsAreNeverSlowerAndShorterOnesNeither) {
+    for (const char* kind : kinds)
+        for (int c : {1, 2, 8}) {
+            Context x;
+            x.kind = kind;
+            x.cp = c;
+            x.hidden = 4096;
+            x.heads = 32;
+            x.sequence = 16384;
+            const double without = predict(x.make()).report.step_time_s;
+            const auto plan = hash(lower(x.make()));
+            x.document = x.sequence;
+            EXPECT_EQ(hash(lower(x.make())), plan) << x.where();
+            EXPECT_EQ(predict(x.make()).report.step_time_s, without) << x.where();
+            const auto never_slower = [&](std::initializer_list<int> documents, double rounding) {
+                double before = without;
+                for (int document : documents) {
+                    x.document = document;
+                    const double step = predict(x.make()).report.step_time_s;
+                    EXPECT_LE(step, before * (1 + rounding)) << x.where();
+                    before = step;
+                }
+            };
+            never_slower({8192, 4096, 2048, 1024, 512, 256, 128, 64, 32, 16, 4, 1}, 1e-9);
+            never_slower({12000, 8192, 5000, 3000, 1000, 700, 300, 100, 50, 3}, 1e-3); // a sequence is not a whole number of these
+        }
 }
 
 // A ring's computation and exchanges of a given length each, all else free.
@@ -442,6 +548,16 @@ TEST(ContextLaws, EveryScheduleAndRecomputationGoesWithEveryKind) {
             x.tp = t;
             x.sequence = 256;
             x.recompute = t == 1 ? "none" : "full";
+            expect_folded_as_unfolded(x);
+        }
+        for (int document : {8, 32}) {
+            Context x;
+            x.kind = kind;
+            x.cp = x.pp = x.dp = 2;
+            x.sequence = 256;
+            x.layers = 4;
+            x.document = document;
+            x.recompute = document == 8 ? "selective" : "full";
             expect_folded_as_unfolded(x);
         }
         for (int zero : {2, 3}) {

@@ -4,7 +4,9 @@
 //   ulysses:   all-to-all from tokens to heads and back (DeepSpeed-Ulysses, arXiv:2309.14509);
 //   ring:      blocks of K and V go round, a step's exchange under the attention of the step before (arXiv:2310.01889).
 // Causal attention is balanced by cutting the sequence into 2c chunks: rank r holds chunks r and 2c-1-r. A ring whose window lets it
-// skip blocks holds contiguous tokens instead: there the window itself balances.
+// skip blocks holds contiguous tokens instead: there the window itself balances. Packed documents are sequences of their own in attention's
+// shape (sim/scenario/documents.hpp), and each is cut into 2c chunks: keys and values of all of them travel as before, and in a step of
+// the ring queries meet keys of their own document alone.
 //
 // After it: every value of tokens is sharded along its first dimension over cp; parameters are invariant, so that their gradients are
 // partial over cp; what attention reads of other ranks came through a gather, an all-to-all or the ring.
@@ -18,13 +20,15 @@
 namespace orrery {
 namespace {
 
-void shard_tokens(Graph& g, std::int64_t c) {
+// Attention that trades tokens for heads meets whole sequences: its rows stay.
+void shard_tokens(Graph& g, std::int64_t c, ContextKind kind) {
     for (Value& v : g.values) {
         if (v.parameter || v.dims.empty() || v.dims[0] != DimKind::seq) continue;
         v.shape[0] /= c;
         v.placement.set(Axis::cp, PlacementKind::sharded, 0);
     }
     for (Node& n : g.nodes) {
+        if (n.kind == NodeKind::attention && kind == ContextKind::ulysses) continue;
         n.attention.seq_q /= c;
         n.attention.seq_kv /= c;
     }
@@ -182,8 +186,6 @@ struct Rewriter {
             g.value(whole.back()).placement.set(Axis::cp, PlacementKind::sharded, 1);
         }
         nodes.push_back(like(attention, NodeKind::to_heads, ".to_heads", local, whole));
-        a.seq_q *= c;
-        a.seq_kv *= c;
         a.heads /= c;
         a.kv_heads = kv_heads / c;
         const ValueId o = attention.out[0], lse = attention.out[1];
@@ -225,7 +227,7 @@ void context_parallel(Lowering& l) {
     if (c == 1) return;
     l.add_communicator("cp", mask(Axis::cp));
     for (Graph& g : l.graphs) {
-        shard_tokens(g, c);
+        shard_tokens(g, c, l.scenario.strategy.context_parallel_kind);
         Rewriter{g, c, {}}.rewrite(l.scenario.strategy.context_parallel_kind);
     }
 }

@@ -71,6 +71,16 @@ TEST(ModelFlops, OfADenseGptAreMegatronsFormula) {
     EXPECT_NEAR(model_flops_per_sequence(gpt(24, 2304, 51200), s), formula, formula * 1e-12);
 }
 
+// A sequence of four documents is four sequences; one that is a document is itself.
+TEST(ModelFlops, PackedDocumentsCountTheirOwnSquares) {
+    const Model m = gpt(24, 2304, 51200);
+    const double whole = model_flops_per_sequence(m, 8192), four = 4 * model_flops_per_sequence(m, 2048);
+    EXPECT_NEAR(model_flops_per_sequence(m, 8192, 2048), four, four * 1e-12);
+    EXPECT_EQ(model_flops_per_sequence(m, 8192, 0), whole);
+    EXPECT_EQ(model_flops_per_sequence(m, 8192, 8192), whole);
+    EXPECT_EQ(model_flops_per_sequence(m, 8192, 1e6), whole);
+}
+
 TEST(ModelFlops, CountGroupedHeadsAndGatesAsTheyAre) {
     // Llama 3 405B at 8,192 tokens: PaLM's 6 N + 12 L s h per token, N without the input embedding, norms aside.
     Model m = gpt(126, 16384, 128256);
