@@ -95,8 +95,8 @@ double torus_cut(const Layout& l) {
         best = 0;
         double face = 1;
         for (int i = 0; i < 3; ++i) {
-            if (l.dims[static_cast<std::size_t>(i)] > 1) best += (l.wrapped[static_cast<std::size_t>(i)] ? 2.0 : 1.0) * face;
-            face *= l.dims[static_cast<std::size_t>(i)];
+            if (l.dims[i] > 1) best += (l.wrapped[i] ? 2.0 : 1.0) * face;
+            face *= l.dims[i];
         }
     }
     return best * l.torus_link.value;

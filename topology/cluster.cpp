@@ -78,7 +78,7 @@ Cluster as_of_kind(const Cluster& cluster, int kind) {
     Cluster c = cluster;
     c.others.clear();
     if (kind == 0) return c;
-    const OtherNodes& o = cluster.others[static_cast<std::size_t>(kind - 1)];
+    const OtherNodes& o = cluster.others[kind - 1];
     c.device = o.device;
     c.intra.bandwidth = o.scale_up;
     c.inter.nic_bandwidth = o.nic_bandwidth;

@@ -155,7 +155,7 @@ void take_down(Layout& l, const InterNode& n) {
         for (int plane = 0; plane < l.planes; ++plane) {
             if (d.port >= 0 && d.port % l.planes != plane) continue;
             const double lost = d.share / l.nics_of(endpoint) / (d.port < 0 ? 1 : a_plane);
-            double& left = l.nic_left[static_cast<std::size_t>((d.node * l.endpoints + endpoint) * l.planes + plane)];
+            double& left = l.nic_left[(d.node * l.endpoints + endpoint) * l.planes + plane];
             left = std::max(0.0, left - lost);
             if (left < 1e-9) left = 0;
         }

@@ -80,7 +80,7 @@ struct Layout {
     int endpoint_at(int node, int local) const; // the next one that is up
     int kind_of(int node) const;
     double port_left(int node, int endpoint, int plane) const {
-        return nic_left.empty() ? 1 : nic_left[static_cast<std::size_t>((node * endpoints + endpoint) * planes + plane)];
+        return nic_left.empty() ? 1 : nic_left[(node * endpoints + endpoint) * planes + plane];
     }
     double uplink_left(int plane_leaf, int uplink) const {
         return leaf_left.empty()
@@ -103,10 +103,8 @@ struct Layout {
     int nics_of(int endpoint) const;                       // NICs of an endpoint
     int endpoint_with(int which) const;                    // the endpoint that has this NIC
     int copies() const { return tree ? sockets : groups; } // ways to the host's memory
-    BytesPerSecond scale_up_at(int node) const {
-        return scale_up_of_kind.empty() ? scale_up : scale_up_of_kind[static_cast<std::size_t>(kind_of(node))];
-    }
-    BytesPerSecond nic_at(int node) const { return nic_of_kind.empty() ? nic : nic_of_kind[static_cast<std::size_t>(kind_of(node))]; }
+    BytesPerSecond scale_up_at(int node) const { return scale_up_of_kind.empty() ? scale_up : scale_up_of_kind[kind_of(node)]; }
+    BytesPerSecond nic_at(int node) const { return nic_of_kind.empty() ? nic : nic_of_kind[kind_of(node)]; }
     BytesPerSecond endpoint_bandwidth(int node, int endpoint) const; // all of its ports, as they are
     int leaf_of(int node, int endpoint) const { return rails ? node / nodes_per_leaf * endpoints + endpoint : node / nodes_per_leaf; }
     BytesPerSecond leaf_up(int leaf) const; // of all its uplinks together, in all planes

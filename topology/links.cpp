@@ -24,7 +24,7 @@ class Builder {
     Builder(const Layout& layout, BuiltGraph* graph) : l(layout), g(graph) {}
 
     std::vector<Link> build() {
-        links.reserve(static_cast<std::size_t>(l.link_count));
+        links.reserve(l.link_count);
         if (g) g->ends.reserve(links.capacity()), g->names.reserve(links.capacity());
         add_vertices();
         add_inside();
@@ -111,10 +111,9 @@ class Builder {
     }
     // Inside a node the second name goes without its node: "node3.gpu1 > nvswitch".
     void describe(int from, int to, int node) {
-        const std::string& a = g->vertices[static_cast<std::size_t>(from)].name;
-        std::string_view b = g->vertices[static_cast<std::size_t>(to)].name;
-        if (node >= 0 && g->vertices[static_cast<std::size_t>(to)].node == node && g->vertices[static_cast<std::size_t>(from)].node == node)
-            b.remove_prefix(b.find('.') + 1);
+        const std::string& a = g->vertices[from].name;
+        std::string_view b = g->vertices[to].name;
+        if (node >= 0 && g->vertices[to].node == node && g->vertices[from].node == node) b.remove_prefix(b.find('.') + 1);
         std::string name;
         name.reserve(a.size() + b.size() + 3);
         name.append(a).append(" > ").append(b);
@@ -166,9 +165,7 @@ class Builder {
         }
     }
     // Devices that only PCIe joins have what their kind of nodes has.
-    BytesPerSecond pcie_at(int node) const {
-        return l.scale_up_of_kind.empty() ? l.pcie : l.scale_up_of_kind[static_cast<std::size_t>(l.kind_of(node))];
-    }
+    BytesPerSecond pcie_at(int node) const { return l.scale_up_of_kind.empty() ? l.pcie : l.scale_up_of_kind[l.kind_of(node)]; }
 
     void add_tree() {
         if (!l.tree) return;

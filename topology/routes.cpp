@@ -27,7 +27,7 @@ void append_torus(const Layout& l, int torus, int from, int to, std::vector<Link
                 p = direction == up ? (p + 1) % n : (p + n - 1) % n;
             }
         };
-        if (!l.wrapped[static_cast<std::size_t>(dim)])
+        if (!l.wrapped[dim])
             target > x ? walk(target - x, up, 1) : walk(x - target, down, 1);
         else if (ahead * 2 < n)
             walk(ahead, up, 1);
@@ -92,12 +92,12 @@ void append_spread(const Layout& l, int plane, int leaf_a, int leaf_b, double we
     for (int s = 0; s < l.uplinks; ++s) {
         const double left = path_left(l, plane, leaf_a, leaf_b, s);
         if (l.routing == Routing::planned)
-            part[static_cast<std::size_t>(living(l, plane, leaf_a, leaf_b, s))] += 1, sum += 1;
+            part[living(l, plane, leaf_a, leaf_b, s)] += 1, sum += 1;
         else if (left > 0)
-            sum += part[static_cast<std::size_t>(s)] = l.routing == Routing::adaptive ? left : 1;
+            sum += part[s] = l.routing == Routing::adaptive ? left : 1;
     }
     for (int s = 0; s < l.uplinks; ++s)
-        if (const double p = part[static_cast<std::size_t>(s)]; p > 0) append_path(l, plane, leaf_a, leaf_b, s, 0, weight * p / sum, out);
+        if (const double p = part[s]; p > 0) append_path(l, plane, leaf_a, leaf_b, s, 0, weight * p / sum, out);
 }
 
 std::uint64_t hash_of_flow(int a, int b, int queue_pair) {

@@ -33,7 +33,7 @@ double copy_rate() {
     std::vector<std::byte> from(size, std::byte{1}), to(size);
     std::vector<double> seconds;
     for (int i = 0; i < 7; ++i) {
-        from[static_cast<std::size_t>(i)] = std::byte{static_cast<unsigned char>(i)};
+        from[i] = std::byte{static_cast<unsigned char>(i)};
         const std::int64_t begin = wall_ns();
         std::memcpy(to.data(), from.data(), size);
         seconds.push_back(static_cast<double>(wall_ns() - begin) * 1e-9);

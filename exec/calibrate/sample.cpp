@@ -43,7 +43,7 @@ std::optional<std::pair<std::string, KernelSize>> kind_of(const World& world, in
     if (op.queue == compute_queue) return std::pair{kernel_key(world.plan, op), kernel_size(world.plan, op)};
     if (!shared_memory) return std::nullopt;
     if (const auto* c = std::get_if<Collective>(&op.work)) {
-        const std::size_t members = world.members[static_cast<std::size_t>(c->comm)][static_cast<std::size_t>(rank)].size();
+        const std::size_t members = world.members[c->comm][rank].size();
         return std::pair{communication_key(*c), communication_size(*c, members)};
     }
     const auto* x = std::get_if<Exchange>(&op.work);
@@ -70,7 +70,7 @@ void train(const Scenario& scenario, const SampleOptions& options, Times& times)
         for (const OpTime& t : record) by_issue[{t.rank, t.issue}].push_back(static_cast<double>(t.cpu) * 1e-3);
     }
     for (auto& [at, us] : by_issue) {
-        const Op& op = *world->rank(at.first).order->issues[static_cast<std::size_t>(at.second)].op;
+        const Op& op = *world->rank(at.first).order->issues[at.second].op;
         const auto kind = kind_of(*world, at.first, op, !options.executor);
         if (kind) times[kind->first][{kind->second.flops, kind->second.bytes}].push_back(median(std::move(us)));
     }

@@ -103,8 +103,8 @@ std::optional<Found> where(std::int64_t step, const std::map<std::int64_t, Held>
     std::vector<std::int64_t> have(static_cast<std::size_t>(parts), 0);
     if (own != mine.end())
         for (const std::int64_t p : own->second.parts)
-            if (p < parts) have[static_cast<std::size_t>(p)] = 1;
-    f.holders.assign(static_cast<std::size_t>(parts), -1);
+            if (p < parts) have[p] = 1;
+    f.holders.assign(parts, -1);
     const auto all = gather(have);
     for (std::size_t r = 0; r < all.size(); ++r) {
         f.holds.emplace_back(all[r].begin(), all[r].end());
@@ -244,10 +244,9 @@ std::optional<fs::path> gather_copies(const fs::path& folder, const PeerLink& li
         };
         std::vector<std::int64_t> knows{mine.contains(*it)};
         const auto known = link.ranks > 1 ? link.gather(knows) : std::vector<std::vector<std::int64_t>>{knows};
-        each(about_name, found->knows, [&](int r) { return known[static_cast<std::size_t>(r)][0] != 0; });
+        each(about_name, found->knows, [&](int r) { return known[r][0] != 0; });
         for (std::size_t p = 0; p < found->holders.size(); ++p)
-            each(part_name(static_cast<int>(p)), found->holders[p],
-                 [&](int r) { return found->holds[static_cast<std::size_t>(r)][p] != 0; });
+            each(part_name(static_cast<int>(p)), found->holders[p], [&](int r) { return found->holds[r][p] != 0; });
         const auto about = nlohmann::json::parse(read(place / about_name));
         nlohmann::ordered_json index{{"version", version}, {"step", *it}, {"seed", about.at("seed")}, {"facts", about.at("facts")}};
         for (std::size_t p = 0; p < found->holders.size(); ++p)

@@ -249,8 +249,7 @@ void CheckpointFiles::read(const CheckpointPiece& wanted, const Put& put) const 
     }
     for (const Run& m : mine)
         for (std::int64_t i = 0; i < m.n && m.place + i < all; ++i)
-            if (!there[static_cast<std::size_t>(m.from + i)])
-                throw std::runtime_error(folder_.string() + ": " + wanted.tensor + " is not whole: a piece is missing");
+            if (!there[m.from + i]) throw std::runtime_error(folder_.string() + ": " + wanted.tensor + " is not whole: a piece is missing");
 }
 
 Checkpoint load_checkpoint(const fs::path& path) {
@@ -263,7 +262,7 @@ Checkpoint load_checkpoint(const fs::path& path) {
         t.shape = *files.shape(name);
         t.dtype = files.dtype(name);
         const auto width = static_cast<std::int64_t>(bytes_per_element(t.dtype));
-        t.data.resize(static_cast<std::size_t>(elements(t.shape) * width));
+        t.data.resize(elements(t.shape) * width);
         files.read(whole(name, t.shape, t.dtype, nullptr), [&](std::int64_t place, const std::byte* bytes, std::int64_t n) {
             std::memcpy(t.data.data() + place * width, bytes, static_cast<std::size_t>(n * width));
         });

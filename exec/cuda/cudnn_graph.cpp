@@ -185,7 +185,7 @@ int CudnnGraph::choose() {
         lib_.check(
             lib_.get(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, count, &count, configurations_.data()),
             "the heuristics");
-    configurations_.resize(static_cast<std::size_t>(count));
+    configurations_.resize(count);
     return static_cast<int>(count);
 }
 

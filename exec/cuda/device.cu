@@ -109,7 +109,7 @@ void* Launch::scratch(std::size_t bytes) const {
 
 const Token* Launch::tokens(const Buffer& value, std::int64_t rows) const {
     const Placement& p = value.placement;
-    const bool cut = p.on(Axis::tp) == PlacementKind::sharded && p.dim[static_cast<std::size_t>(Axis::tp)] == 0;
+    const bool cut = p.on(Axis::tp) == PlacementKind::sharded && p.dim[Axis::tp] == 0;
     const std::string name = "tokens " + std::to_string(rows) + " " + std::to_string(coordinate(Axis::cp)) +
                              (cut ? " " + std::to_string(coordinate(Axis::tp)) : "");
     return gpu.table<Token>(name, [&] { return tokens_of(context, value, rows); });

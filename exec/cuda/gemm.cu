@@ -141,7 +141,7 @@ std::vector<std::int64_t> Launch::counts() const {
     std::vector<std::int64_t> sent;
     for (const Operand& o : in) {
         if (o.buffer->role != Role::counts) continue;
-        sent.resize(static_cast<std::size_t>(elements(*o.buffer)));
+        sent.resize(elements(*o.buffer));
         check(cudaMemcpyAsync(sent.data(), o.data, sent.size() * 8, cudaMemcpyDeviceToHost, stream()), "counts of experts");
         check(cudaStreamSynchronize(stream()), "counts of experts");
     }
@@ -151,7 +151,7 @@ std::vector<std::int64_t> Launch::counts() const {
 RowGroups Launch::row_groups(std::int64_t rows, std::int64_t local) const {
     RowGroups out;
     const std::vector<std::int64_t> sent = counts();
-    const std::int64_t experts = context.facts.moe.experts, first = context.expert_at[static_cast<std::size_t>(Axis::ep)] * local;
+    const std::int64_t experts = context.facts.moe.experts, first = context.expert_at[Axis::ep] * local;
     std::int64_t at = 0;
     for (std::int64_t e = 0; e < local; ++e) {
         std::int64_t n = sent.empty() ? rows / local : 0;

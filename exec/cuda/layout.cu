@@ -41,8 +41,7 @@ Turn turn(const Launch& l, const Buffer& value, std::int64_t rows, bool back) {
                 for (std::int64_t f = 0; f < half; ++f) {
                     const double angle = static_cast<double>(p) * std::pow(static_cast<double>(static_cast<float>(base)),
                                                                            -2.0 * static_cast<double>(f) / static_cast<double>(2 * half));
-                    angles[static_cast<std::size_t>(p * half + f)] = {static_cast<float>(scale * std::cos(angle)),
-                                                                      static_cast<float>(scale * std::sin(angle))};
+                    angles[p * half + f] = {static_cast<float>(scale * std::cos(angle)), static_cast<float>(scale * std::sin(angle))};
                 }
             return angles;
         });

@@ -45,7 +45,7 @@ __global__ void number_tokens(View map, std::int64_t tokens, std::int64_t expert
 // In scratch memory. Where tokens came to their experts, only these have rows.
 Rows number_rows(const Launch& l, const View& map, const Buffer& map_buffer, std::int64_t tokens, std::int64_t rows) {
     const std::int64_t experts = map.cols, local = map_buffer.expert ? experts / l.context.plan.expert_mesh.extent(Axis::ep) : experts;
-    const std::int64_t first = map_buffer.expert ? l.context.expert_at[static_cast<std::size_t>(Axis::ep)] * local : 0;
+    const std::int64_t first = map_buffer.expert ? l.context.expert_at[Axis::ep] * local : 0;
     const std::int64_t capacity = l.context.facts.moe.capacity_factor > 0 ? rows / local : 0;
     std::int64_t* const begin = static_cast<std::int64_t*>(l.scratch(static_cast<std::size_t>((experts + tokens * experts + rows) * 8)));
     std::int64_t *const of = begin + experts, *const from = of + tokens * experts;
@@ -81,11 +81,11 @@ void sort(const Permute& w, const Launch& l) {
     const Mesh& mesh = l.context.plan.expert_mesh;
     const std::vector<std::int64_t> sent = l.counts();
     const std::int64_t experts = l.context.facts.moe.experts, local = experts / mesh.extent(Axis::ep),
-                       first = l.context.expert_at[static_cast<std::size_t>(Axis::ep)] * local;
+                       first = l.context.expert_at[Axis::ep] * local;
     const std::int64_t senders =
         sent.empty() ? mesh.extent(Axis::ep) * mesh.extent(Axis::tp) : static_cast<std::int64_t>(sent.size()) / experts;
     const auto length = [&](std::int64_t r, std::int64_t e) {
-        return sent.empty() ? w.rows / (senders * local) : sent[static_cast<std::size_t>(arrived(l.context.plan, r) * experts + first + e)];
+        return sent.empty() ? w.rows / (senders * local) : sent[arrived(l.context.plan, r) * experts + first + e];
     };
     const bool to_experts = w.direction == Direction::forward;
     for (std::size_t p = 0; p < l.out.size(); ++p) {

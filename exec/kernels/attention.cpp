@@ -55,8 +55,8 @@ template <class T> struct Problem {
         queries = rows_by_sequence(tokens_of(c, *parts.front().buffer, in.rows), c.facts.micro_batch);
         keys = rows_by_sequence(tokens_met(c, *parts.back().buffer, in.kv_rows, w.behind), c.facts.micro_batch);
         const std::int64_t of_rank = heads_of_rank(c).heads;
-        first_head = c.at[static_cast<std::size_t>(Axis::tp)] * of_rank;
-        if (w.heads < of_rank) first_head += c.at[static_cast<std::size_t>(Axis::cp)] * w.heads; // heads for tokens
+        first_head = c.at[Axis::tp] * of_rank;
+        if (w.heads < of_rank) first_head += c.at[Axis::cp] * w.heads; // heads for tokens
     }
 
     // Keys [first, last) are all that any of these queries sees.
@@ -76,8 +76,7 @@ template <class T> struct Problem {
             const std::int64_t n = static_cast<std::int64_t>(against.size());
             std::fill(s, s + first, none);
             multiply(s + first, scale, last - first);
-            for (std::int64_t j = first; j < last && slope != 0; ++j)
-                s[j] += slope * static_cast<T>(against[static_cast<std::size_t>(j)].position - q.position);
+            for (std::int64_t j = first; j < last && slope != 0; ++j) s[j] += slope * static_cast<T>(against[j].position - q.position);
             std::fill(s + last, s + n, none);
             s += n;
         }
@@ -140,23 +139,20 @@ template <class T> struct Forward {
         const auto [first, last] = p.seen(block, keys);
         const std::int64_t n = last - first;
         const std::span<const Row> against(keys.data() + first, static_cast<std::size_t>(n));
-        collect<T>(p.in.q[static_cast<std::size_t>(head)], p.in.q_stride, block, w.qk_dim, q.data());
+        collect<T>(p.in.q[head], p.in.q_stride, block, w.qk_dim, q.data());
         if (n > 0) gemm(false, true, m, n, w.qk_dim, T(1), q.data(), w.qk_dim, k.data() + first * w.qk_dim, w.qk_dim, T(0), s.data(), n);
         p.prepare(s.data(), block, against, head);
         softmax_rows(s.data(), m, n, sums.data());
         if (p.dropout.on())
             for (std::int64_t i = 0; i < m; ++i)
                 for (std::int64_t j = 0; j < n; ++j)
-                    s[static_cast<std::size_t>(i * n + j)] *=
-                        p.kept(static_cast<std::int64_t>(sequence), head, block[static_cast<std::size_t>(i)].position,
-                               against[static_cast<std::size_t>(j)].position);
+                    s[i * n + j] *= p.kept(static_cast<std::int64_t>(sequence), head, block[i].position, against[j].position);
         if (n > 0)
             gemm(false, false, m, w.v_dim, n, T(1), s.data(), n, v.data() + first * w.v_dim, w.v_dim, T(0), out.data(), w.v_dim);
         else
             std::fill(out.begin(), out.end(), T(0));
         spread<T>(out.data(), block, w.v_dim, o + head * w.v_dim, w.heads * w.v_dim);
-        for (std::int64_t i = 0; i < m; ++i)
-            lse[block[static_cast<std::size_t>(i)].row * w.heads + head] = sums[static_cast<std::size_t>(i)];
+        for (std::int64_t i = 0; i < m; ++i) lse[block[i].row * w.heads + head] = sums[i];
     }
 };
 
@@ -186,8 +182,8 @@ template <class T> struct BackwardBlock {
     void run() {
         const Attention& w = p.w;
         const std::int64_t m = static_cast<std::int64_t>(block.size()), n = static_cast<std::int64_t>(against.size());
-        s.resize(static_cast<std::size_t>(m * n));
-        ds.resize(static_cast<std::size_t>(m * n));
+        s.resize(m * n);
+        ds.resize(m * n);
         gemm(false, true, m, n, w.qk_dim, T(1), q, w.qk_dim, k, w.qk_dim, T(0), s.data(), n);
         gemm(false, true, m, n, w.v_dim, T(1), dy, w.v_dim, v, w.v_dim, T(0), ds.data(), n);
         p.prepare(s.data(), block, against, head);
@@ -204,8 +200,7 @@ template <class T> struct BackwardBlock {
                 continue;
             }
             for (std::int64_t j = 0; j < n; ++j) {
-                const T keep =
-                    p.kept(sequence, head, block[static_cast<std::size_t>(i)].position, against[static_cast<std::size_t>(j)].position);
+                const T keep = p.kept(sequence, head, block[i].position, against[j].position);
                 di[j] = scale * pi[j] * (di[j] * keep - delta);
                 pi[j] *= keep;
             }

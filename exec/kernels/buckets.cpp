@@ -29,7 +29,7 @@ BucketLayouts bucket_layouts(const Plan& plan) {
         const Buffer& x = plan.buffers[b];
         const Side side = side_of(x.role);
         if (side == Side::none) continue;
-        const TensorBucket& bucket = plan.buckets[static_cast<std::size_t>(x.bucket)];
+        const TensorBucket& bucket = plan.buckets[x.bucket];
         BucketLayout& layout = all.of[static_cast<BufferId>(b)];
         for (const BucketTensor& t : bucket.tensors)
             layout.segments.push_back({side == Side::parameters ? t.parameter : t.gradient, t.begin, t.end});

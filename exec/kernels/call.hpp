@@ -17,7 +17,7 @@ struct Call {
     const Buffer& read(std::size_t i) const { return *at(in, i).buffer; }
     const Buffer& written(std::size_t i) const { return *at(out, i).buffer; }
     Team* team() const { return context.team; }
-    int coordinate(Axis a) const { return context.at[static_cast<std::size_t>(a)]; }
+    int coordinate(Axis a) const { return context.at[a]; }
 
   private:
     static const Operand& at(std::span<const Operand> list, std::size_t i) {

@@ -151,8 +151,8 @@ template <class T> void choose(const Call& c) {
     std::nth_element(order.begin(), order.begin() + (count - 1), order.end(), larger);
     std::sort(order.begin(), order.begin() + count);
     for (std::int64_t k = 0; k < count; ++k) {
-        c.output<T>(0)[k] = x[order[static_cast<std::size_t>(k)]];
-        c.output<std::int32_t>(1)[k] = order[static_cast<std::size_t>(k)];
+        c.output<T>(0)[k] = x[order[k]];
+        c.output<std::int32_t>(1)[k] = order[k];
     }
 }
 
@@ -164,8 +164,7 @@ template <class T> void drop(const Call& c) {
 // Sums, rank by rank.
 template <class T> void spread(const Call& c) {
     std::vector<T> sum(static_cast<std::size_t>(total(c.out)), T(0));
-    for (std::int64_t k = 0, n = elements(c.read(0)); k < n; ++k)
-        sum[static_cast<std::size_t>(c.input<std::int32_t>(1)[k])] += c.input<T>(0)[k];
+    for (std::int64_t k = 0, n = elements(c.read(0)); k < n; ++k) sum[c.input<std::int32_t>(1)[k]] += c.input<T>(0)[k];
     auto from = sum.begin();
     for (std::size_t k = 0; k < c.out.size(); ++k) {
         const std::int64_t n = elements(c.written(k));

@@ -70,7 +70,7 @@ template <class F> class InFourBits {
 
 template <class T> void fill(const Operand& p, const KernelContext& c) {
     require(p.buffer->tensor >= 0, "a buffer without a tensor has no first values");
-    const LogicalTensor& tensor = c.plan.tensors[static_cast<std::size_t>(p.buffer->tensor)];
+    const LogicalTensor& tensor = c.plan.tensors[p.buffer->tensor];
     const Start start = start_of(tensor.initial, c.facts.layers);
     const ShardView view = shard_view(c.plan, *p.buffer, c.at, c.expert_at);
     const std::uint64_t stream = name_key("w." + tensor.name);
@@ -105,8 +105,7 @@ void initialise(const Operand& parameter, const KernelContext& context) {
         std::vector<float> values(static_cast<std::size_t>(n));
         fill<float>({reinterpret_cast<std::byte*>(values.data()), parameter.buffer, parameter.id}, context);
         in_parallel(n, [&](std::int64_t begin, std::int64_t end) {
-            for (std::int64_t i = begin; i < end; ++i)
-                write_element(parameter.data, i, static_cast<double>(values[static_cast<std::size_t>(i)]), stored);
+            for (std::int64_t i = begin; i < end; ++i) write_element(parameter.data, i, static_cast<double>(values[i]), stored);
         });
         return;
     }

@@ -25,14 +25,14 @@ template <class T> struct Rotation {
             turns.push_back(std::pow(f.rope_base, -2 * static_cast<double>(i) / static_cast<double>(dim)));
         std::vector<char> wanted(static_cast<std::size_t>(to - from), 0);
         for (const Token& t : tokens) {
-            wanted[static_cast<std::size_t>(t.position - from)] = 1;
+            wanted[t.position - from] = 1;
             at.push_back((t.position - from) * half);
         }
-        cosine.resize(static_cast<std::size_t>((to - from) * half));
+        cosine.resize((to - from) * half);
         sine.resize(cosine.size());
         for (std::int64_t position = from; position < to; ++position)
-            for (std::int64_t i = 0; i < half && wanted[static_cast<std::size_t>(position - from)]; ++i) {
-                const double angle = static_cast<double>(position) * turns[static_cast<std::size_t>(i)];
+            for (std::int64_t i = 0; i < half && wanted[position - from]; ++i) {
+                const double angle = static_cast<double>(position) * turns[i];
                 const auto here = static_cast<std::size_t>((position - from) * half + i);
                 cosine[here] = static_cast<T>(f.rope_scale * std::cos(angle));
                 sine[here] = static_cast<T>(f.rope_scale * (back ? -std::sin(angle) : std::sin(angle)));
@@ -41,7 +41,7 @@ template <class T> struct Rotation {
     // x and y: where these columns begin; add: to y.
     void turn(std::int64_t row, const T* x, T* y, bool add = false) const {
         const std::int64_t half = dim / 2;
-        const std::int64_t begin = at[static_cast<std::size_t>(row)];
+        const std::int64_t begin = at[row];
         const T *c = cosine.data() + begin, *s = sine.data() + begin;
         for (std::int64_t i = 0; i < half; ++i) {
             const T a = x[i], b = x[i + half], low = a * c[i] - b * s[i], high = b * c[i] + a * s[i];

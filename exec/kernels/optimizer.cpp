@@ -230,7 +230,7 @@ template <class T> void run(const GradientNorm&, const Call& c) {
             std::vector<double> sums(static_cast<std::size_t>(pieces));
             split(c.team(), pieces, 1, [&](std::int64_t from, std::int64_t to) {
                 for (std::int64_t k = from; k < to; ++k)
-                    sums[static_cast<std::size_t>(k)] = sum_of_squares(c.input<T>(i) + r.begin + k * piece, std::min(piece, n - k * piece));
+                    sums[k] = sum_of_squares(c.input<T>(i) + r.begin + k * piece, std::min(piece, n - k * piece));
             });
             for (const double x : sums) all += x;
         }

@@ -14,7 +14,7 @@ std::vector<RoutedRow> rows_of(const Permute& w, const Call& c, const unsigned c
     ExpertRange here{0, experts};
     if (map_buffer.expert) {
         const std::int64_t local = experts / c.context.plan.expert_mesh.extent(Axis::ep);
-        here.first = c.context.expert_at[static_cast<std::size_t>(Axis::ep)] * local;
+        here.first = c.context.expert_at[Axis::ep] * local;
         here.last = here.first + local;
     }
     auto rows = routed_rows(map, w.tokens, experts, here, c.context.facts.moe.capacity_factor > 0 ? w.rows / (here.last - here.first) : 0);
@@ -30,7 +30,7 @@ std::vector<T> chosen_sums(const T* scores, const unsigned char* map, std::int64
         T sum = 0;
         for (std::int64_t e = 0; e < experts; ++e)
             if (map[t * experts + e]) sum += scores[t * experts + e];
-        sums[static_cast<std::size_t>(t)] = sum;
+        sums[t] = sum;
     }
     return sums;
 }
@@ -46,7 +46,7 @@ template <class T> void gather(const Permute& w, const Call& c) {
     const std::vector<T> sums = weighs ? chosen_sums(c.input<T>(2), map, w.tokens, experts, c.context.facts.moe.top_k) : std::vector<T>{};
     for (const RoutedRow& r : rows) {
         std::copy_n(c.input<T>(0) + r.token * w.cols, w.cols, c.output<T>(0) + r.row * w.cols);
-        if (weighs) c.output<T>(1)[r.row] = c.input<T>(2)[r.token * experts + r.expert] / sums[static_cast<std::size_t>(r.token)];
+        if (weighs) c.output<T>(1)[r.row] = c.input<T>(2)[r.token * experts + r.expert] / sums[r.token];
     }
 }
 
@@ -70,20 +70,18 @@ template <class T> void scatter(const Permute& w, const Call& c) {
     const std::vector<T> sums = chosen_sums(scores, map, w.tokens, experts, top_k);
     std::fill_n(ds, w.tokens * experts, T(0));
     std::vector<T> mean(static_cast<std::size_t>(w.tokens), T(0)); // sum of p dp: a dropped row has none
-    for (const RoutedRow& r : rows)
-        mean[static_cast<std::size_t>(r.token)] +=
-            scores[r.token * experts + r.expert] / sums[static_cast<std::size_t>(r.token)] * dp[r.row];
+    for (const RoutedRow& r : rows) mean[r.token] += scores[r.token * experts + r.expert] / sums[r.token] * dp[r.row];
     for (std::int64_t t = 0; t < w.tokens && top_k > 1; ++t)
         for (std::int64_t e = 0; e < experts; ++e)
-            if (map[t * experts + e]) ds[t * experts + e] = -mean[static_cast<std::size_t>(t)] / sums[static_cast<std::size_t>(t)];
-    for (const RoutedRow& r : rows) ds[r.token * experts + r.expert] += dp[r.row] / sums[static_cast<std::size_t>(r.token)];
+            if (map[t * experts + e]) ds[t * experts + e] = -mean[t] / sums[t];
+    for (const RoutedRow& r : rows) ds[r.token * experts + r.expert] += dp[r.row] / sums[r.token];
 }
 
 // From sender by sender, each one's by local expert, to expert by expert, or back. Parts are as long as the counts say, or equal.
 template <class T> void sort(const Permute& w, const Call& c) {
     const Mesh& mesh = c.context.plan.expert_mesh;
     const std::int64_t experts = c.context.facts.moe.experts, local = experts / mesh.extent(Axis::ep),
-                       first = c.context.expert_at[static_cast<std::size_t>(Axis::ep)] * local;
+                       first = c.context.expert_at[Axis::ep] * local;
     const bool counted = !is_floating(c.read(c.in.size() - 1).dtype), to_experts = w.direction == Direction::forward;
     const std::int64_t senders = counted ? elements(c.read(c.in.size() - 1)) / experts : mesh.extent(Axis::ep) * mesh.extent(Axis::tp);
     const auto length = [&](std::int64_t r, std::int64_t e) {
@@ -94,7 +92,7 @@ template <class T> void sort(const Permute& w, const Call& c) {
     std::int64_t at = 0;
     for (std::int64_t r = 0; r < senders; ++r)
         for (std::int64_t e = 0; e < local; ++e) {
-            begin[static_cast<std::size_t>(r * local + e)] = at;
+            begin[r * local + e] = at;
             at += length(r, e);
         }
     check_room(at, w.rows);
@@ -103,7 +101,7 @@ template <class T> void sort(const Permute& w, const Call& c) {
         std::int64_t by_expert = 0;
         for (std::int64_t e = 0; e < local; ++e)
             for (std::int64_t r = 0; r < senders; ++r) {
-                const std::int64_t by_sender = begin[static_cast<std::size_t>(r * local + e)], n = length(r, e);
+                const std::int64_t by_sender = begin[r * local + e], n = length(r, e);
                 std::copy_n(c.input<T>(i) + (to_experts ? by_sender : by_expert) * cols, n * cols,
                             c.output<T>(i) + (to_experts ? by_expert : by_sender) * cols);
                 by_expert += n;

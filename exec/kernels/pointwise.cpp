@@ -35,7 +35,7 @@ template <class T> void drop(const Pointwise& w, const Call& c, const T* x, T* y
     const std::int64_t cols = columns(value);
     const std::vector<Token> tokens = tokens_of(c.context, value, n / cols);
     for (std::int64_t i = 0; i < n; ++i) {
-        const Token& t = tokens[static_cast<std::size_t>(i / cols)];
+        const Token& t = tokens[i / cols];
         put(i, ((c.context.first_sequence + t.sequence) * f.sequence + t.position) * cols + i % cols);
     }
 }
@@ -73,9 +73,9 @@ template <class T> void bias_dropout_add(const Pointwise& w, const Call& c) {
     if (c.out.size() > 1) {
         dropped.assign(branch, branch + n);
         if (bias)
-            for (std::int64_t i = 0; i < n; ++i) dropped[static_cast<std::size_t>(i)] += bias[i % cols];
+            for (std::int64_t i = 0; i < n; ++i) dropped[i] += bias[i % cols];
         drop(w, c, dropped.data(), dropped.data(), c.output<unsigned char>(1));
-        for (std::int64_t i = 0; i < n; ++i) y[i] = x[i] + dropped[static_cast<std::size_t>(i)];
+        for (std::int64_t i = 0; i < n; ++i) y[i] = x[i] + dropped[i];
         return;
     }
     split_rows(c.team(), n / cols, cols, [&](std::int64_t from, std::int64_t to) {

@@ -27,9 +27,8 @@ template <class T> void score(const T* logits, T* s, std::int64_t experts, bool 
 
 // The k best of `candidates`, the best first, ties to the lower index.
 template <class T> void keep_best(const std::vector<T>& by, std::vector<std::int64_t>& candidates, std::int64_t k) {
-    std::stable_sort(candidates.begin(), candidates.end(),
-                     [&](std::int64_t a, std::int64_t b) { return by[static_cast<std::size_t>(a)] > by[static_cast<std::size_t>(b)]; });
-    candidates.resize(static_cast<std::size_t>(k));
+    std::stable_sort(candidates.begin(), candidates.end(), [&](std::int64_t a, std::int64_t b) { return by[a] > by[b]; });
+    candidates.resize(k);
 }
 
 template <class T>
@@ -67,10 +66,9 @@ template <class T> void forward(const Router& w, const Call& c) {
         score(c.input<T>(0) + t * w.experts, s, w.experts, w.sigmoid);
         std::vector<std::int64_t> chosen;
         if (f.forced_routing) {
-            for (std::int64_t k = 0; k < w.top_k; ++k)
-                chosen.push_back((tokens[static_cast<std::size_t>(t)].position * w.top_k + k) % w.experts);
+            for (std::int64_t k = 0; k < w.top_k; ++k) chosen.push_back((tokens[t].position * w.top_k + k) % w.experts);
         } else {
-            for (std::int64_t e = 0; e < w.experts; ++e) by[static_cast<std::size_t>(e)] = s[e] + (bias ? bias[e] : T(0));
+            for (std::int64_t e = 0; e < w.experts; ++e) by[e] = s[e] + (bias ? bias[e] : T(0));
             chosen = choose(by, w.top_k, w.groups, f.moe.group_limit);
         }
         for (std::int64_t e : chosen) {

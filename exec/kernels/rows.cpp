@@ -3,12 +3,11 @@
 namespace orrery {
 
 std::vector<std::int64_t> local_counts(const Operand& counts, const KernelContext& c, std::int64_t local) {
-    const std::int64_t *sent = reinterpret_cast<const std::int64_t*>(counts.data),
-                       first = c.expert_at[static_cast<std::size_t>(Axis::ep)] * local;
+    const std::int64_t *sent = reinterpret_cast<const std::int64_t*>(counts.data), first = c.expert_at[Axis::ep] * local;
     const std::int64_t experts = c.facts.moe.experts > 0 ? c.facts.moe.experts : local, senders = elements(*counts.buffer) / experts;
     std::vector<std::int64_t> out(static_cast<std::size_t>(local), 0);
     for (std::int64_t r = 0; r < senders; ++r)
-        for (std::int64_t e = 0; e < local; ++e) out[static_cast<std::size_t>(e)] += sent[r * experts + first + e];
+        for (std::int64_t e = 0; e < local; ++e) out[e] += sent[r * experts + first + e];
     return out;
 }
 

@@ -12,7 +12,7 @@ ShardView shard_view(const Plan& plan, const Buffer& b, const Coordinates& at, c
         if (b.placement.on(axis) != PlacementKind::sharded) continue;
         const std::size_t d = static_cast<std::size_t>(b.placement.dim[static_cast<std::size_t>(a)]);
         v.whole[d] *= mesh.extent(axis);
-        index[d] = index[d] * mesh.extent(axis) + here[static_cast<std::size_t>(a)];
+        index[d] = index[d] * mesh.extent(axis) + here[a];
     }
     for (std::size_t d = 0; d < index.size(); ++d) v.offset[d] = index[d] * v.local[d];
     return v;
@@ -24,8 +24,7 @@ Coordinates expert_coordinates(const Plan& plan, int rank) {
     Coordinates c{};
     if (plan.expert_mesh.order.empty()) return c;
     for (Axis a : plan.expert_mesh.order)
-        c[static_cast<std::size_t>(a)] =
-            a == Axis::pp ? rank / stride % stages : in_stage / plan.expert_mesh.stride_in_stage(a) % plan.expert_mesh.extent(a);
+        c[a] = a == Axis::pp ? rank / stride % stages : in_stage / plan.expert_mesh.stride_in_stage(a) % plan.expert_mesh.extent(a);
     return c;
 }
 

@@ -17,7 +17,7 @@ bool counts(const KernelContext& k, const Buffer& norm, const Buffer& tensor, Ax
         const bool summed = norm.placement.on(a) == PlacementKind::partial ||
                             (tensor.expert && a != Axis::dpr && norm.placement.on(Axis::dp) == PlacementKind::partial);
         if (!summed || data || tensor.placement.on(a) == PlacementKind::sharded) continue;
-        if ((tensor.expert ? k.expert_at : k.at)[static_cast<std::size_t>(a)] != 0) return false;
+        if ((tensor.expert ? k.expert_at : k.at)[a] != 0) return false;
     }
     if (tensor.placement.on(Axis::pp) != PlacementKind::partial || norm.placement.on(Axis::pp) != PlacementKind::partial) return true;
     // On several stages: the first of those that count it.
@@ -27,10 +27,10 @@ bool counts(const KernelContext& k, const Buffer& norm, const Buffer& tensor, Ax
         for (const Op& op : block.ops) {
             if (!std::holds_alternative<GradientNorm>(op.work)) continue;
             for (BufferId b : op.in) {
-                if (k.plan.buffers[static_cast<std::size_t>(b)].tensor == tensor.tensor) return false;
+                if (k.plan.buffers[b].tensor == tensor.tensor) return false;
                 if (const BucketLayout* layout = k.buckets.find(b); layout && k.plan.directions == 1)
                     for (const BucketSegment& s : layout->segments)
-                        if (k.plan.buffers[static_cast<std::size_t>(s.tensor)].tensor == tensor.tensor) return false;
+                        if (k.plan.buffers[s.tensor].tensor == tensor.tensor) return false;
             }
         }
     }
@@ -57,16 +57,16 @@ std::vector<Range> counted_ranges(const KernelContext& c, const Operand& gradien
     }
     const int self = c.plan.mesh.rank_of(c.at);
     const std::vector<int> ranks = members(c.plan, layout->comm, self);
-    const AxisMask divided = c.plan.communicators[static_cast<std::size_t>(layout->comm)].axes;
+    const AxisMask divided = c.plan.communicators[layout->comm].axes;
     const std::int64_t begin = (std::find(ranks.begin(), ranks.end(), self) - ranks.begin()) * layout->shard, end = begin + layout->shard;
     for (const BucketSegment& s : layout->segments)
-        if (std::max(s.begin, begin) < std::min(s.end, end) && counts(c, norm, c.plan.buffers[static_cast<std::size_t>(s.tensor)], divided))
+        if (std::max(s.begin, begin) < std::min(s.end, end) && counts(c, norm, c.plan.buffers[s.tensor], divided))
             out.push_back({std::max(s.begin, begin) - begin, std::min(s.end, end) - begin});
     return out;
 }
 
 std::vector<TensorSlice> tensor_slices(const KernelContext& c, std::span<const Operand> operands, const Buffer& norms) {
-    const auto tensor = [&](BufferId b) { return c.plan.buffers[static_cast<std::size_t>(b)].tensor; };
+    const auto tensor = [&](BufferId b) { return c.plan.buffers[b].tensor; };
     std::vector<TensorSlice> slices;
     std::vector<TensorId> own, all; // a slice's; those of the stage
     for (std::size_t i = 0; i < operands.size(); ++i) {
@@ -85,9 +85,8 @@ std::vector<TensorSlice> tensor_slices(const KernelContext& c, std::span<const O
             all.push_back(tensor(s.tensor));
             const std::int64_t from = std::max(s.begin, begin), to = std::min(s.end, end);
             if (from >= to) continue;
-            slices.push_back({i, from - begin, to - begin, 0,
-                              counts(c, norms, c.plan.buffers[static_cast<std::size_t>(s.tensor)],
-                                     c.plan.communicators[static_cast<std::size_t>(layout->comm)].axes)});
+            slices.push_back(
+                {i, from - begin, to - begin, 0, counts(c, norms, c.plan.buffers[s.tensor], c.plan.communicators[layout->comm].axes)});
             own.push_back(all.back());
         }
     }

@@ -24,17 +24,16 @@ Token token_of(const KernelFacts& f, int rank, std::int64_t row) {
 std::vector<Token> tokens_of(const KernelContext& c, const Buffer& value, std::int64_t rows) {
     const KernelFacts& f = c.facts;
     const std::int64_t own = tokens_of_rank(f);
-    const int rank = c.at[static_cast<std::size_t>(Axis::cp)];
+    const int rank = c.at[Axis::cp];
     std::vector<Token> tokens;
-    tokens.reserve(static_cast<std::size_t>(rows));
+    tokens.reserve(rows);
     if (rows == own * f.context_ranks) {
         for (int r = 0; r < f.context_ranks; ++r)
             for (std::int64_t i = 0; i < own; ++i) tokens.push_back(token_of(f, f.context_ranks > 1 ? r : rank, i));
         return tokens;
     }
     std::int64_t begin = 0;
-    if (value.placement.on(Axis::tp) == PlacementKind::sharded && value.placement.dim[static_cast<std::size_t>(Axis::tp)] == 0)
-        begin = c.at[static_cast<std::size_t>(Axis::tp)] * rows;
+    if (value.placement.on(Axis::tp) == PlacementKind::sharded && value.placement.dim[Axis::tp] == 0) begin = c.at[Axis::tp] * rows;
     require(begin + rows <= own, "a value has more rows than its rank has tokens");
     for (std::int64_t i = 0; i < rows; ++i) tokens.push_back(token_of(f, rank, begin + i));
     return tokens;
@@ -42,7 +41,7 @@ std::vector<Token> tokens_of(const KernelContext& c, const Buffer& value, std::i
 
 std::vector<Token> tokens_met(const KernelContext& c, const Buffer& value, std::int64_t rows, int behind) {
     if (behind == 0) return tokens_of(c, value, rows);
-    const int ranks = c.facts.context_ranks, from = (c.at[static_cast<std::size_t>(Axis::cp)] - behind + ranks) % ranks;
+    const int ranks = c.facts.context_ranks, from = (c.at[Axis::cp] - behind + ranks) % ranks;
     std::vector<Token> tokens;
     for (std::int64_t i = 0; i < rows; ++i) tokens.push_back(token_of(c.facts, from, i));
     return tokens;
@@ -50,8 +49,7 @@ std::vector<Token> tokens_met(const KernelContext& c, const Buffer& value, std::
 
 std::vector<std::vector<TokenRow>> rows_by_sequence(const std::vector<Token>& tokens, std::int64_t sequences) {
     std::vector<std::vector<TokenRow>> rows(static_cast<std::size_t>(sequences));
-    for (std::size_t i = 0; i < tokens.size(); ++i)
-        rows[static_cast<std::size_t>(tokens[i].sequence)].push_back({static_cast<std::int64_t>(i), tokens[i].position});
+    for (std::size_t i = 0; i < tokens.size(); ++i) rows[tokens[i].sequence].push_back({static_cast<std::int64_t>(i), tokens[i].position});
     for (auto& list : rows)
         std::sort(list.begin(), list.end(), [](const TokenRow& a, const TokenRow& b) { return a.position < b.position; });
     return rows;

@@ -26,9 +26,7 @@ void each(Team* team, const HeadShape& shape, const Operand& packed, T* scores, 
         for (std::int64_t i = from * per_group; i < to * per_group; ++i) {
             const std::int64_t b = i / shape.heads, head = i % shape.heads, down = b * seq * h.q_stride;
             const std::size_t g = static_cast<std::size_t>(head / per_group);
-            f(Square<T>{scores + (head * batch + b) * seq * seq, h.q[static_cast<std::size_t>(head)] + down, h.k[g] + down, h.v[g] + down,
-                        seq, h.q_stride},
-              head, b);
+            f(Square<T>{scores + (head * batch + b) * seq * seq, h.q[head] + down, h.k[g] + down, h.v[g] + down, seq, h.q_stride}, head, b);
         }
     });
 }
@@ -79,16 +77,14 @@ template <class T> void run(const Matmul& w, const Call& c) {
     case Part::d_queries: {
         const Heads<T> in = heads_in<T>(c.in.subspan(1, 1), shape);
         each<T>(c.team(), shape, c.out[0], c.input<T>(0), batch, seq, [&](const Square<T>& x, std::int64_t h, std::int64_t b) {
-            gemm(false, false, seq, d, seq, one, x.s, seq, in.k[static_cast<std::size_t>(h / per_group)] + b * seq * x.stride, x.stride,
-                 zero, x.q, x.stride);
+            gemm(false, false, seq, d, seq, one, x.s, seq, in.k[h / per_group] + b * seq * x.stride, x.stride, zero, x.q, x.stride);
         });
         break;
     }
     case Part::d_keys: {
         const Heads<T> in = heads_in<T>(c.in.subspan(1, 1), shape);
         each<T>(c.team(), shape, c.out[0], c.input<T>(0), batch, seq, [&](const Square<T>& x, std::int64_t h, std::int64_t b) {
-            gemm(true, false, seq, d, seq, one, x.s, seq, in.q[static_cast<std::size_t>(h)] + b * seq * x.stride, x.stride, beta(h), x.k,
-                 x.stride);
+            gemm(true, false, seq, d, seq, one, x.s, seq, in.q[h] + b * seq * x.stride, x.stride, beta(h), x.k, x.stride);
         });
         break;
     }

@@ -64,12 +64,12 @@ template <class T> struct Accumulator {
     void zero(std::int64_t n) { std::fill_n(sum.data(), n, T{}); }
     void add(const std::byte* data, std::int64_t n) {
         const T* x = reinterpret_cast<const T*>(data);
-        for (std::int64_t i = 0; i < n; ++i) sum[static_cast<std::size_t>(i)] += x[i];
+        for (std::int64_t i = 0; i < n; ++i) sum[i] += x[i];
     }
     void raise(const std::byte* data, std::int64_t n) {
         const T* x = reinterpret_cast<const T*>(data);
         for (std::int64_t i = 0; i < n; ++i) {
-            T& s = sum[static_cast<std::size_t>(i)];
+            T& s = sum[i];
             s = s < x[i] ? x[i] : s; // as std::max, in vector code
         }
     }
@@ -219,9 +219,8 @@ void shift(std::span<const Pieces> in, std::span<const Pieces> out, Element elem
     const int members = static_cast<int>(in.size());
     for (int i = 0; i < members; ++i) {
         const auto to = static_cast<std::size_t>(((i + by) % members + members) % members);
-        require(elements(in[static_cast<std::size_t>(i)]) == elements(out[to]), "a shift's ends differ in size");
-        copy(Cursor(in[static_cast<std::size_t>(i)], 0, bytes_of(element)), Cursor(out[to], 0, bytes_of(element)), elements(out[to]),
-             bytes_of(element));
+        require(elements(in[i]) == elements(out[to]), "a shift's ends differ in size");
+        copy(Cursor(in[i], 0, bytes_of(element)), Cursor(out[to], 0, bytes_of(element)), elements(out[to]), bytes_of(element));
     }
 }
 

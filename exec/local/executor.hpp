@@ -3,6 +3,7 @@
 #pragma once
 
 #include "exec/runtime/world.hpp"
+#include "topology/indexed.hpp"
 
 #include <array>
 #include <cstdint>
@@ -18,8 +19,8 @@ namespace orrery {
 // ended together have one number `meeting`.
 struct OpTime {
     std::int32_t rank, issue, meeting;
-    std::int64_t posted, begin, end, cpu;               // cpu: of the thread that ran it
-    std::array<std::int64_t, memory_kind_count> memory; // what was alive on the rank
+    std::int64_t posted, begin, end, cpu;                       // cpu: of the thread that ran it
+    ByEnum<MemoryKind, std::int64_t, memory_kind_count> memory; // what was alive on the rank
 };
 
 // Nothing can happen any more: who is blocked, where, and who is missing. The message is to_text(Deadlock)'s.

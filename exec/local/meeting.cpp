@@ -45,7 +45,7 @@ Pieces summands_of(const World& world, const std::vector<Operand>& operands, std
         }
         const std::int64_t begin = part_index * layout->shard, end = begin + layout->shard;
         for (const BucketSegment& s : layout->segments) {
-            const Buffer& gradient = world.plan.buffers[static_cast<std::size_t>(s.tensor)];
+            const Buffer& gradient = world.plan.buffers[s.tensor];
             const std::int64_t from = std::max(begin, s.begin), to = std::min(end, s.end);
             if (gradient.placement.on(axis) == PlacementKind::partial && from < to)
                 p.push_back({o.data + (from - begin) * size, to - from});
@@ -70,8 +70,7 @@ RowsByMember rows_by_member(const World& world, const Attendance& member) {
     const auto& work = std::get<Collective>(member.issue->op->work);
     const KernelContext& context = member.rank->context;
     const std::int64_t experts = world.facts.moe.experts, ranks = world.plan.expert_mesh.extent(Axis::ep), local = experts / ranks;
-    const std::int64_t ep = context.expert_at[static_cast<std::size_t>(Axis::ep)],
-                       tp = context.expert_at[static_cast<std::size_t>(Axis::tp)];
+    const std::int64_t ep = context.expert_at[Axis::ep], tp = context.expert_at[Axis::tp];
     const auto* counts = reinterpret_cast<const std::int64_t*>(member.in.back().data);
     const auto rows = [&](std::int64_t from_ep, std::int64_t from_tp, std::int64_t to) {
         const std::int64_t* of = counts + sender(world.plan, from_ep, from_tp) * experts + to * local;
@@ -90,7 +89,7 @@ RowsByMember rows_by_member(const World& world, const Attendance& member) {
         out.sent.push_back(0);
         for (std::int64_t from = 0; from < ranks; ++from) out.sent.back() += rows(from, t, ep);
     }
-    const std::int64_t own = out.sent[static_cast<std::size_t>(tp)];
+    const std::int64_t own = out.sent[tp];
     out.received.assign(out.sent.size(), own);
     if (work.kind == CollectiveKind::all_gather) std::swap(out.sent, out.received);
     return out;
@@ -123,7 +122,7 @@ std::vector<CollectiveSides> sides_of(const World& world, const Attendance& memb
     if (work.operands == Collective::Operands::summands) { // in place
         const BucketLayout* layout = world.buckets.find(member.in[0].id);
         const std::int64_t index = layout && layout->shard > 0 ? member.rank->memory.part_index(layout->comm) : 0;
-        const Pieces p = summands_of(world, member.in, index, axis_of(world.plan.communicators[static_cast<std::size_t>(work.comm)]));
+        const Pieces p = summands_of(world, member.in, index, axis_of(world.plan.communicators[work.comm]));
         return {{p, p, element(0)}};
     }
     const bool counted = is_counted(member.in, member.out);

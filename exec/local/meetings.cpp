@@ -47,7 +47,7 @@ void Meetings::post(Issuer& h, std::size_t index, std::int64_t when) {
     p->when = when;
     p->queues = queues_of(*issue.op);
     if (const auto* x = std::get_if<Exchange>(&issue.op->work)) p->moved.resize(x->transfers.size());
-    for (QueueId q : p->queues) h.queues[static_cast<std::size_t>(q)].push_back(p.get());
+    for (QueueId q : p->queues) h.queues[q].push_back(p.get());
     h.posted.push_back(std::move(p));
 }
 
@@ -63,7 +63,7 @@ std::optional<Move> Meetings::take(Issuer& h, Posted& p) {
     if (p.moving) return std::nullopt;
     if (!p.arrived) {
         for (QueueId q : p.queues)
-            if (h.queues[static_cast<std::size_t>(q)].front() != &p) return std::nullopt;
+            if (h.queues[q].front() != &p) return std::nullopt;
         if (!h.ready(*p.side.issue)) return std::nullopt;
         p.arrived = true;
     }
@@ -75,17 +75,17 @@ std::optional<Move> Meetings::take(Issuer& h, Posted& p) {
 }
 
 Posted* Meetings::arrived(int rank, QueueId queue) {
-    auto& q = hosts_[static_cast<std::size_t>(rank)].queues[static_cast<std::size_t>(queue)];
+    auto& q = hosts_[rank].queues[queue];
     return !q.empty() && q.front()->arrived ? q.front() : nullptr;
 }
 
 std::optional<Move> Meetings::take_collective(Posted& p) {
     const auto& work = std::get<Collective>(p.side.issue->op->work);
     Move m;
-    for (int r : world_.members[static_cast<std::size_t>(work.comm)][static_cast<std::size_t>(p.side.rank->rank)]) {
+    for (int r : world_.members[work.comm][p.side.rank->rank]) {
         Posted* end = arrived(r, queue_of(work.comm));
         if (!end || kind_of(*end) != work.kind) return std::nullopt;
-        m.ends.push_back({&hosts_[static_cast<std::size_t>(r)], end});
+        m.ends.push_back({&hosts_[r], end});
     }
     for (Move::End& e : m.ends) e.posted->moving = true;
     return m;
@@ -94,9 +94,9 @@ std::optional<Move> Meetings::take_collective(Posted& p) {
 Meetings::Peer Meetings::peer_of(Issuer& h, Posted& p, std::size_t k) {
     const Transfer& t = std::get<Exchange>(p.side.issue->op->work).transfers[k];
     const std::int32_t ordinal = h.rank->order->ordinals[static_cast<std::size_t>(p.side.issue->transfers_begin) + k];
-    for (int m : world_.members[static_cast<std::size_t>(t.comm)][static_cast<std::size_t>(h.rank->rank)]) {
+    for (int m : world_.members[t.comm][h.rank->rank]) {
         if (m == h.rank->rank) continue;
-        Issuer& other = hosts_[static_cast<std::size_t>(m)];
+        Issuer& other = hosts_[m];
         Posted* const at = arrived(m, queue_of(t.comm));
         const auto* x = at ? std::get_if<Exchange>(&at->side.issue->op->work) : nullptr;
         if (!x) return {&other, nullptr, 0};
@@ -157,10 +157,10 @@ void Meetings::settle(const Move& m, std::int64_t begin, std::int64_t end, std::
 
 void Meetings::complete(Issuer& h, Posted& p) {
     finish(p.side);
-    h.done[static_cast<std::size_t>(p.issue)] = 1;
+    h.done[p.issue] = 1;
     for (QueueId q : p.queues) {
-        require(h.queues[static_cast<std::size_t>(q)].front() == &p, "what ends is not at the head of its queue");
-        h.queues[static_cast<std::size_t>(q)].pop_front();
+        require(h.queues[q].front() == &p, "what ends is not at the head of its queue");
+        h.queues[q].pop_front();
     }
     const auto it = std::find_if(h.posted.begin(), h.posted.end(), [&](const auto& own) { return own.get() == &p; });
     std::swap(*it, h.posted.back());
@@ -171,7 +171,7 @@ Deadlock Meetings::blocked() const {
     std::vector<Stand> stands;
     for (const Issuer& h : hosts_) {
         Stand s{h.rank, h.done, std::vector<char>(h.done.size(), 0)};
-        for (const auto& p : h.posted) s.arrived[static_cast<std::size_t>(p->issue)] = p->arrived;
+        for (const auto& p : h.posted) s.arrived[p->issue] = p->arrived;
         stands.push_back(std::move(s));
     }
     return orrery::blocked(world_, stands);

@@ -36,7 +36,7 @@ struct Issuer {
     bool finished() const { return next == done.size() && posted.empty(); }
     bool ready(const Issue& i) const {
         for (std::int32_t d : rank->order->deps_of(i))
-            if (!done[static_cast<std::size_t>(d)]) return false;
+            if (!done[d]) return false;
         return true;
     }
 };

@@ -33,30 +33,30 @@ int shift_of(CollectiveKind kind) { return kind == CollectiveKind::shift ? 1 : -
 Parts parts_to_send(World& world, const Attendance& member, int index, int members, int phase, const std::vector<std::byte>& sum) {
     const auto& work = std::get<Collective>(member.issue->op->work);
     Parts parts;
-    parts.to.resize(static_cast<std::size_t>(members));
-    parts.from.assign(static_cast<std::size_t>(members), 0);
+    parts.to.resize(members);
+    parts.from.assign(members, 0);
     std::size_t at = 0;
     for (const CollectiveSides& s : sides_of(world, member)) {
         const std::int64_t shard = shard_of(s, work.kind, members), bytes = shard * bytes_of(s.element);
         for (int m = 0; m < members; ++m) {
-            auto& to = parts.to[static_cast<std::size_t>(m)];
+            auto& to = parts.to[m];
             const bool shifts = work.kind == CollectiveKind::shift || work.kind == CollectiveKind::shift_back;
             const int by = shift_of(work.kind);
             if (shifts && (index + by + members) % members == m) append(to, packed(s.in, 0, shard, s.element));
-            if (shifts && (m + by + members) % members == index) parts.from[static_cast<std::size_t>(m)] += bytes;
+            if (shifts && (m + by + members) % members == index) parts.from[m] += bytes;
             if (shifts) continue;
             if (!s.sent.empty()) { // rows of experts, as many as the counts say
                 const std::int64_t before =
                     work.kind == CollectiveKind::all_gather ? 0 : std::accumulate(s.sent.begin(), s.sent.begin() + m, std::int64_t{0});
-                append(to, packed(s.in, before, s.sent[static_cast<std::size_t>(m)], s.element));
-                parts.from[static_cast<std::size_t>(m)] += s.received[static_cast<std::size_t>(m)] * bytes_of(s.element);
+                append(to, packed(s.in, before, s.sent[m], s.element));
+                parts.from[m] += s.received[m] * bytes_of(s.element);
                 continue;
             }
             if (phase == 1)
                 to.insert(to.end(), sum.begin() + static_cast<std::ptrdiff_t>(at), sum.begin() + static_cast<std::ptrdiff_t>(at) + bytes);
             else
                 append(to, packed(s.in, work.kind == CollectiveKind::all_gather ? 0 : m * shard, shard, s.element));
-            parts.from[static_cast<std::size_t>(m)] += bytes;
+            parts.from[m] += bytes;
         }
         at += static_cast<std::size_t>(bytes);
     }
@@ -102,9 +102,9 @@ bool take_parts(World& world, const Attendance& member, int index, int phase, co
             }
         } else if (work.kind == CollectiveKind::shift || work.kind == CollectiveKind::shift_back) {
             const int from = (index - shift_of(work.kind) + members) % members;
-            unpack(received[static_cast<std::size_t>(from)].data() + at, s.out, 0, shard, s.element);
+            unpack(received[from].data() + at, s.out, 0, shard, s.element);
         } else {
-            for (int m = 0; m < members; ++m) unpack(received[static_cast<std::size_t>(m)].data() + at, s.out, m * shard, shard, s.element);
+            for (int m = 0; m < members; ++m) unpack(received[m].data() + at, s.out, m * shard, shard, s.element);
         }
         at += static_cast<std::size_t>(bytes);
     }

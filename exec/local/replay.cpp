@@ -99,8 +99,7 @@ class Replay final : public Executor {
                 if (!x->transfers[k].send) receive(end_of(side, k), world_.real);
             return;
         }
-        const auto& members =
-            world_.members[static_cast<std::size_t>(std::get<Collective>(side.issue->op->work).comm)][static_cast<std::size_t>(rank_.rank)];
+        const auto& members = world_.members[std::get<Collective>(side.issue->op->work).comm][rank_.rank];
         stand_in(world_, side, static_cast<int>(std::find(members.begin(), members.end(), rank_.rank) - members.begin()),
                  static_cast<int>(members.size()));
     }
@@ -116,12 +115,12 @@ class Replay final : public Executor {
             takes = {0, work(issue, side)};
         finish(side);
         std::int64_t posted = 0;
-        for (std::int32_t d : rank_.order->deps_of(issue)) posted = std::max(posted, ended_[static_cast<std::size_t>(d)]);
+        for (std::int32_t d : rank_.order->deps_of(issue)) posted = std::max(posted, ended_[d]);
         const std::vector<QueueId> queues = queues_of(*issue.op);
-        for (QueueId q : queues) posted = std::max(posted, free_[static_cast<std::size_t>(q)]);
+        for (QueueId q : queues) posted = std::max(posted, free_[q]);
         const std::int64_t begin = posted + takes.wait, end = begin + takes.move;
         ended_[i] = end;
-        for (QueueId q : queues) free_[static_cast<std::size_t>(q)] = end;
+        for (QueueId q : queues) free_[q] = end;
         if (record && !std::holds_alternative<HostSync>(issue.op->work))
             record->push_back(
                 {rank_.rank, static_cast<std::int32_t>(i), -1, posted, begin, end, moves ? 0 : takes.move, rank_.memory.device().by_kind});
@@ -180,8 +179,7 @@ std::vector<Delay> predicted_delays(const World& world, const Rank& rank, const 
         if (s.queue < first_comm_queue || s.kind == SpanKind::wait) continue;
         if (static_cast<std::size_t>(s.queue) >= by_queue.size())
             throw std::runtime_error("the prediction has communicators that the rank has not: it is of another plan");
-        if (s.kind == SpanKind::op)
-            by_queue[static_cast<std::size_t>(s.queue)].push_back({posted.ps >= 0 && posted < s.begin ? posted : s.begin, s.begin, s.end});
+        if (s.kind == SpanKind::op) by_queue[s.queue].push_back({posted.ps >= 0 && posted < s.begin ? posted : s.begin, s.begin, s.end});
         posted = s.kind == SpanKind::transfer_wait ? s.begin : Time{-1};
     }
     std::vector<std::size_t> next(by_queue.size(), 0);
@@ -195,8 +193,8 @@ std::vector<Delay> predicted_delays(const World& world, const Rank& rank, const 
         std::optional<Moved> all; // an exchange is posted once, and ends with its last transfer
         for (const auto& [queue, count] : moves)
             for (std::size_t k = 0; k < count; ++k) {
-                const auto& list = by_queue[static_cast<std::size_t>(queue)];
-                std::size_t& at = next[static_cast<std::size_t>(queue)];
+                const auto& list = by_queue[queue];
+                std::size_t& at = next[queue];
                 if (at == list.size())
                     throw std::runtime_error("the prediction has fewer communications than the rank: it is of another plan");
                 const Moved& m = list[at++];

@@ -71,7 +71,7 @@ bool Serial::advance(Issuer& h, bool further) {
             meetings_.post(h, h.next, now());
             if (further) return ++h.next, true;
             serve(h);
-        } else if (h.queues[static_cast<std::size_t>(op.queue)].empty() && h.ready(issue)) {
+        } else if (h.queues[op.queue].empty() && h.ready(issue)) {
             run_now(h, issue);
         } else {
             if (!further || std::holds_alternative<HostSync>(op.work)) return progress;

@@ -20,11 +20,9 @@ class Standstill {
     using At = std::optional<std::size_t>;
 
     const Issue& issue(const Stand& s, std::size_t i) const { return s.rank->order->issues[i]; }
-    const Stand& of(int rank) const { return stands_[static_cast<std::size_t>(rank)]; }
-    const std::vector<int>& members(CommId c, const Stand& s) const {
-        return world_.members[static_cast<std::size_t>(c)][static_cast<std::size_t>(s.rank->rank)];
-    }
-    const std::string& named(CommId c) const { return world_.plan.communicators[static_cast<std::size_t>(c)].name; }
+    const Stand& of(int rank) const { return stands_[rank]; }
+    const std::vector<int>& members(CommId c, const Stand& s) const { return world_.members[c][s.rank->rank]; }
+    const std::string& named(CommId c) const { return world_.plan.communicators[c].name; }
     std::string at(const Stand& s, std::size_t i) const { return place(world_.plan, issue(s, i)); }
 
     // The first of what it has issued, or would issue next, that is not done.
@@ -87,7 +85,7 @@ class Standstill {
         if (!first) return;
         std::string on = "its place in its queues";
         for (std::int32_t dep : s.rank->order->deps_of(issue(s, *first)))
-            if (!s.done[static_cast<std::size_t>(dep)]) {
+            if (!s.done[dep]) {
                 on = at(s, static_cast<std::size_t>(dep));
                 break;
             }

@@ -94,7 +94,7 @@ void Threads::step(std::vector<OpTime>* record) {
     idle_ = 0;
     failed_ = false;
     failure_ = nullptr;
-    doing_.assign(static_cast<std::size_t>(threads_), {});
+    doing_.assign(threads_, {});
     {
         std::vector<std::jthread> threads;
         for (Issuer& h : meetings_.hosts()) {
@@ -124,7 +124,7 @@ std::string Threads::standing() {
     for (const Doing& d : doing_)
         if (d.issue >= 0)
             text += fmt::format("  rank {}: {} has begun and does not end\n", d.rank,
-                                place(world_.plan, world_.rank(d.rank).order->issues[static_cast<std::size_t>(d.issue)]));
+                                place(world_.plan, world_.rank(d.rank).order->issues[d.issue]));
     for (const Blocked& b : meetings_.blocked().blocked)
         if (std::none_of(doing_.begin(), doing_.end(), [&](const Doing& d) { return d.issue >= 0 && d.rank == b.rank; }))
             text += fmt::format("  rank {}: {} waits for {}\n", b.rank, b.op, b.waits_for);

@@ -32,15 +32,15 @@ Trace trace_of(const World& world, std::span<const OpTime> times, const std::str
     std::map<int, std::vector<const OpTime*>> by_issue; // of each rank
     for (const OpTime& x : times) {
         const Rank& rank = world.rank(x.rank);
-        const Issue& issue = rank.order->issues[static_cast<std::size_t>(x.issue)];
+        const Issue& issue = rank.order->issues[x.issue];
         Lane& lane = lanes[x.rank];
         auto& own = by_issue[x.rank];
         own.resize(rank.order->issues.size(), nullptr);
-        own[static_cast<std::size_t>(x.issue)] = &x;
+        own[x.issue] = &x;
         lane.rank = x.rank;
         lane.stage = static_cast<std::int16_t>(rank.stage);
         Span span;
-        span.op = first_op[static_cast<std::size_t>(issue.block)] + issue.index;
+        span.op = first_op[issue.block] + issue.index;
         span.microbatch = issue.microbatch;
         for (QueueId q : queues_of(*issue.op)) {
             span.queue = q;
@@ -82,23 +82,21 @@ std::vector<OpTime> side_by_side(const World& world, std::span<const OpTime> ser
         for (std::size_t k = i; k < end; ++k) {
             OpTime& x = all[k];
             const IssueOrder& order = *world.rank(x.rank).order;
-            const Issue& issue = order.issues[static_cast<std::size_t>(x.issue)];
+            const Issue& issue = order.issues[x.issue];
             std::int64_t ready = 0;
-            for (std::int32_t d : order.deps_of(issue))
-                ready = std::max(ready, ended[static_cast<std::size_t>(x.rank)][static_cast<std::size_t>(d)]);
-            for (QueueId q : queues_of(*issue.op))
-                ready = std::max(ready, free[static_cast<std::size_t>(x.rank)][static_cast<std::size_t>(q)]);
+            for (std::int32_t d : order.deps_of(issue)) ready = std::max(ready, ended[x.rank][d]);
+            for (QueueId q : queues_of(*issue.op)) ready = std::max(ready, free[x.rank][q]);
             length = std::max(length, x.meeting >= 0 ? x.end - x.begin : x.cpu);
             x.posted = ready;
             begin = std::max(begin, ready);
         }
         for (std::size_t k = i; k < end; ++k) {
             OpTime& x = all[k];
-            const Issue& issue = world.rank(x.rank).order->issues[static_cast<std::size_t>(x.issue)];
+            const Issue& issue = world.rank(x.rank).order->issues[x.issue];
             x.begin = begin;
             x.end = begin + length;
-            ended[static_cast<std::size_t>(x.rank)][static_cast<std::size_t>(x.issue)] = x.end;
-            for (QueueId q : queues_of(*issue.op)) free[static_cast<std::size_t>(x.rank)][static_cast<std::size_t>(q)] = x.end;
+            ended[x.rank][x.issue] = x.end;
+            for (QueueId q : queues_of(*issue.op)) free[x.rank][q] = x.end;
         }
         i = end;
     }

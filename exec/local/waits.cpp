@@ -23,7 +23,7 @@ class Waits {
         for (std::size_t i = 0; i < order.issues.size(); ++i) {
             if (!times_[i]) continue;
             for (QueueId q : queues_of(*order.issues[i].op)) {
-                std::int32_t& tail = last[static_cast<std::size_t>(q)];
+                std::int32_t& tail = last[q];
                 if (tail >= 0) before_[i].push_back(tail);
                 tail = static_cast<std::int32_t>(i);
             }
@@ -48,17 +48,17 @@ class Waits {
 
   private:
     bool communicates(std::int32_t i) const {
-        const Work& w = order_.issues[static_cast<std::size_t>(i)].op->work;
+        const Work& w = order_.issues[i].op->work;
         return std::holds_alternative<Exchange>(w) || std::holds_alternative<Collective>(w);
     }
     // Whether it is of a forward or backward pass.
     bool passes(std::int32_t i) const {
-        const Phase p = order_.issues[static_cast<std::size_t>(i)].op->phase;
+        const Phase p = order_.issues[i].op->phase;
         return p == Phase::forward || p == Phase::backward_input || p == Phase::backward_weight || p == Phase::recompute;
     }
-    const OpTime* time(std::int32_t i) const { return times_[static_cast<std::size_t>(i)]; }
+    const OpTime* time(std::int32_t i) const { return times_[i]; }
     WaitCause kind(std::int32_t i) const {
-        const Work& w = order_.issues[static_cast<std::size_t>(i)].op->work;
+        const Work& w = order_.issues[i].op->work;
         return std::holds_alternative<Exchange>(w)     ? WaitCause::receive
                : std::holds_alternative<Collective>(w) ? WaitCause::collective
                                                        : WaitCause::dependency;
@@ -95,13 +95,12 @@ class Waits {
             look(now, x->end);
             return x->end > now;
         }
-        return std::ranges::any_of(order_.deps_of(order_.issues[static_cast<std::size_t>(i)]),
-                                   [&](std::int32_t d) { return unmet(d, now); });
+        return std::ranges::any_of(order_.deps_of(order_.issues[i]), [&](std::int32_t d) { return unmet(d, now); });
     }
     // One that moves data counts; else the first one's own reason.
     Why of_dependencies(std::int32_t i, std::int64_t now) {
         std::int32_t first = -1;
-        for (std::int32_t d : order_.deps_of(order_.issues[static_cast<std::size_t>(i)])) {
+        for (std::int32_t d : order_.deps_of(order_.issues[i])) {
             if (!unmet(d, now)) continue;
             if (first < 0) first = d;
             if (time(d) && time(d)->begin <= now) return {kind(d), false};
@@ -115,7 +114,7 @@ class Waits {
         for (std::int64_t when : {x->posted, x->begin, x->end}) look(now, when);
         if (x->begin <= now) return {kind(i), false};
         if (communicates(i) && x->posted <= now) return {kind(i), true};
-        for (std::int32_t b : before_[static_cast<std::size_t>(i)])
+        for (std::int32_t b : before_[i])
             if (unmet(b, now)) return follow(b, now);
         return of_dependencies(i, now);
     }
@@ -141,17 +140,17 @@ class Waits {
 void begin_exchanges(const World& world, std::span<OpTime> record) {
     std::map<std::tuple<CommId, int, std::int32_t>, std::pair<const OpTime*, const OpTime*>> pairs; // communicator, sender, number
     const auto key_of = [&](const OpTime& t, const Transfer& x, std::int32_t number) {
-        const auto& members = world.members[static_cast<std::size_t>(x.comm)][static_cast<std::size_t>(t.rank)];
+        const auto& members = world.members[x.comm][t.rank];
         const int other = members[0] == t.rank ? members[1] : members[0];
         return std::tuple{x.comm, x.send ? t.rank : other, number};
     };
     const auto each = [&](OpTime& t, auto&& f) {
         const IssueOrder& order = *world.rank(t.rank).order;
-        const Issue& issue = order.issues[static_cast<std::size_t>(t.issue)];
+        const Issue& issue = order.issues[t.issue];
         const auto* e = std::get_if<Exchange>(&issue.op->work);
         if (!e) return;
         for (std::size_t k = 0; k < e->transfers.size(); ++k) {
-            if (world.members[static_cast<std::size_t>(e->transfers[k].comm)][static_cast<std::size_t>(t.rank)].size() != 2) continue;
+            if (world.members[e->transfers[k].comm][t.rank].size() != 2) continue;
             const std::int32_t number = order.ordinals[static_cast<std::size_t>(issue.transfers_begin) + k];
             f(e->transfers[k], key_of(t, e->transfers[k], number));
         }
@@ -179,9 +178,9 @@ void find_begins(const World& world, std::span<OpTime> record) {
     std::map<std::tuple<CommId, int, std::int64_t>, std::vector<OpTime*>> meetings; // communicator, its first member, number of the call
     std::map<std::pair<int, CommId>, std::int64_t> calls;
     for (OpTime& t : record) {
-        const auto* c = std::get_if<Collective>(&world.rank(t.rank).order->issues[static_cast<std::size_t>(t.issue)].op->work);
+        const auto* c = std::get_if<Collective>(&world.rank(t.rank).order->issues[t.issue].op->work);
         if (!c) continue;
-        const auto& members = world.members[static_cast<std::size_t>(c->comm)][static_cast<std::size_t>(t.rank)];
+        const auto& members = world.members[c->comm][t.rank];
         meetings[{c->comm, members[0], calls[{t.rank, c->comm}]++}].push_back(&t);
     }
     std::int32_t number = 0;

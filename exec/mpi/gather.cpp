@@ -66,7 +66,7 @@ std::vector<std::string> collect_at_first(const OrreryTransport& t, const std::s
     if (t.rank == 0) {
         all.resize(sizes.size());
         for (std::size_t r = 0; r < all.size(); ++r) {
-            all[r].resize(static_cast<std::size_t>(sizes[r][0]));
+            all[r].resize(sizes[r][0]);
             requests.push_back(t.receive(static_cast<int>(r), tag, all[r].data(), all[r].size()));
         }
     }
@@ -81,7 +81,7 @@ std::vector<std::vector<std::int64_t>> gather_over_ranks(const OrreryTransport& 
     std::vector<void*> requests;
     for (int r = 0; r < t.size; ++r) {
         requests.push_back(t.send(r, tag, mine.data(), bytes));
-        requests.push_back(t.receive(r, tag, all[static_cast<std::size_t>(r)].data(), bytes));
+        requests.push_back(t.receive(r, tag, all[r].data(), bytes));
     }
     wait_for_all(t, requests, patience, [](std::size_t i) { return static_cast<int>(i / 2); });
     return all;

@@ -159,7 +159,7 @@ Heartbeats::Heartbeats(const OrreryTransport& t, double patience, double seconds
     const auto all = gather_over_ranks(t, here.words(), patience);
     s.job = static_cast<std::uint64_t>(all[0][2]); // rank 0's: old datagrams are of other jobs
     for (int r = 0; r < t.size; ++r)
-        if ((t.rank == 0) != (r == 0)) s.meet(r, Whereabouts::of(all[static_cast<std::size_t>(r)]), here);
+        if ((t.rank == 0) != (r == 0)) s.meet(r, Whereabouts::of(all[r]), here);
     s.send(false); // who has come so far is missed from now on
     if (here.port != 0 && !s.peers.empty()) s.thread = std::thread([&s] { s.watch(); });
 }

@@ -56,7 +56,7 @@ class Processes final : public Executor {
   private:
     bool ready(const Issue& i) const {
         for (std::int32_t d : rank_.order->deps_of(i))
-            if (!done_[static_cast<std::size_t>(d)]) return false;
+            if (!done_[d]) return false;
         return true;
     }
     using Lock = std::unique_lock<std::mutex>;
@@ -82,8 +82,7 @@ class Processes final : public Executor {
         return static_cast<int>(std::find(members.begin(), members.end(), rank_.rank) - members.begin());
     }
     const std::vector<int>& members_of(const Task& task) const {
-        return world_
-            .members[static_cast<std::size_t>(std::get<Collective>(task.side.issue->op->work).comm)][static_cast<std::size_t>(rank_.rank)];
+        return world_.members[std::get<Collective>(task.side.issue->op->work).comm][rank_.rank];
     }
 
     std::mutex mutex_;  // of all below but what a task's own messages are
@@ -200,7 +199,7 @@ void Processes::post(const Issue& issue) {
     task->side = attend(rank_, issue, *rank_.order);
     task->issue = static_cast<std::int32_t>(next_);
     task->queues = queues_of(*issue.op);
-    for (QueueId q : task->queues) queues_[static_cast<std::size_t>(q)].push_back(task.get());
+    for (QueueId q : task->queues) queues_[q].push_back(task.get());
     tasks_.push_back(std::move(task));
 }
 
@@ -235,8 +234,7 @@ void Processes::carry() {
 }
 
 bool Processes::may_begin(Task& task) const {
-    return std::all_of(task.queues.begin(), task.queues.end(),
-                       [&](QueueId q) { return queues_[static_cast<std::size_t>(q)].front() == &task; }) &&
+    return std::all_of(task.queues.begin(), task.queues.end(), [&](QueueId q) { return queues_[q].front() == &task; }) &&
            ready(*task.side.issue);
 }
 
@@ -286,7 +284,7 @@ void Processes::begin(Task& task) {
             const Transfer& tr = x->transfers[k];
             const Operand& o = end_of(task.side, k);
             const std::int64_t bytes = elements(*o.buffer) * static_cast<std::int64_t>(stored_bytes(o.buffer->dtype, world_.real));
-            for (int m : world_.members[static_cast<std::size_t>(tr.comm)][static_cast<std::size_t>(rank_.rank)]) {
+            for (int m : world_.members[tr.comm][rank_.rank]) {
                 if (m == rank_.rank) continue;
                 if (tr.send)
                     send(task, m, tr.comm, std::vector<std::byte>(o.data, o.data + bytes));
@@ -341,9 +339,9 @@ bool Processes::move(Task& task) {
 
 void Processes::end(Task& task) {
     finish(task.side);
-    done_[static_cast<std::size_t>(task.issue)] = 1;
+    done_[task.issue] = 1;
     if (record_) record_->push_back({rank_.rank, task.issue, -1, task.begun_at, task.begun_at, now(), 0, rank_.memory.device().by_kind});
-    for (QueueId q : task.queues) queues_[static_cast<std::size_t>(q)].pop_front();
+    for (QueueId q : task.queues) queues_[q].pop_front();
     tasks_.erase(std::find_if(tasks_.begin(), tasks_.end(), [&](const auto& own) { return own.get() == &task; }));
 }
 
@@ -355,7 +353,7 @@ void Processes::share_losses() {
     constexpr int tag = 2;
     for (int r = 0; r < t_.size; ++r) {
         requests.push_back(t_.send(r, tag, mine.data(), mine.size() * sizeof(double)));
-        requests.push_back(t_.receive(r, tag, all[static_cast<std::size_t>(r)].data(), mine.size() * sizeof(double)));
+        requests.push_back(t_.receive(r, tag, all[r].data(), mine.size() * sizeof(double)));
     }
     const std::int64_t began = wall_ns();
     for (std::size_t i = 0; i < requests.size(); ++i)
@@ -389,8 +387,8 @@ std::string Processes::waits() const {
     const auto* c = std::get_if<Collective>(&op.work);
     const CommId comm = c ? c->comm : std::get<Exchange>(op.work).transfers[0].comm;
     return fmt::format("rank {}: {} waits for rank {} on communicator {}: no progress for {:.0f} s", rank_.rank,
-                       place(world_.plan, *first->side.issue), missing.empty() ? "?" : missing,
-                       world_.plan.communicators[static_cast<std::size_t>(comm)].name, patience_);
+                       place(world_.plan, *first->side.issue), missing.empty() ? "?" : missing, world_.plan.communicators[comm].name,
+                       patience_);
 }
 
 } // namespace

@@ -79,10 +79,10 @@ std::vector<Runner::CommUse> Runner::uses() const {
     std::vector<CommUse> used(comms_.size());
     const auto use_of = [&](const Op& op, bool counted) {
         if (const auto* x = std::get_if<Exchange>(&op.work))
-            for (const Transfer& t : x->transfers) used[static_cast<std::size_t>(t.comm)].peers = Peers::all;
+            for (const Transfer& t : x->transfers) used[t.comm].peers = Peers::all;
         const auto* c = std::get_if<Collective>(&op.work);
         if (!c) return;
-        CommUse& use = used[static_cast<std::size_t>(c->comm)];
+        CommUse& use = used[c->comm];
         if (c->kind == CollectiveKind::shift || c->kind == CollectiveKind::shift_back)
             use.peers = std::max(use.peers, Peers::neighbours);
         else if (counted || c->kind == CollectiveKind::all_to_all)
@@ -105,7 +105,7 @@ void Runner::warm_up(CommId c, const CommUse& use, std::byte* words) {
     const auto size = static_cast<int>(of.size()), me = static_cast<int>(std::ranges::find(of, rank_.rank) - of.begin());
     const QueueId q = queue_of(c);
     check(device_.fill(words, 0, 8 * (size + 1), q), "warming up");
-    StreamCommunicator& comm = *comms_[static_cast<std::size_t>(c)];
+    StreamCommunicator& comm = *comms_[c];
     if (use.sums) check(comm.all_reduce(words, words, 1, DType::fp32, false, q), "warming up");
     if (use.peers == Peers::none || size == 1) return;
     const auto near = [&](int m) { return (m + 1) % size == me || (me + 1) % size == m; };

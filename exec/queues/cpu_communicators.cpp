@@ -85,10 +85,10 @@ class CpuMember final : public StreamCommunicator {
 
 Status CpuMember::split(int color, int key, const std::string& name, std::unique_ptr<StreamCommunicator>& out) {
     CpuFabric::State::Lock lock(state_->mutex);
-    const int which = comm_->next_split[static_cast<std::size_t>(member_)]++;
+    const int which = comm_->next_split[member_]++;
     CpuComm::Split& s = comm_->splits[which];
-    s.wishes.resize(static_cast<std::size_t>(comm_->size), {-1, 0});
-    s.wishes[static_cast<std::size_t>(member_)] = {color, key};
+    s.wishes.resize(comm_->size, {-1, 0});
+    s.wishes[member_] = {color, key};
     ++s.come;
     state_->connected.notify_all();
     state_->connected.wait(lock, [&] { return s.come == comm_->size || state_->broken(); });
@@ -96,7 +96,7 @@ Status CpuMember::split(int color, int key, const std::string& name, std::unique
     if (color < 0) return {};
     std::vector<std::pair<int, int>> order; // key, member
     for (int m = 0; m < comm_->size; ++m)
-        if (s.wishes[static_cast<std::size_t>(m)].first == color) order.emplace_back(s.wishes[static_cast<std::size_t>(m)].second, m);
+        if (s.wishes[m].first == color) order.emplace_back(s.wishes[m].second, m);
     std::ranges::sort(order);
     auto& part = s.made[color];
     if (!part) {
@@ -146,10 +146,10 @@ void CpuFabric::State::arrive(Lock& lock, CpuCall call) {
         partners.pop_front();
         return carry(lock, comm, sends ? call : partner, sends ? partner : call);
     }
-    const std::int64_t number = comm.next[static_cast<std::size_t>(call.member)]++;
+    const std::int64_t number = comm.next[call.member]++;
     CpuComm::Round& round = comm.rounds[number];
-    round.calls.resize(static_cast<std::size_t>(comm.size));
-    round.calls[static_cast<std::size_t>(call.member)] = std::move(call);
+    round.calls.resize(comm.size);
+    round.calls[call.member] = std::move(call);
     if (std::ranges::any_of(round.calls, [](const CpuCall& c) { return c.group == nullptr; })) return;
     const CpuComm::Round whole = std::move(round);
     comm.rounds.erase(number);

@@ -155,7 +155,7 @@ class CpuDevice final : public StreamDevice {
         }
         event = free_.back();
         free_.pop_back();
-        auto& e = events_[static_cast<std::size_t>(event)];
+        auto& e = events_[event];
         e = std::make_shared<CpuEvent>();
         CpuTask task;
         task.record = e;
@@ -165,7 +165,7 @@ class CpuDevice final : public StreamDevice {
     Status wait(QueueId q, EventId event) override {
         const State::Lock lock(state_->mutex);
         CpuTask task;
-        task.wait = events_[static_cast<std::size_t>(event)];
+        task.wait = events_[event];
         if (!task.wait->done) stream(q).push(std::move(task));
         return said();
     }
@@ -176,13 +176,12 @@ class CpuDevice final : public StreamDevice {
     }
     Status milliseconds(EventId from, EventId to, float& out) override {
         const State::Lock lock(state_->mutex);
-        out = static_cast<float>(
-            static_cast<double>(events_[static_cast<std::size_t>(to)]->at - events_[static_cast<std::size_t>(from)]->at) * 1e-6);
+        out = static_cast<float>(static_cast<double>(events_[to]->at - events_[from]->at) * 1e-6);
         return {};
     }
     Status happened(EventId event, Milliseconds at_most, bool& yes) override {
         State::Lock lock(state_->mutex);
-        const std::shared_ptr<CpuEvent> e = events_[static_cast<std::size_t>(event)];
+        const std::shared_ptr<CpuEvent> e = events_[event];
         if (!e->done && at_most.count() > 0) {
             e->waiters.push_back(&host_);
             nap(
@@ -231,8 +230,8 @@ class CpuDevice final : public StreamDevice {
             comm = std::make_shared<CpuComm>();
             comm->name = called;
             comm->size = ranks;
-            comm->next.resize(static_cast<std::size_t>(ranks));
-            comm->next_split.resize(static_cast<std::size_t>(ranks));
+            comm->next.resize(ranks);
+            comm->next_split.resize(ranks);
         }
         out = cpu_communicator(state_, comm, rank, [this](QueueId q, CpuCall call) { add(q, std::move(call)); });
         return {};

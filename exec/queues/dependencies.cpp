@@ -9,13 +9,13 @@ QueueOrder::QueueOrder(const Plan& plan, const IssueOrder& order)
         clocks_.begin(static_cast<std::int32_t>(i), out.waits);
         clocks_.end(static_cast<std::int32_t>(i));
         if (!is_host_only(*order.issues[i].op)) out.queues = queues_of(*order.issues[i].op);
-        for (std::int32_t d : out.waits) issues_[static_cast<std::size_t>(d)].signals = true;
+        for (std::int32_t d : out.waits) issues_[d].signals = true;
     }
 }
 
 bool QueueOrder::before(std::int32_t first, std::int32_t second) const {
     const std::int32_t home = clocks_.home(first);
-    return home < 0 ? first < second : clocks_.ended_before(second)[static_cast<std::size_t>(home)] >= first;
+    return home < 0 ? first < second : clocks_.ended_before(second)[home] >= first;
 }
 
 } // namespace orrery

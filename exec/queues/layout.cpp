@@ -26,7 +26,7 @@ class Walk {
             const BufferPlace& p = map_.places[b];
             if (p.slot < 0) continue;
             for (std::int32_t m = 0; m < (p.per_microbatch ? plan_.microbatches : 1); ++m)
-                if (standing_.start[static_cast<std::size_t>(p.slot + m)] >= 0) begin(static_cast<BufferId>(b), p.slot + m, -1);
+                if (standing_.start[p.slot + m] >= 0) begin(static_cast<BufferId>(b), p.slot + m, -1);
         }
         layout_.operands.resize(order_.issues.size());
         for (std::size_t i = 0; i < order_.issues.size(); ++i) take(static_cast<std::int32_t>(i));
@@ -36,45 +36,44 @@ class Walk {
 
   private:
     std::int32_t slot_of(BufferId b, std::int32_t microbatch) const {
-        const BufferPlace& root = map_.places[static_cast<std::size_t>(map_.places[static_cast<std::size_t>(b)].root)];
+        const BufferPlace& root = map_.places[map_.places[static_cast<std::size_t>(b)].root];
         require(root.slot >= 0, "a rank touches a buffer of another stage");
         return root.slot + (root.per_microbatch && microbatch >= 0 ? microbatch : 0);
     }
     void begin(BufferId b, std::int32_t slot, std::int32_t issue) {
-        const Buffer& x = plan_.buffers[static_cast<std::size_t>(b)];
+        const Buffer& x = plan_.buffers[b];
         Lifetime life;
         life.buffer = b;
         life.slot = slot;
-        life.bytes = std::max<std::int64_t>(1, map_.places[static_cast<std::size_t>(b)].stored);
+        life.bytes = std::max<std::int64_t>(1, map_.places[b].stored);
         life.space = arena_of(x);
         life.alloc = issue;
         life.free = static_cast<std::int32_t>(order_.issues.size());
-        if (issue < 0) life.offset = standing_.start[static_cast<std::size_t>(slot)];
-        auto& now = now_[static_cast<std::size_t>(slot)];
+        if (issue < 0) life.offset = standing_.start[slot];
+        auto& now = now_[slot];
         require(now < 0, "storage is allocated twice");
         now = static_cast<std::int32_t>(layout_.lifetimes.size());
         layout_.lifetimes.push_back(std::move(life));
     }
     std::int32_t touch(std::int32_t issue, BufferId b, std::int32_t microbatch) { // the lifetime whose storage b names
-        const std::int32_t life = now_[static_cast<std::size_t>(slot_of(b, microbatch))];
+        const std::int32_t life = now_[slot_of(b, microbatch)];
         if (life < 0)
-            broken(fmt::format("{} is not allocated where {} uses it", plan_.buffers[static_cast<std::size_t>(b)].name,
-                               place(plan_, order_.issues[static_cast<std::size_t>(issue)])));
-        auto& users = layout_.lifetimes[static_cast<std::size_t>(life)].users;
+            broken(fmt::format("{} is not allocated where {} uses it", plan_.buffers[b].name, place(plan_, order_.issues[issue])));
+        auto& users = layout_.lifetimes[life].users;
         if (users.empty() || users.back() != issue) users.push_back(issue);
         return life;
     }
     void use(std::int32_t issue, BufferId b, std::int32_t microbatch) {
-        layout_.operands[static_cast<std::size_t>(issue)].push_back(touch(issue, b, microbatch));
+        layout_.operands[issue].push_back(touch(issue, b, microbatch));
         each_further_storage(plan_, b, [&](BufferId other) { touch(issue, other, microbatch); });
     }
     void take(std::int32_t i) {
-        const Issue& issue = order_.issues[static_cast<std::size_t>(i)];
+        const Issue& issue = order_.issues[i];
         if (const auto* a = std::get_if<Alloc>(&issue.op->work)) return begin(a->buffer, slot_of(a->buffer, issue.microbatch), i);
         if (const auto* f = std::get_if<Free>(&issue.op->work)) {
-            auto& now = now_[static_cast<std::size_t>(slot_of(f->buffer, issue.microbatch))];
+            auto& now = now_[slot_of(f->buffer, issue.microbatch)];
             require(now >= 0, "storage is freed but not allocated");
-            layout_.lifetimes[static_cast<std::size_t>(now)].free = i;
+            layout_.lifetimes[now].free = i;
             now = -1;
             return;
         }
@@ -96,7 +95,7 @@ class Walk {
                 continue;
             }
             require(start >= 0, "storage that is there when a step ends was not there when it began");
-            layout_.lifetimes[static_cast<std::size_t>(now_[slot])].offset = start;
+            layout_.lifetimes[now_[slot]].offset = start;
         }
     }
 
@@ -142,27 +141,26 @@ class Groups {
     using Key = std::tuple<std::int32_t, std::int32_t, bool>; // the action of its Alloc, bucket, gradients
 
     std::optional<Key> bucket_of(const Lifetime& x) const {
-        const Buffer& b = plan_.buffers[static_cast<std::size_t>(x.buffer)];
+        const Buffer& b = plan_.buffers[x.buffer];
         const bool passes = x.alloc >= 0 && x.offset < 0, gradient = b.role == Role::gradient;
         if (!passes || b.bucket < 0 || (!gradient && b.role != Role::parameter)) return std::nullopt;
-        return Key{order_.issues[static_cast<std::size_t>(x.alloc)].action, b.bucket, gradient};
+        return Key{order_.issues[x.alloc].action, b.bucket, gradient};
     }
     // In the bucket's order; as long as all its shards.
     void close(Group& group, const Key& key) const {
-        const TensorBucket& bucket = plan_.buckets[static_cast<std::size_t>(std::get<1>(key))];
+        const TensorBucket& bucket = plan_.buckets[std::get<1>(key)];
         const bool gradient = std::get<2>(key);
         const auto place_in = [&](std::int32_t l) {
-            const BufferId b = lifetimes_[static_cast<std::size_t>(l)].buffer;
+            const BufferId b = lifetimes_[l].buffer;
             return std::ranges::find(bucket.tensors, b, gradient ? &BucketTensor::gradient : &BucketTensor::parameter) -
                    bucket.tensors.begin();
         };
         std::ranges::sort(group.lifetimes, {}, place_in);
-        for (std::int32_t l : group.lifetimes) group.bytes += lifetimes_[static_cast<std::size_t>(l)].bytes;
+        for (std::int32_t l : group.lifetimes) group.bytes += lifetimes_[l].bytes;
         const CommId comm = gradient ? bucket.reduce : bucket.gather;
         if (bucket.shard == 0 || comm < 0 || group.lifetimes.size() != bucket.tensors.size()) return;
         const BucketTensor& first = bucket.tensors[0];
-        const std::int64_t element =
-            map_.places[static_cast<std::size_t>(gradient ? first.gradient : first.parameter)].stored / (first.end - first.begin);
+        const std::int64_t element = map_.places[gradient ? first.gradient : first.parameter].stored / (first.end - first.begin);
         group.bytes = std::max(group.bytes, bucket.shard * size(plan_, comm) * element);
     }
 
@@ -174,7 +172,7 @@ class Groups {
 };
 
 PackedBlock block_of(const Group& group, const std::vector<Lifetime>& lifetimes, const QueueClocks& clocks) {
-    const Lifetime& first = lifetimes[static_cast<std::size_t>(group.lifetimes[0])];
+    const Lifetime& first = lifetimes[group.lifetimes[0]];
     PackedBlock block{group.bytes,
                       first.alloc,
                       first.free,
@@ -182,12 +180,12 @@ PackedBlock block_of(const Group& group, const std::vector<Lifetime>& lifetimes,
                       std::vector<std::int32_t>(clocks.width(), std::numeric_limits<std::int32_t>::max()),
                       first.offset};
     for (std::int32_t l : group.lifetimes) {
-        const Lifetime& x = lifetimes[static_cast<std::size_t>(l)];
+        const Lifetime& x = lifetimes[l];
         block.begin = std::min(block.begin, x.alloc);
         block.end = std::max(block.end, x.free);
         for (std::int32_t u : x.users) {
             if (const std::int32_t home = clocks.home(u); home >= 0) {
-                auto& last = block.last[static_cast<std::size_t>(home)];
+                auto& last = block.last[home];
                 last = std::max(last, u);
             }
             const auto ended = clocks.ended_before(u);
@@ -234,9 +232,9 @@ MemoryLayout plan_layout(const Plan& plan, const IssueOrder& order, const QueueO
             std::int64_t at = blocks[padding + g].offset;
             const std::int64_t end = at + groups[g].bytes;
             for (std::int32_t l : groups[g].lifetimes) {
-                Lifetime& x = layout.lifetimes[static_cast<std::size_t>(l)];
+                Lifetime& x = layout.lifetimes[l];
                 x.offset = at;
-                x.room = std::max(end - at, x.slot >= 0 && x.alloc < 0 ? standing.room[static_cast<std::size_t>(x.slot)] : 0);
+                x.room = std::max(end - at, x.slot >= 0 && x.alloc < 0 ? standing.room[x.slot] : 0);
                 at += x.bytes;
             }
         }

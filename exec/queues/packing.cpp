@@ -26,16 +26,16 @@ class Spans {
   private:
     void insert(std::int32_t node, std::int32_t low, std::int32_t high, std::int32_t block, std::int32_t first, std::int32_t last) {
         if (last < low || high < first) return;
-        below_[static_cast<std::size_t>(node)] = 1;
-        if (first <= low && high <= last) return nodes_[static_cast<std::size_t>(node)].push_back(block);
+        below_[node] = 1;
+        if (first <= low && high <= last) return nodes_[node].push_back(block);
         const std::int32_t middle = (low + high) / 2;
         insert(2 * node, low, middle, block, first, last);
         insert(2 * node + 1, middle + 1, high, block, first, last);
     }
     template <class F>
     void each(std::int32_t node, std::int32_t low, std::int32_t high, std::int32_t first, std::int32_t last, F&& f) const {
-        if (last < low || high < first || !below_[static_cast<std::size_t>(node)]) return;
-        for (std::int32_t block : nodes_[static_cast<std::size_t>(node)]) f(block);
+        if (last < low || high < first || !below_[node]) return;
+        for (std::int32_t block : nodes_[node]) f(block);
         if (low == high) return;
         const std::int32_t middle = (low + high) / 2;
         each(2 * node, low, middle, first, last, f);
@@ -60,15 +60,15 @@ class Packer {
         std::int64_t end = 0;
         const auto put = [&](std::int32_t b) {
             const PackedBlock& x = block(b);
-            spans.insert(b, std::max(0, x.begin), gone_[static_cast<std::size_t>(b)]);
-            end = std::max(end, offsets[static_cast<std::size_t>(b)] + x.bytes);
+            spans.insert(b, std::max(0, x.begin), gone_[b]);
+            end = std::max(end, offsets[b] + x.bytes);
         };
         for (std::size_t b = 0; b < blocks_.size(); ++b) {
             offsets[b] = blocks_[b].offset;
             if (offsets[b] >= 0) put(static_cast<std::int32_t>(b));
         }
         for (std::int32_t b : order) {
-            offsets[static_cast<std::size_t>(b)] = lowest(b, spans, offsets);
+            offsets[b] = lowest(b, spans, offsets);
             put(b);
         }
         return end;
@@ -78,8 +78,8 @@ class Packer {
         std::vector<std::int64_t> change(static_cast<std::size_t>(issues_) + 2, 0);
         std::int64_t fixed = 0, level = 0, most = 0;
         for (const PackedBlock& x : blocks_) {
-            change[static_cast<std::size_t>(x.begin + 1)] += x.bytes;
-            change[static_cast<std::size_t>(std::min(x.end, issues_) + 1)] -= x.bytes;
+            change[x.begin + 1] += x.bytes;
+            change[std::min(x.end, issues_) + 1] -= x.bytes;
             if (x.offset >= 0) fixed = std::max(fixed, x.offset + x.bytes);
         }
         for (std::int64_t c : change) most = std::max(most, level += c);
@@ -87,7 +87,7 @@ class Packer {
     }
 
   private:
-    const PackedBlock& block(std::int32_t b) const { return blocks_[static_cast<std::size_t>(b)]; }
+    const PackedBlock& block(std::int32_t b) const { return blocks_[b]; }
 
     // For each block the issue from which on whoever begins comes after it: found in what all later blocks follow.
     void find_spans() {
@@ -109,10 +109,10 @@ class Packer {
         taken_.clear();
         ++round_;
         const PackedBlock& x = block(b);
-        spans.each(std::max(0, x.begin), gone_[static_cast<std::size_t>(b)], [&](std::int32_t other) {
-            if (std::exchange(seen_[static_cast<std::size_t>(other)], round_) == round_) return;
+        spans.each(std::max(0, x.begin), gone_[b], [&](std::int32_t other) {
+            if (std::exchange(seen_[other], round_) == round_) return;
             const PackedBlock& y = block(other);
-            const std::int64_t at = offsets[static_cast<std::size_t>(other)];
+            const std::int64_t at = offsets[other];
             if (!before(x, y) && !before(y, x)) taken_.emplace_back(at, at + y.bytes);
         });
         std::ranges::sort(taken_);
@@ -149,8 +149,8 @@ class PairPacker {
         placed_.clear();
         std::int64_t end = 0;
         const auto put = [&](std::int32_t b, std::int64_t at) {
-            offsets[static_cast<std::size_t>(b)] = at;
-            end = std::max(end, at + blocks_[static_cast<std::size_t>(b)].bytes);
+            offsets[b] = at;
+            end = std::max(end, at + blocks_[b].bytes);
             placed_.insert(std::ranges::upper_bound(placed_, std::pair{at, b}), {at, b});
         };
         for (std::size_t b = 0; b < blocks_.size(); ++b)
@@ -163,9 +163,9 @@ class PairPacker {
     std::int64_t lowest(std::size_t b) const {
         std::int64_t at = 0;
         for (const auto& [begin, other] : placed_) {
-            if (!meet_[b][static_cast<std::size_t>(other)]) continue;
+            if (!meet_[b][other]) continue;
             if (begin - at >= blocks_[b].bytes) break;
-            at = std::max(at, (begin + blocks_[static_cast<std::size_t>(other)].bytes + alignment_ - 1) / alignment_ * alignment_);
+            at = std::max(at, (begin + blocks_[other].bytes + alignment_ - 1) / alignment_ * alignment_);
         }
         return at;
     }
@@ -201,7 +201,7 @@ void improve(const std::vector<PackedBlock>& blocks, std::int64_t alignment, std
         std::vector<std::int32_t> list = movable(blocks);
         for (std::size_t b = 0; b < blocks.size(); ++b) urgency[b] = steepness[order] * std::log(std::max(1.0, weight(blocks[b], order)));
         for (int round = 0; round < urgent_rounds && best > enough; ++round) {
-            std::ranges::stable_sort(list, std::ranges::greater{}, [&](std::int32_t b) { return urgency[static_cast<std::size_t>(b)]; });
+            std::ranges::stable_sort(list, std::ranges::greater{}, [&](std::int32_t b) { return urgency[b]; });
             if (const std::int64_t end = packer.place(list, offsets); end < best) best = end, best_offsets = offsets;
             const std::int64_t aim = enough + (best - enough) / 2;
             for (std::int32_t l : list)
@@ -228,13 +228,11 @@ std::int64_t pack(std::vector<PackedBlock>& blocks, std::int32_t issues, std::in
     std::vector<std::int64_t> offsets(blocks.size()), best_offsets;
     for (int order = 0; order < 3 && best > enough; ++order) {
         std::vector<std::int32_t> list = movable(blocks);
-        const auto weight_of = [&](std::int32_t b) { return weight(blocks[static_cast<std::size_t>(b)], order); };
+        const auto weight_of = [&](std::int32_t b) { return weight(blocks[b], order); };
         std::ranges::stable_sort(list, [&](std::int32_t x, std::int32_t y) { return weight_of(x) > weight_of(y); });
         for (std::size_t round = 0; round < rounds && best > enough; ++round) {
             if (const std::int64_t end = packer.place(list, offsets); end < best) best = end, best_offsets = offsets;
-            std::ranges::stable_partition(list, [&](std::int32_t b) {
-                return offsets[static_cast<std::size_t>(b)] + blocks[static_cast<std::size_t>(b)].bytes > enough;
-            });
+            std::ranges::stable_partition(list, [&](std::int32_t b) { return offsets[b] + blocks[b].bytes > enough; });
         }
     }
     if (best > enough && blocks.size() <= most_related) improve(blocks, alignment, enough, best, best_offsets);

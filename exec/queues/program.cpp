@@ -10,10 +10,9 @@ namespace {
 Standing standing_of(const World& world, const Rank& rank) {
     const StorageMap& map = rank.memory.map();
     Standing s;
-    s.start.assign(static_cast<std::size_t>(map.slots), -1);
-    s.room.assign(static_cast<std::size_t>(map.slots), 0);
-    for (const StorageMap::Bucket& b : map.buckets)
-        s.room[static_cast<std::size_t>(map.places[static_cast<std::size_t>(b.tensors[0])].slot)] = b.stored;
+    s.start.assign(map.slots, -1);
+    s.room.assign(map.slots, 0);
+    for (const StorageMap::Bucket& b : map.buckets) s.room[map.places[static_cast<std::size_t>(b.tensors[0])].slot] = b.stored;
     for (int space = 0; space < memories; ++space) s.fixed[space] = rank.memory.arena(space).extent();
     for (std::size_t b = 0; b < map.places.size(); ++b) {
         const BufferPlace& p = map.places[b];
@@ -21,7 +20,7 @@ Standing standing_of(const World& world, const Rank& rank) {
         const int space = arena_of(world.plan.buffers[b]);
         for (std::int32_t m = 0; m < (p.per_microbatch ? world.plan.microbatches : 1); ++m) {
             const std::byte* at = rank.memory.of_slot(p.slot + m);
-            if (at) s.start[static_cast<std::size_t>(p.slot + m)] = at - rank.memory.arena(space).base();
+            if (at) s.start[p.slot + m] = at - rank.memory.arena(space).base();
         }
     }
     return s;
@@ -43,8 +42,8 @@ class Maker {
 
   private:
     Operand operand(BufferId b, std::int32_t microbatch, std::int32_t life) const {
-        const Lifetime& x = stage_.layout.lifetimes[static_cast<std::size_t>(life)];
-        return {rank_.memory.within(b, microbatch, places_.base[x.space] + x.offset), &world_.plan.buffers[static_cast<std::size_t>(b)], b};
+        const Lifetime& x = stage_.layout.lifetimes[life];
+        return {rank_.memory.within(b, microbatch, places_.base[x.space] + x.offset), &world_.plan.buffers[b], b};
     }
     void add(const Issue& issue, std::size_t i, Command& c) {
         const auto& lives = stage_.layout.operands[i];
@@ -66,7 +65,7 @@ class Maker {
         if (std::holds_alternative<Exchange>(op.work))
             c.calls = exchange_calls(world_, side);
         else if (std::holds_alternative<Collective>(op.work) && !c.counted)
-            c.calls = collective_calls(world_, side, places_.staging[static_cast<std::size_t>(home)], room(op, lives));
+            c.calls = collective_calls(world_, side, places_.staging[home], room(op, lives));
         if (makes_loss(op) || (world_.notes_routing && makes_routing(op))) {
             c.kept = program_.kept;
             c.result = makes_routing(op) ? 2 : 0;
@@ -75,17 +74,17 @@ class Maker {
     }
     // Bytes behind a collective's operands up to the end of their buckets.
     Room room(const Op& op, const std::vector<std::int32_t>& lives) const {
-        const auto of = [&](std::size_t k) { return stage_.layout.lifetimes[static_cast<std::size_t>(lives[k])].room; };
+        const auto of = [&](std::size_t k) { return stage_.layout.lifetimes[lives[k]].room; };
         return {op.in.empty() ? 0 : of(0), op.out.empty() ? 0 : of(op.in.size())};
     }
     // Gradients that come and go begin as zero.
     void first_touch(std::int32_t life, Command& c) {
-        if (touched_[static_cast<std::size_t>(life)]) return;
-        touched_[static_cast<std::size_t>(life)] = 1;
-        const Lifetime& x = stage_.layout.lifetimes[static_cast<std::size_t>(life)];
+        if (touched_[life]) return;
+        touched_[life] = 1;
+        const Lifetime& x = stage_.layout.lifetimes[life];
         if (x.alloc < 0) return;
         std::byte* const to = places_.base[x.space] + x.offset;
-        if (world_.plan.buffers[static_cast<std::size_t>(x.buffer)].kind == MemoryKind::gradients)
+        if (world_.plan.buffers[x.buffer].kind == MemoryKind::gradients)
             c.fills.push_back({to, x.bytes, 0});
         else if (rank_.memory.poisons())
             c.fills.push_back({to, x.bytes, 0xff});
@@ -124,7 +123,7 @@ std::vector<std::int64_t> staging_needed(const World& world, Rank& rank, const S
     for (std::size_t i = 0; i < program.commands.size(); ++i) {
         const Command& c = program.commands[i];
         if (stage.queues[i].queues.empty()) continue;
-        auto& of_queue = most[static_cast<std::size_t>(stage.queues[i].queues[0])];
+        auto& of_queue = most[stage.queues[i].queues[0]];
         std::int64_t needed = c.calls.staging;
         if (c.counted) // at most all that goes and all that comes; parts of a sum are as long as the longest, which has room in `out`
             for (const auto* list : {&c.in, &c.out})

@@ -17,9 +17,7 @@ namespace {
 
 constexpr Milliseconds slice{50}; // the host looks at the rest of the world so often while it waits
 
-const std::vector<int>& members_of(const World& world, CommId c, int rank) {
-    return world.members[static_cast<std::size_t>(c)][static_cast<std::size_t>(rank)];
-}
+const std::vector<int>& members_of(const World& world, CommId c, int rank) { return world.members[c][rank]; }
 
 } // namespace
 
@@ -86,7 +84,7 @@ Runner::Runner(World& world, Rank& rank, StreamDevice& device, const StagePlan& 
     if (job_.last_resort > 0) last_resort_ = std::make_unique<LastResort>(exit_code_lost, [&job] { return job.why(); });
     comms_.resize(world_.plan.communicators.size());
     ends_.resize(rank_.order->issues.size());
-    pending_.resize(static_cast<std::size_t>(stage_.queues.queues()));
+    pending_.resize(stage_.queues.queues());
     ended_.resize(pending_.size());
 }
 
@@ -166,16 +164,14 @@ EventId Runner::mark(QueueId q) {
 void Runner::issue(std::size_t i) {
     const Issue& x = at(i);
     const Op& op = *x.op;
-    if (const auto* a = std::get_if<Alloc>(&op.work))
-        return rank_.memory.count(world_.plan.buffers[static_cast<std::size_t>(a->buffer)], 1);
-    if (const auto* f = std::get_if<Free>(&op.work))
-        return rank_.memory.count(world_.plan.buffers[static_cast<std::size_t>(f->buffer)], -1);
+    if (const auto* a = std::get_if<Alloc>(&op.work)) return rank_.memory.count(world_.plan.buffers[a->buffer], 1);
+    if (const auto* f = std::get_if<Free>(&op.work)) return rank_.memory.count(world_.plan.buffers[f->buffer], -1);
     const QueuedIssue& q = stage_.queues[i];
     if (std::holds_alternative<HostSync>(op.work)) {
-        for (std::int32_t d : q.waits) wait_on_host(ends_[static_cast<std::size_t>(d)], op.name.c_str());
+        for (std::int32_t d : q.waits) wait_on_host(ends_[d], op.name.c_str());
         return;
     }
-    for (std::int32_t d : q.waits) check(device_.wait(q.queues[0], ends_[static_cast<std::size_t>(d)]), op.name.c_str());
+    for (std::int32_t d : q.waits) check(device_.wait(q.queues[0], ends_[d]), op.name.c_str());
     const Command& c = program_.commands[i];
     gather_queues(q);
     for (const Fill& f : c.fills) check(device_.fill(f.to, f.byte, f.bytes, q.queues[0]), op.name.c_str());
@@ -193,7 +189,7 @@ void Runner::issue(std::size_t i) {
     const bool communicates = q.queues.back() >= first_comm_queue;
     if (q.signals || timing_ || communicates) ends_[i] = mark(q.queues[0]);
     if (communicates)
-        for (QueueId queue : q.queues) pending_[static_cast<std::size_t>(queue)].push_back({static_cast<std::int32_t>(i), ends_[i]});
+        for (QueueId queue : q.queues) pending_[queue].push_back({static_cast<std::int32_t>(i), ends_[i]});
     if (timing_) timed_.push_back({static_cast<std::int32_t>(i), begin, ends_[i], rank_.memory.device().by_kind});
 }
 
@@ -261,7 +257,7 @@ void Runner::communicate(std::size_t i) {
     wait_on_host(mark(queue), "counts of experts");
     Attendance side = side_of(rank_, x, c);
     side.in.back().data = reinterpret_cast<std::byte*>(counts.data());
-    call(collective_calls(world_, side, places_.staging[static_cast<std::size_t>(queue)]), queue, false);
+    call(collective_calls(world_, side, places_.staging[queue]), queue, false);
     stores(i);
 }
 
@@ -281,7 +277,7 @@ void Runner::call(const CommCalls& calls, QueueId queue, bool each_on_its_own) {
     if (!calls.calls.empty()) {
         check(device_.begin_group(), "a group of calls");
         for (const CommCall& c : calls.calls) {
-            StreamCommunicator& comm = *comms_[static_cast<std::size_t>(c.comm)];
+            StreamCommunicator& comm = *comms_[c.comm];
             const QueueId q = each_on_its_own ? queue_of(c.comm) : queue;
             switch (c.kind) {
             case CommCall::Kind::all_reduce:
@@ -365,19 +361,17 @@ Runner::Reach Runner::reach() {
     Reach r{ended_, -1};
     std::vector<char> seen(ends_.size(), 0);
     for (auto& of_queue : pending_) {
-        if (of_queue.empty() || std::exchange(seen[static_cast<std::size_t>(of_queue.front().issue)], 1)) continue;
+        if (of_queue.empty() || std::exchange(seen[of_queue.front().issue], 1)) continue;
         const std::int32_t i = of_queue.front().issue;
-        const QueuedIssue& q = stage_.queues[static_cast<std::size_t>(i)];
-        const bool heads = std::ranges::all_of(q.queues, [&](QueueId x) {
-            return pending_[static_cast<std::size_t>(x)].empty() || pending_[static_cast<std::size_t>(x)].front().issue == i;
-        });
+        const QueuedIssue& q = stage_.queues[i];
+        const bool heads = std::ranges::all_of(q.queues, [&](QueueId x) { return pending_[x].empty() || pending_[x].front().issue == i; });
         const bool ready = std::ranges::all_of(q.waits, [&](std::int32_t d) {
             bool yes = false;
-            device_.happened(ends_[static_cast<std::size_t>(d)], Milliseconds{0}, yes); // asked where something has failed, too
+            device_.happened(ends_[d], Milliseconds{0}, yes); // asked where something has failed, too
             return yes;
         });
         if (!heads || !ready) continue;
-        for (QueueId x : q.queues) r.reached[static_cast<std::size_t>(x)] += weight(i, x);
+        for (QueueId x : q.queues) r.reached[x] += weight(i, x);
         if (r.first < 0 || i < r.first) r.first = i;
     }
     return r;
@@ -412,15 +406,14 @@ std::string Runner::waits() {
     const Reach r = reach();
     if (r.first < 0) return {};
     const Issue& x = at(static_cast<std::size_t>(r.first));
-    const auto named = [&](CommId c) { return world_.plan.communicators[static_cast<std::size_t>(c)].name; };
+    const auto named = [&](CommId c) { return world_.plan.communicators[c].name; };
     std::string missing;
     if (const auto* c = std::get_if<Collective>(&x.op->work)) {
         for (int m : members_of(world_, c->comm, rank_.rank))
-            if (const Peer p = peer(m, c->comm, r.reached[static_cast<std::size_t>(queue_of(c->comm))]);
-                m != rank_.rank && !p.there && missing.empty())
+            if (const Peer p = peer(m, c->comm, r.reached[queue_of(c->comm)]); m != rank_.rank && !p.there && missing.empty())
                 missing = fmt::format("rank {} on communicator {} (which {})", m, named(c->comm), p.stands);
         if (missing.empty()) missing = "communicator " + named(c->comm) + ", to which all have come, as far as is known";
-        missing += fmt::format(" (its call {} of the step; members {})", r.reached[static_cast<std::size_t>(queue_of(c->comm))],
+        missing += fmt::format(" (its call {} of the step; members {})", r.reached[queue_of(c->comm)],
                                fmt::join(members_of(world_, c->comm, rank_.rank), " "));
     } else if (const auto* e = std::get_if<Exchange>(&x.op->work)) {
         for (std::size_t k = 0; k < e->transfers.size() && missing.empty(); ++k) {
@@ -443,16 +436,15 @@ Stand Runner::stand() {
     Stand s{&rank_, std::vector<char>(n, 0), std::vector<char>(n, 0)};
     std::vector<char> waits(n, 0), held(pending_.size(), 0); // communications that have not ended; queues with something that is not done
     for (const auto& of_queue : pending_)
-        for (const Pending& p : of_queue) waits[static_cast<std::size_t>(p.issue)] = 1;
+        for (const Pending& p : of_queue) waits[p.issue] = 1;
     for (std::size_t i = 0; i < std::min(issued_, n); ++i) {
         const auto& queues = stage_.queues[i].queues;
-        const bool first = std::ranges::none_of(queues, [&](QueueId q) { return held[static_cast<std::size_t>(q)]; });
-        const bool ready =
-            std::ranges::all_of(rank_.order->deps_of(at(i)), [&](std::int32_t d) { return s.done[static_cast<std::size_t>(d)]; });
+        const bool first = std::ranges::none_of(queues, [&](QueueId q) { return held[q]; });
+        const bool ready = std::ranges::all_of(rank_.order->deps_of(at(i)), [&](std::int32_t d) { return s.done[d]; });
         s.done[i] = first && ready && !waits[i];
         s.arrived[i] = first && ready && waits[i];
         if (!s.done[i])
-            for (QueueId q : queues) held[static_cast<std::size_t>(q)] = 1;
+            for (QueueId q : queues) held[q] = 1;
     }
     return s;
 }

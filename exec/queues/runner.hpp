@@ -7,6 +7,7 @@
 #include "exec/queues/last_resort.hpp"
 #include "exec/queues/program.hpp"
 #include "exec/queues/store.hpp"
+#include "topology/indexed.hpp"
 
 #include <atomic>
 #include <deque>
@@ -72,13 +73,11 @@ class Runner {
     std::vector<CommUse> uses() const;
     std::int64_t free_memory();
     std::int64_t words_of(CommId c) const;
-    const std::vector<int>& members(CommId c) const {
-        return world_.members[static_cast<std::size_t>(c)][static_cast<std::size_t>(rank_.rank)];
-    }
+    const std::vector<int>& members(CommId c) const { return world_.members[c][rank_.rank]; }
     struct Timed {
         std::int32_t issue;
         EventId begin, end;
-        std::array<std::int64_t, memory_kind_count> memory;
+        ByEnum<MemoryKind, std::int64_t, memory_kind_count> memory;
     };
     struct Pending {
         std::int32_t issue;
@@ -114,7 +113,7 @@ class Runner {
     void measured(const std::string& what, std::int64_t& free);
     void check(const Status& s, const char* what);
     EventId mark(QueueId q); // recycled when the step is over
-    QueueId home(std::int32_t issue) const { return stage_.queues[static_cast<std::size_t>(issue)].queues[0]; }
+    QueueId home(std::int32_t issue) const { return stage_.queues[issue].queues[0]; }
     const Issue& at(std::size_t i) const { return rank_.order->issues[i]; }
 
     World& world_;

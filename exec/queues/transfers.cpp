@@ -211,8 +211,8 @@ class Builder {
 
 CommCalls collective_calls(const World& world, const Attendance& member, std::byte* stage, Room room) {
     const auto& work = std::get<Collective>(member.issue->op->work);
-    const auto& members = world.members[static_cast<std::size_t>(work.comm)][static_cast<std::size_t>(member.rank->rank)];
-    const bool alike = !(world.plan.communicators[static_cast<std::size_t>(work.comm)].axes & mask(Axis::pp));
+    const auto& members = world.members[work.comm][member.rank->rank];
+    const bool alike = !(world.plan.communicators[work.comm].axes & mask(Axis::pp));
     return Builder(member, members, alike, stage, room).build(sides_of(world, member));
 }
 
@@ -221,7 +221,7 @@ CommCalls exchange_calls(const World& world, const Attendance& side) {
     CommCalls out;
     for (std::size_t k = 0; k < transfers.size(); ++k) {
         const Operand& o = end_of(side, k);
-        const auto& members = world.members[static_cast<std::size_t>(transfers[k].comm)][static_cast<std::size_t>(side.rank->rank)];
+        const auto& members = world.members[transfers[k].comm][side.rank->rank];
         const auto peer = std::ranges::find_if(members, [&](int m) { return m != side.rank->rank; });
         require(peer != members.end(), "a transfer without a peer");
         const std::int64_t bytes = elements(*o.buffer) * static_cast<std::int64_t>(stored_bytes(o.buffer->dtype, world.real));

@@ -11,7 +11,7 @@ namespace {
 std::vector<int> samples_of(const Federated& f) {
     std::vector<int> samples;
     for (const FederatedClient& c : f.table) samples.push_back(std::max(1, static_cast<int>(std::lround(c.samples))));
-    if (f.table.empty()) samples.assign(static_cast<std::size_t>(f.clients), std::max(1, static_cast<int>(std::lround(f.samples))));
+    if (f.table.empty()) samples.assign(f.clients, std::max(1, static_cast<int>(std::lround(f.samples))));
     return samples;
 }
 

@@ -28,13 +28,13 @@ void read_sequence(const Corpus& corpus, std::int64_t index, std::span<std::int6
                 throw std::runtime_error(fmt::format("token {} of the text is {}, and model.vocab_size is {}: it is of another vocabulary, "
                                                      "or --token-type is another",
                                                      at + i, token, corpus.vocabulary));
-            tokens[static_cast<std::size_t>(i)] = token;
+            tokens[i] = token;
         }
         return;
     }
     std::int64_t token = draw(0, corpus.vocabulary);
     for (std::int64_t i = 0; i < n; ++i) {
-        tokens[static_cast<std::size_t>(i)] = token;
+        tokens[i] = token;
         token = draw(2 * i + 1, 8) == 0 ? draw(2 * i + 2, corpus.vocabulary) : (token * 5 + 3) % corpus.vocabulary;
     }
 }

@@ -40,8 +40,7 @@ std::string prefix(Quantity q) {
 std::string name_of(const World& world, const Rank& rank, Quantity q, const std::string& part) {
     const bool own = q == Quantity::states || (q == Quantity::parameters && world.scenario.strategy.streaming());
     if (!own || world.plan.workers == 0) return prefix(q) + part;
-    const auto worker = rank.context.at[static_cast<std::size_t>(Axis::dp)] +
-                        rank.context.at[static_cast<std::size_t>(Axis::dpr)] * world.plan.mesh.extent(Axis::dp);
+    const auto worker = rank.context.at[Axis::dp] + rank.context.at[Axis::dpr] * world.plan.mesh.extent(Axis::dp);
     return fmt::format("{}worker-{}/{}", prefix(q), worker, part);
 }
 
@@ -64,8 +63,8 @@ std::string lacks(const World& world, const CheckpointFiles& files, const std::s
 }
 
 bool trained(const World& world, const TensorPart& part) {
-    const TensorId t = world.plan.buffers[static_cast<std::size_t>(part.tensor)].tensor;
-    return t < 0 || world.plan.tensors[static_cast<std::size_t>(t)].trained;
+    const TensorId t = world.plan.buffers[part.tensor].tensor;
+    return t < 0 || world.plan.tensors[t].trained;
 }
 
 // Into a rank's part; rows that pad a vocabulary are zero.
@@ -131,8 +130,7 @@ std::vector<CheckpointPiece> pieces_of(const World& world, bool trained_alone) {
         for (Quantity q : kept(world))
             for (const TensorPart& part : parts_of(world, *rank, q)) {
                 if (trained_alone && !trained(world, part)) continue;
-                const ShardView view = shard_view(world.plan, world.plan.buffers[static_cast<std::size_t>(part.tensor)], rank->context.at,
-                                                  rank->context.expert_at);
+                const ShardView view = shard_view(world.plan, world.plan.buffers[part.tensor], rank->context.at, rank->context.expert_at);
                 const std::string name = name_of(world, *rank, q, part.name);
                 if (!taken.insert({name, view.offset, part.begin}).second) continue;
                 pieces.push_back({name, view.whole, view.offset, view.local, part.begin, part.count, part.stored, part.data});
@@ -168,7 +166,7 @@ void restore(World& world, const CheckpointFiles& files) {
         for (const auto& rank : world.ranks) {
             if (!rank) continue;
             for (const TensorPart& part : parts_of(world, *rank, q)) {
-                const Buffer& buffer = world.plan.buffers[static_cast<std::size_t>(part.tensor)];
+                const Buffer& buffer = world.plan.buffers[part.tensor];
                 const ShardView view = shard_view(world.plan, buffer, rank->context.at, rank->context.expert_at);
                 const std::string name = stored_name(world, files, *rank, q, part.name);
                 if (name.empty() && q == Quantity::gradients) world.facts.optimizer.begins = files.state().step; // there is none to use
@@ -178,8 +176,7 @@ void restore(World& world, const CheckpointFiles& files) {
                 // Rows that pad a vocabulary differ between strategies; nothing else may.
                 const bool alike =
                     shape->size() == view.whole.size() && std::equal(shape->begin() + 1, shape->end(), view.whole.begin() + 1);
-                const bool rows = alike && ((*shape)[0] == view.whole[0] ||
-                                            has_vocabulary_rows(world.plan.tensors[static_cast<std::size_t>(buffer.tensor)]));
+                const bool rows = alike && ((*shape)[0] == view.whole[0] || has_vocabulary_rows(world.plan.tensors[buffer.tensor]));
                 if (!rows) throw WrongModel("the checkpoint's " + name + " is of another shape");
                 read_part(files, name, view, part);
             }

@@ -17,7 +17,7 @@
 namespace orrery {
 namespace {
 
-const Buffer& buffer(const Plan& plan, BufferId b) { return plan.buffers[static_cast<std::size_t>(b)]; }
+const Buffer& buffer(const Plan& plan, BufferId b) { return plan.buffers[b]; }
 
 Arena disk(std::int64_t planned) {
     if (planned == 0) return Arena(0);
@@ -42,14 +42,13 @@ struct Walk {
     StorageMap& map;
     std::vector<char> met, resident;
 
-    std::int64_t stored(BufferId b) const { return map.places[static_cast<std::size_t>(b)].stored; }
+    std::int64_t stored(BufferId b) const { return map.places[b].stored; }
 
     // A buffer that is freed before it is allocated existed when the step began.
     void find_resident(const IssueOrder& order) {
         for (const Issue& i : order.issues) {
-            if (const auto* a = std::get_if<Alloc>(&i.op->work)) met[static_cast<std::size_t>(a->buffer)] = 1;
-            if (const auto* f = std::get_if<Free>(&i.op->work); f && !met[static_cast<std::size_t>(f->buffer)])
-                met[static_cast<std::size_t>(f->buffer)] = resident[static_cast<std::size_t>(f->buffer)] = 1;
+            if (const auto* a = std::get_if<Alloc>(&i.op->work)) met[a->buffer] = 1;
+            if (const auto* f = std::get_if<Free>(&i.op->work); f && !met[f->buffer]) met[f->buffer] = resident[f->buffer] = 1;
         }
         for (std::size_t b = 0; b < plan.buffers.size(); ++b) {
             const Buffer& x = plan.buffers[b];
@@ -83,12 +82,12 @@ void find_parts(const Plan& plan, const IssueOrder& order, const BucketLayouts& 
         const std::int64_t size = static_cast<std::int64_t>(stored_bytes(x.dtype, real));
         map.places[b].part_of = layout->comm;
         map.places[b].part = layout->shard * size;
-        if (grouped[static_cast<std::size_t>(layout->segments[0].tensor)]) continue; // several views of one bucket
+        if (grouped[layout->segments[0].tensor]) continue; // several views of one bucket
         StorageMap::Bucket g;
         g.stored = layout->shard * orrery::size(plan, layout->comm) * size;
         for (const BucketSegment& s : layout->segments) {
             g.tensors.push_back(s.tensor);
-            grouped[static_cast<std::size_t>(s.tensor)] = 1;
+            grouped[s.tensor] = 1;
         }
         map.buckets.push_back(std::move(g));
     }
@@ -98,7 +97,7 @@ void find_parts(const Plan& plan, const IssueOrder& order, const BucketLayouts& 
         if (!x) continue;
         for (const Transfer& t : x->transfers) {
             const Buffer& part = buffer(plan, t.buffer);
-            BufferPlace& place = map.places[static_cast<std::size_t>(t.buffer)];
+            BufferPlace& place = map.places[t.buffer];
             if (!t.send || part.part_of < 0) continue;
             place.part_of = part.part_of;
             place.part = place.stored;
@@ -157,7 +156,7 @@ RankMemory::RankMemory(const Plan& plan, const StorageMap& map, std::vector<int>
         std::byte* at = arenas_[0].allocate(g.stored);
         if (!at) out_of_memory(buffer(plan, g.tensors[0]));
         for (BufferId t : g.tensors) {
-            const BufferPlace& place = map.places[static_cast<std::size_t>(t)];
+            const BufferPlace& place = map.places[t];
             address(place, 0) = at;
             at += place.stored;
             count(buffer(plan, t), 1);
@@ -172,22 +171,22 @@ RankMemory::RankMemory(const Plan& plan, const StorageMap& map, std::vector<int>
 }
 
 std::byte*& RankMemory::address(const BufferPlace& p, std::int32_t microbatch) {
-    const BufferPlace& root = map_->places[static_cast<std::size_t>(p.root)];
+    const BufferPlace& root = map_->places[p.root];
     require(root.slot >= 0, "a rank touches a buffer of another stage");
-    return addresses_[static_cast<std::size_t>(root.slot + (root.per_microbatch && microbatch >= 0 ? microbatch : 0))];
+    return addresses_[root.slot + (root.per_microbatch && microbatch >= 0 ? microbatch : 0)];
 }
 
 std::byte* RankMemory::block(BufferId b, std::int32_t microbatch) const {
-    const BufferPlace& root = map_->places[static_cast<std::size_t>(map_->places[static_cast<std::size_t>(b)].root)];
-    return addresses_[static_cast<std::size_t>(root.slot + (root.per_microbatch && microbatch >= 0 ? microbatch : 0))];
+    const BufferPlace& root = map_->places[map_->places[static_cast<std::size_t>(b)].root];
+    return addresses_[root.slot + (root.per_microbatch && microbatch >= 0 ? microbatch : 0)];
 }
 
 std::byte* RankMemory::at(BufferId b, std::int32_t microbatch) const { return within(b, microbatch, block(b, microbatch)); }
 
 std::byte* RankMemory::within(BufferId b, std::int32_t microbatch, std::byte* base) const {
-    const BufferPlace& p = map_->places[static_cast<std::size_t>(b)];
+    const BufferPlace& p = map_->places[b];
     if (!base) broken(fmt::format("{} (microbatch {}) is not allocated", buffer(*plan_, b).name, microbatch));
-    if (p.part_of >= 0) base += p.part * part_index_[static_cast<std::size_t>(p.part_of)];
+    if (p.part_of >= 0) base += p.part * part_index_[p.part_of];
     if (p.batch_rows > 0 && microbatch >= 0) base += std::int64_t{8} * p.batch_rows * microbatch;
     return base;
 }
@@ -196,7 +195,7 @@ void RankMemory::count(const Buffer& b, int sign) {
     if (b.space != Space::device) return;
     if (limit_ > 0 && sign > 0 && count_.live + b.bytes.count > limit_) out_of_memory(b);
     count_.live += sign * b.bytes.count;
-    count_.by_kind[static_cast<std::size_t>(b.kind)] += sign * b.bytes.count;
+    count_.by_kind[b.kind] += sign * b.bytes.count;
     if (count_.live <= count_.highest) return;
     count_.highest = count_.live;
     count_.at_highest = count_.by_kind;
@@ -230,7 +229,7 @@ void RankMemory::out_of_memory(const Buffer& wanted) const {
 
 std::byte*& RankMemory::take(BufferId b, std::int32_t microbatch) {
     const Buffer& x = buffer(*plan_, b);
-    const BufferPlace& p = map_->places[static_cast<std::size_t>(b)];
+    const BufferPlace& p = map_->places[b];
     std::byte*& slot = address(p, microbatch);
     if (slot) broken(fmt::format("{} (microbatch {}) is allocated twice", x.name, microbatch));
     slot = arenas_[arena_of(x)].allocate(p.stored);
@@ -241,7 +240,7 @@ std::byte*& RankMemory::take(BufferId b, std::int32_t microbatch) {
 
 void RankMemory::allocate(BufferId b, std::int32_t microbatch) {
     const Buffer& x = buffer(*plan_, b);
-    const BufferPlace& p = map_->places[static_cast<std::size_t>(b)];
+    const BufferPlace& p = map_->places[b];
     std::byte* const slot = take(b, microbatch);
     // Gradients that come and go are added to from nothing (autograd sets where there is none, which costs no kernel).
     if (x.kind == MemoryKind::gradients)
@@ -252,7 +251,7 @@ void RankMemory::allocate(BufferId b, std::int32_t microbatch) {
 
 void RankMemory::release(BufferId b, std::int32_t microbatch) {
     const Buffer& x = buffer(*plan_, b);
-    std::byte*& slot = address(map_->places[static_cast<std::size_t>(b)], microbatch);
+    std::byte*& slot = address(map_->places[b], microbatch);
     if (!slot) broken(fmt::format("{} (microbatch {}) is freed but not allocated", x.name, microbatch));
     const std::uint8_t arena = arena_of(x);
     const auto held = std::find_if(held_.begin(), held_.end(), [&](const Held& h) { return h.block == slot; });

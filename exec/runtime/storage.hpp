@@ -7,6 +7,7 @@
 #include "exec/runtime/arena.hpp"
 #include "sim/plan/issue_order.hpp"
 #include "sim/plan/plan.hpp"
+#include "topology/indexed.hpp"
 
 #include <array>
 #include <cstdint>
@@ -56,7 +57,7 @@ struct OutOfMemory : std::runtime_error {
 // As the plan counts: in issue order, a buffer's bytes from its Alloc to its Free.
 struct MemoryCount {
     std::int64_t live = 0, highest = 0;
-    std::array<std::int64_t, memory_kind_count> by_kind{}, at_highest{};
+    ByEnum<MemoryKind, std::int64_t, memory_kind_count> by_kind{}, at_highest{};
 };
 
 class RankMemory {
@@ -65,13 +66,11 @@ class RankMemory {
     RankMemory(const Plan& plan, const StorageMap& map, std::vector<int> part_index, const Backend& machine = cpu_machine());
 
     std::byte* at(BufferId b, std::int32_t microbatch) const;
-    Operand operand(BufferId b, std::int32_t microbatch) const {
-        return {at(b, microbatch), &plan_->buffers[static_cast<std::size_t>(b)], b};
-    }
+    Operand operand(BufferId b, std::int32_t microbatch) const { return {at(b, microbatch), &plan_->buffers[b], b}; }
     std::byte* block(BufferId b, std::int32_t microbatch) const;                    // the storage's own address
     std::byte* within(BufferId b, std::int32_t microbatch, std::byte* block) const; // at(), where its storage lies at `block`
-    std::byte* of_slot(std::int32_t slot) const { return addresses_[static_cast<std::size_t>(slot)]; } // null: not allocated
-    const Arena& arena(int space) const { return arenas_[space]; }                                     // 0: device, 1: host, 2: NVMe
+    std::byte* of_slot(std::int32_t slot) const { return addresses_[slot]; }        // null: not allocated
+    const Arena& arena(int space) const { return arenas_[space]; }                  // 0: device, 1: host, 2: NVMe
 
     void allocate(BufferId b, std::int32_t microbatch);
     void release(BufferId b, std::int32_t microbatch);
@@ -82,7 +81,7 @@ class RankMemory {
     void count(const Buffer& b, int sign); // for whoever places buffers itself: 1 allocated, -1 released
     const MemoryCount& device() const { return count_; }
     std::int64_t bytes_in_arenas() const { return arenas_[0].highest() + arenas_[1].highest() + arenas_[2].highest(); }
-    std::int64_t part_index(CommId c) const { return part_index_[static_cast<std::size_t>(c)]; }
+    std::int64_t part_index(CommId c) const { return part_index_[c]; }
     const StorageMap& map() const { return *map_; }
     bool poisons() const { return poison_; }
     // Limit of the device's memory, as the plan counts it; 0: no limit. Throws OutOfMemory where it holds more already.

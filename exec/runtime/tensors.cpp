@@ -27,13 +27,13 @@ std::vector<Worked> worked_on(const World& world, const Rank& rank) {
         if (!std::holds_alternative<OptimizerStep>(i.op->work)) continue;
         Worked own;
         for (BufferId b : i.op->in) {
-            const MemoryKind kind = world.plan.buffers[static_cast<std::size_t>(b)].kind;
+            const MemoryKind kind = world.plan.buffers[b].kind;
             const BufferId kept = homes.contains(b) ? homes.at(b) : b;
             if (kind == MemoryKind::gradients) own.gradients.push_back(kept);
             if (kind == MemoryKind::optimizer_states) own.states.push_back(kept);
         }
         for (BufferId b : i.op->out)
-            if (world.plan.buffers[static_cast<std::size_t>(b)].kind == MemoryKind::parameters) own.weights.push_back(b);
+            if (world.plan.buffers[b].kind == MemoryKind::parameters) own.weights.push_back(b);
         // Steps without states (plain SGD) have their gradients alone in common.
         const auto known = std::find_if(all.begin(), all.end(), [&](const Worked& w) {
             const auto met = [](const std::vector<BufferId>& list, const std::vector<BufferId>& more) {
@@ -53,9 +53,9 @@ std::vector<Worked> worked_on(const World& world, const Rank& rank) {
 }
 
 const LogicalTensor& tensor_of(const World& world, BufferId b) {
-    const TensorId t = world.plan.buffers[static_cast<std::size_t>(b)].tensor;
+    const TensorId t = world.plan.buffers[b].tensor;
     require(t >= 0, "a tensor's part lies in a buffer that has none");
-    return world.plan.tensors[static_cast<std::size_t>(t)];
+    return world.plan.tensors[t];
 }
 
 // The words of checkpoints.
@@ -77,7 +77,7 @@ void add_parts(const World& world, const Rank& rank, BufferId b, const std::stri
                std::vector<TensorPart>& parts) {
     const Plan& plan = world.plan;
     const auto size = static_cast<std::int64_t>(bytes_per_element(stored));
-    const Buffer& x = plan.buffers[static_cast<std::size_t>(b)];
+    const Buffer& x = plan.buffers[b];
     const BucketLayout* layout = world.buckets.find(b);
     if (!layout || layout->shard == 0) {
         parts.push_back({prefix + tensor_of(world, b).name, b, 0, elements(x), data, stored});
@@ -95,12 +95,12 @@ void add_parts(const World& world, const Rank& rank, BufferId b, const std::stri
 // States of the outer optimizer: the tensors that it steps on, concatenated.
 void add_outer(const World& world, const Rank& rank, const Op& op, std::vector<TensorPart>& parts) {
     for (BufferId state : op.in) {
-        const Buffer& x = world.plan.buffers[static_cast<std::size_t>(state)];
+        const Buffer& x = world.plan.buffers[state];
         if (x.role != Role::outer_parameters && x.role != Role::outer_momentum) continue;
         const DType stored = stored_type(x.dtype, world.real);
         std::byte* data = rank.memory.at(state, -1);
         for (BufferId b : op.out) {
-            const Buffer& tensor = world.plan.buffers[static_cast<std::size_t>(b)];
+            const Buffer& tensor = world.plan.buffers[b];
             if (tensor.kind != MemoryKind::parameters) continue;
             add_parts(world, rank, b, x.role == Role::outer_parameters ? "common/" : "momentum/", data, stored, parts);
             data += elements(tensor) * static_cast<std::int64_t>(bytes_per_element(stored));
@@ -125,7 +125,7 @@ std::map<BufferId, BufferId> homes_on_disk(const Plan& plan) {
 
 std::vector<TensorPart> parts_of(const World& world, const Rank& rank, Quantity what) {
     std::vector<TensorPart> parts;
-    const auto stored = [&](BufferId b) { return stored_type(world.plan.buffers[static_cast<std::size_t>(b)].dtype, world.real); };
+    const auto stored = [&](BufferId b) { return stored_type(world.plan.buffers[b].dtype, world.real); };
     if (what == Quantity::parameters) { // every place they are in between steps
         for (std::size_t b = 0; b < world.plan.buffers.size(); ++b) {
             const Buffer& x = world.plan.buffers[b];
@@ -150,12 +150,11 @@ std::vector<TensorPart> parts_of(const World& world, const Rank& rank, Quantity 
             }
         else
             for (BufferId b : work.states) {
-                const Buffer& x = world.plan.buffers[static_cast<std::size_t>(b)];
+                const Buffer& x = world.plan.buffers[b];
                 std::byte* data = rank.memory.at(b, -1); // the tensors concatenated, in the order of the gradients
                 for (BufferId g : work.order()) {
                     add_parts(world, rank, g, state_name(x.role) + "/", data, stored(b), parts);
-                    data +=
-                        elements(world.plan.buffers[static_cast<std::size_t>(g)]) * static_cast<std::int64_t>(bytes_per_element(stored(b)));
+                    data += elements(world.plan.buffers[g]) * static_cast<std::int64_t>(bytes_per_element(stored(b)));
                 }
             }
     }
@@ -168,15 +167,14 @@ Gathered gather(const World& world, Quantity what) {
     for (const auto& rank : world.ranks) {
         require(rank != nullptr, "tensors are gathered where all ranks are");
         for (const TensorPart& part : parts_of(world, *rank, what)) {
-            const ShardView view = shard_view(world.plan, world.plan.buffers[static_cast<std::size_t>(part.tensor)], rank->context.at,
-                                              rank->context.expert_at);
+            const ShardView view = shard_view(world.plan, world.plan.buffers[part.tensor], rank->context.at, rank->context.expert_at);
             Tensor& t = all.tensors[part.name];
             if (t.shape.empty()) {
                 t.shape = view.whole;
                 t.shape[0] = true_rows(world, part, view);
                 std::int64_t n = 1;
                 for (std::int64_t d : t.shape) n *= d;
-                t.values.assign(static_cast<std::size_t>(n), unknown);
+                t.values.assign(n, unknown);
             }
             for (std::int64_t i = 0; i < part.count; ++i) {
                 const auto at = static_cast<std::size_t>(whole_index(view, part.begin + i));
@@ -201,8 +199,7 @@ void scatter(World& world, Quantity what, const Tensors& tensors) {
         for (const TensorPart& part : parts_of(world, *rank, what)) {
             const auto found = tensors.find(part.name);
             if (found == tensors.end()) continue;
-            const ShardView view = shard_view(world.plan, world.plan.buffers[static_cast<std::size_t>(part.tensor)], rank->context.at,
-                                              rank->context.expert_at);
+            const ShardView view = shard_view(world.plan, world.plan.buffers[part.tensor], rank->context.at, rank->context.expert_at);
             const Tensor& t = found->second;
             for (std::int64_t i = 0; i < part.count; ++i) {
                 const auto at = static_cast<std::size_t>(whole_index(view, part.begin + i));

@@ -37,13 +37,12 @@ std::string element_text(const World& world, const Rank& rank, const Operand& o,
     const auto text = [&](const Buffer& b, std::int64_t i) {
         const bool gradient = b.role == Role::gradient;
         return fmt::format("{}{}, whose element {} of {}", gradient ? "the gradient of " : "",
-                           gradient ? world.plan.tensors[static_cast<std::size_t>(b.tensor)].name : b.name, i, elements(b));
+                           gradient ? world.plan.tensors[b.tensor].name : b.name, i, elements(b));
     };
     if (const BucketLayout* layout = world.buckets.find(o.id)) {
         const std::int64_t in_bucket = at + (layout->shard > 0 ? rank.memory.part_index(layout->comm) * layout->shard : 0);
         for (const BucketSegment& s : layout->segments)
-            if (in_bucket >= s.begin && in_bucket < s.end)
-                return text(world.plan.buffers[static_cast<std::size_t>(s.tensor)], in_bucket - s.begin);
+            if (in_bucket >= s.begin && in_bucket < s.end) return text(world.plan.buffers[s.tensor], in_bucket - s.begin);
     }
     return text(*o.buffer, at);
 }

@@ -25,16 +25,16 @@ namespace {
 
 // A flat shard: of each tensor in it the part that lies there. Where it is a view of whole tensors these are initialised themselves.
 void initialise_shard(Rank& rank, const BucketLayout& layout, BufferId shard, const World& world) {
-    if (world.plan.buffers[static_cast<std::size_t>(shard)].storage >= 0) return;
-    const auto size = static_cast<std::int64_t>(stored_bytes(world.plan.buffers[static_cast<std::size_t>(shard)].dtype, world.real));
+    if (world.plan.buffers[shard].storage >= 0) return;
+    const auto size = static_cast<std::int64_t>(stored_bytes(world.plan.buffers[shard].dtype, world.real));
     const std::int64_t begin = rank.memory.part_index(layout.comm) * layout.shard, end = begin + layout.shard;
     std::byte* const data = rank.memory.at(shard, -1);
     std::vector<std::byte> whole;
     for (const BucketSegment& s : layout.segments) {
         const std::int64_t from = std::max(begin, s.begin), to = std::min(end, s.end);
         if (from >= to) continue;
-        const Buffer& tensor = world.plan.buffers[static_cast<std::size_t>(s.tensor)];
-        whole.resize(static_cast<std::size_t>(elements(tensor) * size));
+        const Buffer& tensor = world.plan.buffers[s.tensor];
+        whole.resize(elements(tensor) * size);
         initialise(Operand{whole.data(), &tensor, s.tensor}, rank.context);
         std::memcpy(data + (from - begin) * size, whole.data() + (from - s.begin) * size, static_cast<std::size_t>((to - from) * size));
     }
@@ -49,12 +49,12 @@ void initialise_master(Rank& rank, const Op& op, const std::map<BufferId, Buffer
         return rank.memory.operand(home == homes.end() ? b : home->second, -1);
     };
     for (std::size_t k = 0; k < states; ++k) {
-        if (world.plan.buffers[static_cast<std::size_t>(op.out[k])].role != Role::master) continue;
+        if (world.plan.buffers[op.out[k]].role != Role::master) continue;
         const Operand master = at_home(op.out[k]);
         std::int64_t at = 0;
         const DType stored = stored_type(master.buffer->dtype, real);
         for (BufferId w : op.out) {
-            if (world.plan.buffers[static_cast<std::size_t>(w)].kind != MemoryKind::parameters) break;
+            if (world.plan.buffers[w].kind != MemoryKind::parameters) break;
             const Operand weight = at_home(w);
             const DType from = stored_type(weight.buffer->dtype, real);
             in_parallel(elements(*weight.buffer), [&](std::int64_t begin, std::int64_t end) {
@@ -171,26 +171,26 @@ std::unique_ptr<World> make_world(const Scenario& scenario, Plan plan, DType rea
     refuse_machine(w.plan, w.machine);
     const int ranks = w.plan.mesh.ranks();
     if (only.empty()) {
-        only.resize(static_cast<std::size_t>(ranks));
+        only.resize(ranks);
         std::iota(only.begin(), only.end(), 0);
     }
     std::vector<char> here(w.plan.programs.size(), 0); // stages: of thousands of ranks one may be all there is
-    for (int r : only) here[static_cast<std::size_t>(w.plan.mesh.coordinates(r)[static_cast<std::size_t>(Axis::pp)])] = 1;
+    for (int r : only) here[w.plan.mesh.coordinates(r)[static_cast<std::size_t>(Axis::pp)]] = 1;
     for (std::size_t s = 0; s < here.size(); ++s) w.orders.push_back(here[s] ? issue_order(w.plan, w.plan.programs[s]) : IssueOrder{});
     for (std::size_t s = 0; s < here.size(); ++s)
         w.storage.push_back(here[s] ? storage_map(w.plan, w.orders[s], w.buckets, real) : StorageMap{});
     w.members.resize(w.plan.communicators.size());
     for (std::size_t c = 0; c < w.members.size(); ++c) {
-        w.members[c].resize(static_cast<std::size_t>(ranks));
-        for (int r : only) w.members[c][static_cast<std::size_t>(r)] = members(w.plan, static_cast<CommId>(c), r);
+        w.members[c].resize(ranks);
+        for (int r : only) w.members[c][r] = members(w.plan, static_cast<CommId>(c), r);
     }
-    w.ranks.resize(static_cast<std::size_t>(ranks));
+    w.ranks.resize(ranks);
     for (int r : only) {
         const Coordinates at = w.plan.mesh.coordinates(r);
         const auto stage = static_cast<std::size_t>(at[static_cast<std::size_t>(Axis::pp)]);
         std::vector<int> part_index;
         for (const auto& of_rank : w.members) {
-            const auto& list = of_rank[static_cast<std::size_t>(r)];
+            const auto& list = of_rank[r];
             const auto it = std::find(list.begin(), list.end(), r);
             part_index.push_back(it == list.end() ? -1 : static_cast<int>(it - list.begin()));
         }
@@ -198,8 +198,8 @@ std::unique_ptr<World> make_world(const Scenario& scenario, Plan plan, DType rea
         context.real = real;
         context.at = at;
         context.expert_at = expert_coordinates(w.plan, r);
-        w.ranks[static_cast<std::size_t>(r)] = std::make_unique<Rank>(Rank{
-            r, static_cast<int>(stage), context, RankMemory(w.plan, w.storage[stage], std::move(part_index), w.machine), &w.orders[stage]});
+        w.ranks[r] = std::make_unique<Rank>(Rank{r, static_cast<int>(stage), context,
+                                                 RankMemory(w.plan, w.storage[stage], std::move(part_index), w.machine), &w.orders[stage]});
     }
     const auto tokens = static_cast<std::size_t>(w.facts.loss_tokens * w.facts.workers * w.plan.steps);
     w.losses.assign(tokens, 0);
@@ -260,7 +260,7 @@ void initialise_common(World& world) {
 std::int64_t first_sequence(const World& world, const Coordinates& at, std::int32_t microbatch) {
     const Mesh& mesh = world.plan.mesh;
     const std::int64_t shards = mesh.extent(Axis::dp), ranks = shards * mesh.extent(Axis::dpr);
-    const std::int64_t here = at[static_cast<std::size_t>(Axis::dp)] + at[static_cast<std::size_t>(Axis::dpr)] * shards;
+    const std::int64_t here = at[Axis::dp] + at[Axis::dpr] * shards;
     return (microbatch * ranks + here) * world.facts.micro_batch;
 }
 
@@ -280,7 +280,7 @@ std::int64_t own_sample(const World& world, std::int64_t step, std::int64_t slot
     const std::int64_t micro = world.facts.micro_batch, worker = slot / micro % workers,
                        so_far = step * world.scenario.training.global_batch_size / workers, in_round = slot / micro / workers * micro;
     const std::int64_t before = std::accumulate(samples.begin(), samples.begin() + worker, std::int64_t{0});
-    return before + (so_far + in_round + slot % micro) % samples[static_cast<std::size_t>(worker)];
+    return before + (so_far + in_round + slot % micro) % samples[worker];
 }
 
 // Sequences from `first` on of the corpus, as the batches of a round that begins with `step`.
@@ -292,11 +292,11 @@ void load_sequences(World& world, const Corpus& corpus, std::int64_t first, std:
     const bool own = !world.plan.shares.empty() && !corpus.holding;
     for (std::int64_t i = 0; i < batch; ++i)
         read_sequence(corpus, own ? own_sample(world, step, i) : first + i,
-                      std::span(sequences).subspan(static_cast<std::size_t>(i * stride), static_cast<std::size_t>(stride)));
+                      std::span(sequences).subspan(i * stride, static_cast<std::size_t>(stride)));
     for (auto& rank : world.ranks) {
         if (!rank) continue;
         rank->context.step = step;
-        const int context_rank = rank->context.at[static_cast<std::size_t>(Axis::cp)];
+        const int context_rank = rank->context.at[Axis::cp];
         for (std::size_t b = 0; b < world.plan.buffers.size(); ++b) {
             const Buffer& x = world.plan.buffers[b];
             if (x.stage != rank->stage || x.role != Role::batch) continue;
@@ -306,7 +306,7 @@ void load_sequences(World& world, const Corpus& corpus, std::int64_t first, std:
                 for (std::int64_t i = 0; i < rows; ++i) {
                     const Token t = token_of(world.facts, context_rank, i);
                     const std::int64_t sequence = first_sequence(world, rank->context.at, m) + t.sequence;
-                    data[m * rows + i] = sequences[static_cast<std::size_t>(sequence * stride + t.position + ahead)];
+                    data[m * rows + i] = sequences[sequence * stride + t.position + ahead];
                 }
         }
     }
@@ -340,13 +340,13 @@ const char* keeps_more(const World& world) {
 // Each token's loss where it stands in the batch: whatever rank makes it, the mean is summed in the same order. Tensor-parallel ranks
 // make the same ones.
 void note_loss(World& world, const Rank& rank, const Issue& issue, const Operand& loss) {
-    if (rank.context.at[static_cast<std::size_t>(Axis::tp)] != 0) return;
+    if (rank.context.at[Axis::tp] != 0) return;
     const std::int64_t rows = elements(*loss.buffer), length = world.facts.sequence;
     const std::vector<Token> tokens = tokens_of(rank.context, *loss.buffer, rows);
     const CrossEntropy& work = std::get<CrossEntropy>(issue.op->work);
     const bool further = work.ahead > 1;
     for (std::int64_t i = work.first; i < work.first + work.tokens; ++i) {
-        const Token& t = tokens[static_cast<std::size_t>(i)];
+        const Token& t = tokens[i];
         const auto index = static_cast<std::size_t>((rank.context.first_sequence + t.sequence) * length + t.position);
         (further ? world.further_losses : world.losses)[index] = read_element(loss.data, i, stored_type(loss.buffer->dtype, world.real));
     }
@@ -383,7 +383,7 @@ bool makes_routing(const Op& op) {
 void note_routing(Rank& rank, const Issue& issue, const Operand& counts) {
     std::vector<std::int64_t>& sum = rank.routed[issue.op->layer];
     const auto* rows = reinterpret_cast<const std::int64_t*>(counts.data);
-    sum.resize(static_cast<std::size_t>(elements(*counts.buffer)));
+    sum.resize(elements(*counts.buffer));
     for (std::size_t e = 0; e < sum.size(); ++e) sum[e] += rows[e];
 }
 

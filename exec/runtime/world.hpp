@@ -52,8 +52,8 @@ struct World {
     bool notes_routing = true;          // Rank::routed; executors that must fetch it from a device may be spared
     std::vector<double> further_losses; // of further tokens (multi-token prediction): their sum
 
-    Rank& rank(int r) { return *ranks[static_cast<std::size_t>(r)]; }
-    const Rank& rank(int r) const { return *ranks[static_cast<std::size_t>(r)]; }
+    Rank& rank(int r) { return *ranks[r]; }
+    const Rank& rank(int r) const { return *ranks[r]; }
 };
 
 // A correct scenario asks for something that can be simulated but not run here.

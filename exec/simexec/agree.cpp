@@ -33,8 +33,8 @@ bool memory_as_predicted(const Scenario& s, const Learned& learned) {
     const Plan plan = executed_plan(s);
     const MemoryReport predicted = memory(plan, s);
     for (std::size_t r = 0; r < learned.peaks.size(); ++r) {
-        const int stage = plan.mesh.coordinates(static_cast<int>(r))[static_cast<std::size_t>(Axis::pp)];
-        if (learned.peaks[r] != predicted.stages[static_cast<std::size_t>(stage)].allocated_peak.count) return false;
+        const int stage = plan.mesh.coordinates(static_cast<int>(r))[Axis::pp];
+        if (learned.peaks[r] != predicted.stages[stage].allocated_peak.count) return false;
     }
     return true;
 }

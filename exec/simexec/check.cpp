@@ -35,8 +35,8 @@ std::vector<OpTime> median_of(std::vector<std::vector<OpTime>> steps) {
         const auto middle = static_cast<std::ptrdiff_t>(cpu.size() / 2);
         std::nth_element(cpu.begin(), cpu.begin() + middle, cpu.end());
         std::nth_element(wall.begin(), wall.begin() + middle, wall.end());
-        result[i].cpu = cpu[static_cast<std::size_t>(middle)];
-        result[i].end = result[i].begin + wall[static_cast<std::size_t>(middle)];
+        result[i].cpu = cpu[middle];
+        result[i].end = result[i].begin + wall[middle];
     }
     return result;
 }

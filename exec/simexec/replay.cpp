@@ -41,8 +41,8 @@ int run_replay(const std::string& file, const Options& asked, const ReplayOption
     predicting.simulate.fold = ranks > most_unfolded;
     const Prediction predicted = predict(*scenario, plan, predicting);
     if (!predicted.simulation.trace) throw std::runtime_error("the simulator recorded no trace");
-    const int stage = plan.mesh.coordinates(how.rank)[static_cast<std::size_t>(Axis::pp)];
-    const StageMemory& needed = predicted.report.memory.stages[static_cast<std::size_t>(stage)];
+    const int stage = plan.mesh.coordinates(how.rank)[Axis::pp];
+    const StageMemory& needed = predicted.report.memory.stages[stage];
     if (how.device == "cpu" && static_cast<double>(needed.allocated_peak.count) > 0.8 * static_cast<double>(physical_memory()))
         throw OutOfMemory(
             fmt::format("rank {} needs {} bytes, and this machine has {}: try a smaller training.micro_batch_size, or more ranks", how.rank,

@@ -287,8 +287,8 @@ int Job::train() {
     r.communicators.resize(world->ranks.size());
     for (const auto& rank : world->ranks) {
         if (!rank) continue;
-        r.allocated[static_cast<std::size_t>(rank->rank)] = running->allocated(*rank);
-        r.communicators[static_cast<std::size_t>(rank->rank)] = running->communicators(*rank);
+        r.allocated[rank->rank] = running->allocated(*rank);
+        r.communicators[rank->rank] = running->communicators(*rank);
     }
     if (!how.export_weights.empty()) {
         running->fetch();

@@ -44,7 +44,7 @@ std::string memory_text(const World& world, const Result& r, const MemoryReport&
         if (!rank) continue;
         const auto s = static_cast<std::size_t>(rank->stage);
         most[s] = std::max(most[s], rank->memory.device().highest);
-        allocated[s] = std::max(allocated[s], r.allocated[static_cast<std::size_t>(rank->rank)]);
+        allocated[s] = std::max(allocated[s], r.allocated[rank->rank]);
     }
     std::string text;
     for (std::size_t s = 0; s < most.size(); ++s) {
@@ -72,20 +72,20 @@ std::int64_t bytes_of(const std::vector<CommunicatorMemory>& communicators) {
 // The most of any rank that is here.
 std::string communicators_text(const World& world, const Result& r, const MemoryReport& predicted) {
     const Rank* most = nullptr;
-    const auto of = [&](const Rank& rank) { return bytes_of(r.communicators[static_cast<std::size_t>(rank.rank)]); };
+    const auto of = [&](const Rank& rank) { return bytes_of(r.communicators[rank.rank]); };
     for (const auto& rank : world.ranks)
-        if (rank && !r.communicators[static_cast<std::size_t>(rank->rank)].empty() && (!most || of(*rank) > of(*most))) most = rank.get();
+        if (rank && !r.communicators[rank->rank].empty() && (!most || of(*rank) > of(*most))) most = rank.get();
     if (!most) return {};
     return fmt::format("  communicators of rank {}: {} bytes of the device, predicted {}\n", most->rank, grouped(of(*most)),
-                       grouped(predicted_communicators(predicted.stages[static_cast<std::size_t>(most->stage)])));
+                       grouped(predicted_communicators(predicted.stages[most->stage])));
 }
 
 nlohmann::ordered_json memory_of(const Rank& rank, const Result& r, const StageMemory& predicted) {
     nlohmann::ordered_json j{{"rank", rank.rank},
                              {"peak_bytes", rank.memory.device().highest},
-                             {"allocated_bytes", r.allocated[static_cast<std::size_t>(rank.rank)]},
+                             {"allocated_bytes", r.allocated[rank.rank]},
                              {"predicted_bytes", predicted.allocated_peak.count}};
-    const auto& communicators = r.communicators[static_cast<std::size_t>(rank.rank)];
+    const auto& communicators = r.communicators[rank.rank];
     if (communicators.empty()) return j;
     for (const CommunicatorMemory& c : communicators) j["communicators"][c.name] = c.bytes;
     j["communicators_predicted_bytes"] = predicted_communicators(predicted);
@@ -113,7 +113,7 @@ std::string as_json(const World& world, const Result& r, const RunOptions& how, 
     if (f.mfu) j["mfu"] = *f.mfu;
     if (r.eval_loss) j["eval_loss"] = *r.eval_loss;
     for (const auto& rank : world.ranks)
-        if (rank) j["memory"].push_back(memory_of(*rank, r, predicted.stages[static_cast<std::size_t>(rank->stage)]));
+        if (rank) j["memory"].push_back(memory_of(*rank, r, predicted.stages[rank->stage]));
     if (!r.checkpoint.empty()) j["checkpoint"] = r.checkpoint;
     if (!how.export_weights.empty()) j["weights"] = how.export_weights;
     return j.dump(2) + "\n";

@@ -17,7 +17,7 @@ AdapterShapes adapters_of(const Plan& plan) {
     AdapterShapes shapes;
     for (const Buffer& b : plan.buffers) {
         if (b.role != Role::parameter || b.tensor < 0) continue;
-        const std::string& name = plan.tensors[static_cast<std::size_t>(b.tensor)].name;
+        const std::string& name = plan.tensors[b.tensor].name;
         if (name.ends_with(down) || name.ends_with(up)) shapes[name] = shard_view(plan, b, {}, {}).whole;
     }
     return shapes;

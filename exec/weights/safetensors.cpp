@@ -89,7 +89,7 @@ void check_order(std::vector<Extent> list, std::uint64_t size) {
 nlohmann::json read_header(std::string_view bytes, std::uint64_t& length) {
     if (bytes.size() < 8) throw std::runtime_error("is no safetensors file: it is shorter than 8 bytes");
     length = 0;
-    for (int i = 7; i >= 0; --i) length = length << 8 | static_cast<unsigned char>(bytes[static_cast<std::size_t>(i)]);
+    for (int i = 7; i >= 0; --i) length = length << 8 | static_cast<unsigned char>(bytes[i]);
     if (length > longest_header) throw std::runtime_error(fmt::format("is no safetensors file: a header of {} bytes", length));
     if (length > bytes.size() - 8)
         throw std::runtime_error(fmt::format("is cut off: its header has {} bytes and {} are there", length, bytes.size() - 8));

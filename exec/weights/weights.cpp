@@ -74,7 +74,7 @@ template <class Put> void stretches(const ShardView& v, const TensorPart& part, 
 }
 
 ShardView view_of(const World& world, const Rank& rank, const TensorPart& part) {
-    return shard_view(world.plan, world.plan.buffers[static_cast<std::size_t>(part.tensor)], rank.context.at, rank.context.expert_at);
+    return shard_view(world.plan, world.plan.buffers[part.tensor], rank.context.at, rank.context.expert_at);
 }
 
 WeightFamily family_of(const World& world) {
@@ -101,8 +101,7 @@ std::optional<Counterpart> counterpart_of(const World& world, WeightFamily famil
     const ShardView v = view_of(world, rank, part);
     std::int64_t rows = 1;
     for (std::size_t d = 0; d + 1 < std::max<std::size_t>(2, v.whole.size()); ++d) rows *= v.whole[d];
-    const LogicalTensor& logical =
-        world.plan.tensors[static_cast<std::size_t>(world.plan.buffers[static_cast<std::size_t>(part.tensor)].tensor)];
+    const LogicalTensor& logical = world.plan.tensors[world.plan.buffers[static_cast<std::size_t>(part.tensor)].tensor];
     require((rows == c->rows || (has_vocabulary_rows(logical) && rows > c->rows)) &&
                 (v.whole.size() == 1 ? 1 : v.whole.back()) == c->columns,
             "a tensor of the plan has another shape than its counterpart in files");
@@ -159,12 +158,11 @@ void write_parts(const World& world, const fs::path& folder, const WeightFiles& 
     std::string bytes;
     const auto write = [&](const Rank& rank, const TensorPart& part, const Counterpart& c, const Merge::Adapter* adapter) {
         stretches(view_of(world, rank, part), part, c, [&](const Stretch& s) {
-            values.resize(static_cast<std::size_t>(s.count));
-            for (std::int64_t i = 0; i < s.count; ++i) values[static_cast<std::size_t>(i)] = read_element(part.data, s.at + i, part.stored);
+            values.resize(s.count);
+            for (std::int64_t i = 0; i < s.count; ++i) values[i] = read_element(part.data, s.at + i, part.stored);
             if (adapter) adapter->add(s.row, s.column, values);
-            bytes.resize(static_cast<std::size_t>(s.count * width));
-            for (std::int64_t i = 0; i < s.count; ++i)
-                write_weight(reinterpret_cast<std::byte*>(bytes.data()), i, values[static_cast<std::size_t>(i)], type);
+            bytes.resize(s.count * width);
+            for (std::int64_t i = 0; i < s.count; ++i) write_weight(reinterpret_cast<std::byte*>(bytes.data()), i, values[i], type);
             const WeightFiles::At at = files.places.at(c.sources[s.source].name);
             writers[at.file].put(at.begin + static_cast<std::uint64_t>(s.begin * width), bytes);
         });
@@ -211,8 +209,8 @@ void load_weights(World& world, const SafeTensors& files) {
                 if (!c) continue;
                 std::vector<const SafeTensor*> from;
                 for (const Counterpart::Source& s : c->sources) from.push_back(&demand(files, s, prefix));
-                const bool rounds = what == Quantity::parameters && rank->context.rounds &&
-                                    world.plan.buffers[static_cast<std::size_t>(part.tensor)].dtype == DType::bf16;
+                const bool rounds =
+                    what == Quantity::parameters && rank->context.rounds && world.plan.buffers[part.tensor].dtype == DType::bf16;
                 std::memset(part.data, 0, static_cast<std::size_t>(part.count) * bytes_per_element(part.stored)); // what pads a vocabulary
                 stretches(view_of(world, *rank, part), part, *c, [&](const Stretch& s) {
                     const WeightType type = from[s.source]->floating(c->sources[s.source].name);

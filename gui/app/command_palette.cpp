@@ -69,9 +69,7 @@ void CommandModel::setPattern(const QString& pattern) {
     endResetModel();
 }
 
-QAction* CommandModel::action(const QModelIndex& index) const {
-    return index.isValid() ? shown_[static_cast<std::size_t>(index.row())] : nullptr;
-}
+QAction* CommandModel::action(const QModelIndex& index) const { return index.isValid() ? shown_[index.row()] : nullptr; }
 
 int CommandModel::rowCount(const QModelIndex& parent) const { return parent.isValid() ? 0 : static_cast<int>(shown_.size()); }
 

@@ -29,9 +29,7 @@ constexpr qsizetype recent_kept = 12;
 constexpr qint64 largest_sweep = 64 << 20;
 
 // The name that --select has for a span: its op, or what it waits for.
-std::string link_name(const Trace& trace, const Span& s) {
-    return s.op >= 0 ? trace.ops[static_cast<std::size_t>(s.op)].name : std::string(name(s.cause));
-}
+std::string link_name(const Trace& trace, const Span& s) { return s.op >= 0 ? trace.ops[s.op].name : std::string(name(s.cause)); }
 
 } // namespace
 
@@ -128,8 +126,8 @@ QString MainWindow::linkToHere() const {
     const Run* run = store_.find(slice.run);
     if (slice.valid() && slice.run == shown && run && run->data->trace) {
         const Trace& trace = *run->data->trace;
-        const Lane& lane = trace.lanes[static_cast<std::size_t>(slice.lane)];
-        const Span& span = lane.spans[static_cast<std::size_t>(slice.span)];
+        const Lane& lane = trace.lanes[slice.lane];
+        const Span& span = lane.spans[slice.span];
         const std::string name = link_name(trace, span);
         const auto alike = std::count_if(lane.spans.begin(), lane.spans.begin() + slice.span, [&](const Span& s) {
             return link_name(trace, s) == name && (span.microbatch < 0 || s.microbatch == span.microbatch);

@@ -26,7 +26,7 @@ class ProblemsModel : public QAbstractTableModel {
     void add(const ProblemEntry& entry);                                           // the newest 500 are kept
     void replace(const QString& source, const std::vector<ProblemEntry>& entries); // all that `source` said
     void clear();
-    const ProblemEntry& entry(int row) const { return entries_[static_cast<std::size_t>(row)]; }
+    const ProblemEntry& entry(int row) const { return entries_[row]; }
 
     int rowCount(const QModelIndex& parent = {}) const override;
     int columnCount(const QModelIndex& parent = {}) const override;

@@ -48,8 +48,7 @@ void BarsPlot::setCurrent(int bar) {
     if (bar < -1 || bar >= static_cast<int>(bars_.size()) || bar == current_) return;
     current_ = bar;
     if (bar >= 0) {
-        setAccessibleDescription(bars_[static_cast<std::size_t>(bar)].name + QStringLiteral(": ") +
-                                 breakdown_text(bars_[static_cast<std::size_t>(bar)].seconds));
+        setAccessibleDescription(bars_[bar].name + QStringLiteral(": ") + breakdown_text(bars_[bar].seconds));
         const QRect rect = barRect(bar);
         if (rect.top() < 0) verticalScrollBar()->setValue(verticalScrollBar()->value() + rect.top());
         if (rect.bottom() > viewport()->height() - rowHeight())
@@ -126,7 +125,7 @@ void BarsPlot::paintEvent(QPaintEvent*) {
     for (int i = 0; i < static_cast<int>(bars_.size()); ++i) {
         const QRect rect = barRect(i);
         if (rect.bottom() < 0 || rect.top() > viewport()->height()) continue;
-        const Bar& bar = bars_[static_cast<std::size_t>(i)];
+        const Bar& bar = bars_[i];
         if (i == current_)
             painter.fillRect(QRect(0, rect.top() - 3, viewport()->width(), rowHeight()),
                              palette().color(QPalette::AlternateBase).darker(dark ? 60 : 106));
@@ -189,12 +188,10 @@ bool BarsPlot::viewportEvent(QEvent* event) {
         QToolTip::hideText();
         return true;
     }
-    const Bar& bar = bars_[static_cast<std::size_t>(i)];
+    const Bar& bar = bars_[i];
     QString text = QStringLiteral("<b>%1</b>").arg(bar.name.toHtmlEscaped());
     const int c = category_at(help->pos().x(), barRect(i), bar.seconds, longest());
-    if (c >= 0)
-        text += QStringLiteral("<br><b>%1: %2</b>")
-                    .arg(title(static_cast<Category>(c)), seconds_words(bar.seconds[static_cast<std::size_t>(c)]));
+    if (c >= 0) text += QStringLiteral("<br><b>%1: %2</b>").arg(title(static_cast<Category>(c)), seconds_words(bar.seconds[c]));
     QToolTip::showText(help->globalPos(), text + QStringLiteral("<br>") + breakdown_text(bar.seconds), viewport());
     return true;
 }
@@ -222,7 +219,7 @@ BreakdownView::BreakdownView(RunStore& store, ViewState& state, QWidget* parent)
     connect(&state_, &ViewState::brushedRunsChanged, this, &BreakdownView::refresh);
     connect(&state_, &ViewState::currentRunChanged, this, &BreakdownView::refresh);
     connect(plot_, &BarsPlot::chosen, this, [this](int i) {
-        const Bar& bar = plot_->bars()[static_cast<std::size_t>(i)];
+        const Bar& bar = plot_->bars()[i];
         state_.setCurrentRun(bar.run);
         if (bar.rank >= 0) state_.setSelectedRanks({bar.rank});
     });
@@ -235,13 +232,12 @@ void BreakdownView::refresh() {
     std::vector<Bar> shown = bars(store_, state_, static_cast<BarsOf>(of_->currentIndex()));
     std::vector<Category> categories;
     for (Category c : drawing_order)
-        if (std::any_of(shown.begin(), shown.end(), [&](const Bar& b) { return b.seconds[static_cast<std::size_t>(c)] > 0; }))
-            categories.push_back(c);
+        if (std::any_of(shown.begin(), shown.end(), [&](const Bar& b) { return b.seconds[c] > 0; })) categories.push_back(c);
     legend_->setEntries(legend_of_categories(categories));
     run_->setVisible(of_->currentIndex() != static_cast<int>(BarsOf::strategies)); // bars have their runs' names
     plot_->setBars(std::move(shown));
     for (int i = 0; i < static_cast<int>(plot_->bars().size()); ++i)
-        if (of_->currentIndex() == 0 && plot_->bars()[static_cast<std::size_t>(i)].run == state_.currentRun()) plot_->setCurrent(i);
+        if (of_->currentIndex() == 0 && plot_->bars()[i].run == state_.currentRun()) plot_->setCurrent(i);
 }
 
 std::vector<ViewCommand> BreakdownView::commands() {

@@ -241,8 +241,8 @@ void ParetoPlot::step(int by) {
     });
     const auto at = std::find(order.begin(), order.end(), static_cast<std::size_t>(std::max(focus_, 0)));
     const auto to = focus_ < 0 ? 0 : std::clamp<std::ptrdiff_t>(at - order.begin() + by, 0, static_cast<std::ptrdiff_t>(order.size()) - 1);
-    focus_ = static_cast<int>(order[static_cast<std::size_t>(to)]);
-    const ParetoPoint& p = points_[static_cast<std::size_t>(focus_)];
+    focus_ = static_cast<int>(order[to]);
+    const ParetoPoint& p = points_[focus_];
     setAccessibleDescription(tr("%1: %2, %3").arg(p.name, x_words_(p.x), y_words_(p.y)));
     update();
 }
@@ -261,7 +261,7 @@ std::vector<ViewCommand> ParetoPlot::commands() {
              [this] {
                  if (focus_ < 0) return;
                  std::vector<RunId> ids = brushed_;
-                 const RunId id = points_[static_cast<std::size_t>(focus_)].id;
+                 const RunId id = points_[focus_].id;
                  if (std::erase(ids, id) == 0) ids.push_back(id);
                  Q_EMIT brushed(ids);
              }},
@@ -280,7 +280,7 @@ bool ParetoPlot::event(QEvent* event) {
         QToolTip::hideText();
         return true;
     }
-    const ParetoPoint& p = points_[static_cast<std::size_t>(hit)];
+    const ParetoPoint& p = points_[hit];
     QToolTip::showText(
         help->globalPos(),
         QStringLiteral("<b>%1</b><br>%2: %3<br>%4: %5%6")

@@ -74,8 +74,7 @@ ParetoView::ParetoView(RunStore& store, ViewState& state, QWidget* parent)
 }
 
 void ParetoView::refresh() {
-    const AxisChoice &x = choices()[static_cast<std::size_t>(x_->currentIndex())],
-                     &y = choices()[static_cast<std::size_t>(y_->currentIndex())];
+    const AxisChoice &x = choices()[x_->currentIndex()], &y = choices()[y_->currentIndex()];
     plot_->setAxes(tr(x.title), x.words, tr(y.title), y.words);
     std::vector<ParetoPoint> points;
     for (const Run& run : store_.runs()) {
@@ -100,8 +99,7 @@ void ParetoView::showBrush() { plot_->setBrushed(state_.highlighted(), state_.cu
 
 TextTable ParetoView::asTable() const {
     TextTable out;
-    const AxisChoice &x = choices()[static_cast<std::size_t>(x_->currentIndex())],
-                     &y = choices()[static_cast<std::size_t>(y_->currentIndex())];
+    const AxisChoice &x = choices()[x_->currentIndex()], &y = choices()[y_->currentIndex()];
     const auto head = [this](const AxisChoice& a) { return *a.unit ? with_unit(tr(a.title), QLatin1String(a.unit)) : tr(a.title); };
     out.head = {tr("run"), head(x), head(y), tr("fits"), tr("on the frontier")};
     const auto best = frontier(plot_->points());

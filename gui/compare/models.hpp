@@ -51,7 +51,7 @@ class OffendersModel : public QAbstractTableModel {
     enum Column { name, rank, microbatch, predicted, measured, difference, column_count };
     using QAbstractTableModel::QAbstractTableModel;
     void setOffenders(const std::vector<Offender>& offenders, const Trace* predicted, const Trace* measured);
-    const Line& line(int row) const { return lines_[static_cast<std::size_t>(row)]; }
+    const Line& line(int row) const { return lines_[row]; }
     int rowCount(const QModelIndex& parent = {}) const override;
     int columnCount(const QModelIndex& parent = {}) const override;
     QVariant data(const QModelIndex& index, int role = Qt::DisplayRole) const override;

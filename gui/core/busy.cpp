@@ -169,7 +169,7 @@ KindTimes busy_before(const TrackStore& store, const Track& track, std::int64_t 
     KindTimes out{};
     std::int64_t by_slot[slice_kind_count]{};
     View(store, track).busy(t, by_slot);
-    for (std::size_t k = 0; k < track.kinds.size(); ++k) out[static_cast<std::size_t>(track.kinds[k])] = by_slot[k];
+    for (std::size_t k = 0; k < track.kinds.size(); ++k) out[track.kinds[k]] = by_slot[k];
     return out;
 }
 

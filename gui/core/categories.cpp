@@ -1,4 +1,5 @@
 #include "gui/core/categories.hpp"
+#include "topology/indexed.hpp"
 
 #include <QCoreApplication>
 #include <QLocale>
@@ -101,36 +102,36 @@ void fill_category(QPainter& painter, const QRectF& rect, Category c, bool dark)
     painter.fillRect(rect, QBrush(ink, style));
 }
 
-void paint_breakdown(QPainter& painter, const QRectF& rect, const std::array<double, category_count>& seconds, double full, bool dark) {
+void paint_breakdown(QPainter& painter, const QRectF& rect, const ByEnum<Category, double, category_count>& seconds, double full,
+                     bool dark) {
     if (full <= 0) return;
     double sum = 0;
     for (Category c : drawing_order) {
-        const double next = sum + seconds[static_cast<std::size_t>(c)];
+        const double next = sum + seconds[c];
         const double from = rect.left() + rect.width() * sum / full, to = rect.left() + rect.width() * next / full;
         if (to > from) fill_category(painter, QRectF(from, rect.top(), to - from, rect.height()), c, dark);
         sum = next;
     }
 }
 
-int category_at(double x, const QRectF& rect, const std::array<double, category_count>& seconds, double full) {
+int category_at(double x, const QRectF& rect, const ByEnum<Category, double, category_count>& seconds, double full) {
     const double at = (x - rect.left()) / rect.width() * full;
     double sum = 0;
     for (Category c : drawing_order) {
-        const double next = sum + seconds[static_cast<std::size_t>(c)];
+        const double next = sum + seconds[c];
         if (at >= sum && at < next) return static_cast<int>(c);
         sum = next;
     }
     return -1;
 }
 
-QString breakdown_text(const std::array<double, category_count>& seconds) {
+QString breakdown_text(const ByEnum<Category, double, category_count>& seconds) {
     const double total = std::accumulate(seconds.begin(), seconds.end(), 0.0);
     std::vector<Category> order(drawing_order.begin(), drawing_order.end());
-    std::stable_sort(order.begin(), order.end(),
-                     [&](Category a, Category b) { return seconds[static_cast<std::size_t>(a)] > seconds[static_cast<std::size_t>(b)]; });
+    std::stable_sort(order.begin(), order.end(), [&](Category a, Category b) { return seconds[a] > seconds[b]; });
     QStringList parts;
     for (Category c : order) {
-        const double share = total > 0 ? seconds[static_cast<std::size_t>(c)] / total : 0;
+        const double share = total > 0 ? seconds[c] / total : 0;
         if (share >= 0.005) parts << tr("%1 %2 %").arg(title(c), QLocale().toString(share * 100, 'f', 1));
     }
     return parts.join(QStringLiteral(", "));

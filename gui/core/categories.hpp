@@ -2,6 +2,7 @@
 #pragma once
 
 #include "sim/engine/simulate.hpp"
+#include "topology/indexed.hpp"
 
 #include <QBrush>
 #include <QColor>
@@ -28,12 +29,13 @@ bool is_dark(const class QPalette& palette);
 void fill_category(QPainter& painter, const QRectF& rect, Category c, bool dark);
 
 // A bar of the whole breakdown across `rect`; `full` seconds are its width.
-void paint_breakdown(QPainter& painter, const QRectF& rect, const std::array<double, category_count>& seconds, double full, bool dark);
+void paint_breakdown(QPainter& painter, const QRectF& rect, const ByEnum<Category, double, category_count>& seconds, double full,
+                     bool dark);
 
 // The category at x of such a bar, or -1.
-int category_at(double x, const QRectF& rect, const std::array<double, category_count>& seconds, double full);
+int category_at(double x, const QRectF& rect, const ByEnum<Category, double, category_count>& seconds, double full);
 
 // The same as text: "compute 61.2 %, bubble 20.1 %, ..": what is over half a per cent, largest first.
-QString breakdown_text(const std::array<double, category_count>& seconds);
+QString breakdown_text(const ByEnum<Category, double, category_count>& seconds);
 
 } // namespace orrery

@@ -24,7 +24,7 @@ std::optional<double> Figures::headroom_bytes() const {
 
 std::optional<double> Figures::exposed(Category c) const {
     if (!breakdown || !step_s || *step_s <= 0) return std::nullopt;
-    return (*breakdown)[static_cast<std::size_t>(c)] / *step_s;
+    return (*breakdown)[c] / *step_s;
 }
 
 Figures figures(const RunData& data) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "gui/core/run.hpp"
+#include "topology/indexed.hpp"
 
 #include <QMetaType>
 #include <QString>
@@ -11,7 +12,7 @@
 
 namespace orrery {
 
-using Breakdown = std::array<double, category_count>; // seconds, by Category
+using Breakdown = ByEnum<Category, double, category_count>; // seconds, by Category
 
 struct Figures {
     std::optional<double> devices, step_s, tokens_per_s, mfu, bubble, cost_usd;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sim/trace/trace.hpp"
+#include "topology/indexed.hpp"
 
 #include <QColor>
 #include <QString>
@@ -28,7 +29,7 @@ enum class SliceKind : std::uint8_t {
     wait           // for a receive, a collective, the host, memory
 };
 inline constexpr int slice_kind_count = 12;
-using KindTimes = std::array<std::int64_t, slice_kind_count>; // picoseconds by kind
+using KindTimes = ByEnum<SliceKind, std::int64_t, slice_kind_count>; // picoseconds
 
 enum class Pattern : std::uint8_t { solid, diagonal, dots, cross };
 
@@ -48,7 +49,7 @@ inline SliceKind kind_of(const Span& s, const std::vector<SliceKind>& by_op) {
         const bool schedule = s.cause == WaitCause::warm_up || s.cause == WaitCause::drain;
         return schedule ? SliceKind::bubble : SliceKind::wait;
     }
-    return by_op[static_cast<std::size_t>(s.op)];
+    return by_op[s.op];
 }
 
 QString cause_text(WaitCause cause); // "waits for a receive", translated

@@ -120,10 +120,10 @@ void column_times(const TrackStore& store, const std::vector<std::int32_t>& trac
         busy_in_columns(store, t, columns, out.busy);
         return;
     }
-    std::array<bool, slice_kind_count> seen{};
+    ByEnum<SliceKind, bool, slice_kind_count> seen{};
     for (std::int32_t t : tracks)
         for (SliceKind k : store.tracks[at(t)].kinds) seen[at(static_cast<int>(k))] = true;
-    std::array<std::size_t, slice_kind_count> slot{};
+    ByEnum<SliceKind, std::size_t, slice_kind_count> slot{};
     for (int k = 0; k < slice_kind_count; ++k) {
         slot[at(k)] = out.kinds.size();
         if (seen[at(k)]) out.kinds.push_back(static_cast<SliceKind>(k));

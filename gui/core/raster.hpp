@@ -15,7 +15,7 @@ namespace orrery {
 using Tile = std::array<QRgb, 64>; // 8 x 8 pixels, by (y % 8) * 8 + x % 8 of the image
 
 struct Tiles {
-    std::array<Tile, slice_kind_count> kinds;
+    ByEnum<SliceKind, Tile, slice_kind_count> kinds;
     QRgb background = 0;
 };
 Tiles tiles(bool dark, QRgb background, int scale = 1); // scale: device pixels of a pattern's pixel

@@ -39,7 +39,7 @@ void split_overlaps(const std::vector<Span>& spans, Track whole, std::vector<Tra
 }
 
 void number_kinds(const TrackStore& store, Track& t) {
-    std::array<bool, slice_kind_count> seen{};
+    ByEnum<SliceKind, bool, slice_kind_count> seen{};
     for (std::int32_t i = 0; i < slice_count(t); ++i) seen[at(static_cast<int>(kind(store, t, i)))] = true;
     t.slot.fill(-1);
     for (int k = 0; k < slice_kind_count; ++k) {

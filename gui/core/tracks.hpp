@@ -35,7 +35,7 @@ struct Track {
     std::int32_t first = 0, count = 0;                // in Lane::spans
     std::vector<std::int32_t> order;                  // which spans, where they are not all of first .. first + count
     std::vector<SliceKind> kinds;                     // that occur
-    std::array<std::int8_t, slice_kind_count> slot{}; // index in kinds; -1: does not occur
+    ByEnum<SliceKind, std::int8_t, slice_kind_count> slot{}; // index in kinds; -1: does not occur
     std::int64_t begin = 0, end = 0;                  // of all its slices
 
     // One sample every sample_step slices: its begin, then the time busy before it, by kinds. cells: for cells of 2^cell_shift ps from
@@ -63,11 +63,9 @@ TrackStore tracks_of(const Trace& trace, StopFlag stop = nullptr); // on all cor
 
 inline std::int32_t slice_count(const Track& t) { return t.order.empty() ? t.count : static_cast<std::int32_t>(t.order.size()); }
 // In Lane::spans.
-inline std::int32_t span_index(const Track& t, std::int32_t slice) {
-    return t.order.empty() ? t.first + slice : t.order[static_cast<std::size_t>(slice)];
-}
+inline std::int32_t span_index(const Track& t, std::int32_t slice) { return t.order.empty() ? t.first + slice : t.order[slice]; }
 inline const Span& slice(const TrackStore& store, const Track& t, std::int32_t index) {
-    return store.trace->lanes[static_cast<std::size_t>(t.lane)].spans[static_cast<std::size_t>(span_index(t, index))];
+    return store.trace->lanes[t.lane].spans[span_index(t, index)];
 }
 inline SliceKind kind(const TrackStore& store, const Track& t, std::int32_t index) {
     return kind_of(slice(store, t, index), store.op_kinds);

@@ -20,7 +20,7 @@ class ChangesModel : public QAbstractTableModel {
   public:
     using QAbstractTableModel::QAbstractTableModel;
     void setTexts(const std::string& before, const std::string& after);
-    const Change& change(int row) const { return changes_[static_cast<std::size_t>(row)]; }
+    const Change& change(int row) const { return changes_[row]; }
 
     int rowCount(const QModelIndex& parent = {}) const override;
     int columnCount(const QModelIndex& parent = {}) const override;

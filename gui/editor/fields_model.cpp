@@ -53,7 +53,7 @@ const FieldSpec& FieldsModel::spec(const QModelIndex& index) const { return *nod
 
 QModelIndex FieldsModel::index(int row, int column, const QModelIndex& parent) const {
     if (!hasIndex(row, column, parent)) return {};
-    return createIndex(row, column, node(parent)->children[static_cast<std::size_t>(row)].get());
+    return createIndex(row, column, node(parent)->children[row].get());
 }
 
 QModelIndex FieldsModel::parent(const QModelIndex& child) const {

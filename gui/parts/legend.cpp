@@ -72,11 +72,11 @@ void Legend::paintEvent(QPaintEvent*) {
 }
 
 std::vector<Legend::Entry> legend_of_slices(const std::vector<const TrackStore*>& stores) {
-    std::array<bool, slice_kind_count> seen{};
+    ByEnum<SliceKind, bool, slice_kind_count> seen{};
     for (const TrackStore* store : stores)
         if (store)
             for (const Track& t : store->tracks)
-                for (SliceKind k : t.kinds) seen[static_cast<std::size_t>(k)] = true;
+                for (SliceKind k : t.kinds) seen[k] = true;
     std::vector<Legend::Entry> out;
     for (std::size_t k = 0; k < seen.size(); ++k) {
         if (!seen[k]) continue;

@@ -38,7 +38,7 @@ std::vector<int> chosen_rows(const QAbstractItemView& view) {
     for (const QModelIndex& index : view.selectionModel()->selectedRows()) rows.push_back(index.row());
     std::sort(rows.begin(), rows.end());
     if (rows.empty()) {
-        rows.resize(static_cast<std::size_t>(view.model()->rowCount()));
+        rows.resize(view.model()->rowCount());
         std::iota(rows.begin(), rows.end(), 0);
     }
     return rows;

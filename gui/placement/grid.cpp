@@ -46,7 +46,7 @@ Grid laid_out(const Placements& p, Boxes boxes, const std::vector<int>& group_of
         boxes.groups[i].box = QRectF(x + gap / 2, y + gap / 2, boxes.columns, boxes.rows + title_height);
     }
     for (std::size_t r = 0; r < p.devices.size(); ++r) {
-        GridGroup& group = boxes.groups[static_cast<std::size_t>(group_of[r])];
+        GridGroup& group = boxes.groups[group_of[r]];
         group.ranks.push_back(static_cast<std::int32_t>(r));
         g.cells.push_back(QRectF(group.box.left() + place[r].x(), group.box.top() + title_height + place[r].y(), 1, 1));
     }
@@ -131,7 +131,7 @@ QString layers_words(const StageHoldings& stage) {
 QString shade_words(const Placements& p, ShadeBy by, int index) {
     switch (by) {
     case ShadeBy::stage:
-        return tr("stage %1: %2").arg(index).arg(layers_words(p.stages[static_cast<std::size_t>(index)]));
+        return tr("stage %1: %2").arg(index).arg(layers_words(p.stages[index]));
     case ShadeBy::tensor:
         return tr("tensor shard %1").arg(index);
     case ShadeBy::context:
@@ -146,7 +146,7 @@ QString shade_words(const Placements& p, ShadeBy by, int index) {
 
 std::vector<CellLine> cell_lines(const Placements& p, const DevicePlace& d) {
     std::vector<CellLine> lines{{tr("rank %1").arg(d.rank), QString::number(d.rank)}};
-    const QString layers = layers_words(p.stages[static_cast<std::size_t>(p.stage(d))]);
+    const QString layers = layers_words(p.stages[p.stage(d)]);
     lines.push_back(
         {layers, layers.startsWith(QLatin1String("layers ")) ? QStringLiteral("L ") + layers.section(QLatin1Char(' '), 1) : layers});
     const auto part = [&](const QString& what, const QString& letter, int index, int count) {
@@ -165,7 +165,7 @@ std::vector<CellLine> cell_lines(const Placements& p, const DevicePlace& d) {
 }
 
 QString device_text(const Placements& p, const DevicePlace& d) {
-    const StageHoldings& stage = p.stages[static_cast<std::size_t>(p.stage(d))];
+    const StageHoldings& stage = p.stages[p.stage(d)];
     QString text = tr("<b>rank %1</b>: node %2, device %3<br>stage %4 of %5, %6")
                        .arg(d.rank)
                        .arg(d.node)

@@ -97,12 +97,12 @@ QRectF PlacementPlot::shown(const QRectF& units) const {
             units.width() * cell_, units.height() * cell_};
 }
 
-QRectF PlacementPlot::cellRect(int rank) const { return shown(grid_.cells[static_cast<std::size_t>(rank)]); }
+QRectF PlacementPlot::cellRect(int rank) const { return shown(grid_.cells[rank]); }
 
 int PlacementPlot::rankAt(const QPointF& at) const {
     const int group = groupAt(at);
     if (group < 0) return -1;
-    for (std::int32_t rank : grid_.groups[static_cast<std::size_t>(group)].ranks)
+    for (std::int32_t rank : grid_.groups[group].ranks)
         if (cellRect(rank).contains(at)) return rank;
     return -1;
 }
@@ -114,7 +114,7 @@ int PlacementPlot::groupAt(const QPointF& at) const {
 }
 
 void PlacementPlot::paintCell(QPainter& painter, int rank) const {
-    const DevicePlace& d = placements_->devices[static_cast<std::size_t>(rank)];
+    const DevicePlace& d = placements_->devices[rank];
     const bool dark = palette().color(QPalette::Base).lightness() < 128;
     QRectF rect = cellRect(rank);
     const double space = cell_ > 14 ? 2 : 0.5;
@@ -201,7 +201,7 @@ void PlacementPlot::mouseReleaseEvent(QMouseEvent* event) {
         focus_ = rank;
         if (!selected_.insert(rank).second) selected_.erase(rank);
     } else if (const int group = groupAt(event->position()); group >= 0) {
-        const auto& ranks = grid_.groups[static_cast<std::size_t>(group)].ranks;
+        const auto& ranks = grid_.groups[group].ranks;
         selected_.insert(ranks.begin(), ranks.end());
     }
     tell();
@@ -215,7 +215,7 @@ void PlacementPlot::tell() {
 // To the nearest cell in a direction.
 void PlacementPlot::moveFocus(const QPointF& way) {
     if (!placements_) return;
-    const QPointF from = grid_.cells[static_cast<std::size_t>(focus_)].center();
+    const QPointF from = grid_.cells[focus_].center();
     double best = 1e18;
     int to = focus_;
     for (std::size_t r = 0; r < grid_.cells.size(); ++r) {
@@ -227,7 +227,7 @@ void PlacementPlot::moveFocus(const QPointF& way) {
         }
     }
     focus_ = to;
-    setAccessibleDescription(cell_lines(*placements_, placements_->devices[static_cast<std::size_t>(focus_)]).front().full);
+    setAccessibleDescription(cell_lines(*placements_, placements_->devices[focus_]).front().full);
     viewport()->update();
 }
 
@@ -294,7 +294,7 @@ bool PlacementPlot::viewportEvent(QEvent* event) {
     if (rank < 0)
         QToolTip::hideText();
     else
-        QToolTip::showText(help->globalPos(), device_text(*placements_, placements_->devices[static_cast<std::size_t>(rank)]), viewport());
+        QToolTip::showText(help->globalPos(), device_text(*placements_, placements_->devices[rank]), viewport());
     return true;
 }
 
@@ -411,8 +411,8 @@ TextTable PlacementView::asTable() const {
                 tr("gradients (bytes)"),
                 tr("optimizer states (bytes)")};
     for (const DevicePlace& d : p.devices) {
-        const StageHoldings& stage = p.stages[static_cast<std::size_t>(p.stage(d))];
-        const auto along = [&](Axis a) { return QString::number(d.at[static_cast<std::size_t>(a)]); };
+        const StageHoldings& stage = p.stages[p.stage(d)];
+        const auto along = [&](Axis a) { return QString::number(d.at[a]); };
         const auto bytes = [](const Holding& h) { return QString::number(static_cast<qlonglong>(h.bytes.count)); };
         out.rows.push_back({QString::number(d.rank), QString::number(d.node), QString::number(d.slot), QString::number(p.stage(d)),
                             along(Axis::tp), along(Axis::cp), QString::number(p.data_rank(d)), QString::fromStdString(layers_text(stage)),

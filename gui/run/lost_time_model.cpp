@@ -21,7 +21,7 @@ QColor share_colour(int kind, bool dark) {
     static const QColor ink[] = {QColor(0x00, 0x9e, 0x73), QColor(0x56, 0xb4, 0xe9), QColor(0xcc, 0x79, 0xa7), QColor(0x99, 0x99, 0x99),
                                  QColor(0x00, 0x72, 0xb2), QColor(0xf0, 0xe4, 0x42), QColor(0xd5, 0x5e, 0x00), QColor(0xe6, 0x9f, 0x00),
                                  QColor(0x88, 0x66, 0xcc), QColor(0x00, 0x80, 0x80), QColor(0x77, 0x55, 0x33)};
-    const QColor c = ink[static_cast<std::size_t>(kind + 1)];
+    const QColor c = ink[kind + 1];
     return dark ? c.lighter(115) : c;
 }
 
@@ -48,7 +48,7 @@ int LostTimeModel::columnCount(const QModelIndex& parent) const { return parent.
 
 QVariant LostTimeModel::data(const QModelIndex& i, int role) const {
     if (!checkIndex(i, CheckIndexOption::IndexIsValid)) return {};
-    const RunShare& row = rows_[static_cast<std::size_t>(i.row())];
+    const RunShare& row = rows_[i.row()];
     if (role == Qt::TextAlignmentRole && i.column() > 0) return QVariant(Qt::AlignRight | Qt::AlignVCenter);
     if (role == Qt::DecorationRole && i.column() == 0)
         return share_colour(row.kind, QGuiApplication::palette().color(QPalette::Base).lightness() < 128);

@@ -85,8 +85,7 @@ void WholeRunPlot::paintMonths(QPainter& painter) const {
             while (next < spans.size() && spans[next].end_s <= from) ++next;
             std::array<double, lost_times + 1> inside{};
             for (std::size_t k = next; k < spans.size() && spans[k].begin_s < to; ++k)
-                inside[static_cast<std::size_t>(kind_of(spans[k]) + 1)] +=
-                    std::max(0.0, std::min(to, spans[k].end_s) - std::max(from, spans[k].begin_s));
+                inside[kind_of(spans[k]) + 1] += std::max(0.0, std::min(to, spans[k].end_s) - std::max(from, spans[k].begin_s));
             double top = row.bottom();
             for (std::size_t k = 0; k < inside.size(); ++k) {
                 const double tall = inside[k] / (to - from) * row.height();
@@ -185,7 +184,7 @@ bool WholeRunPlot::event(QEvent* event) {
     const auto* help = static_cast<QHelpEvent*>(event);
     const int i = spanAt(help->pos());
     if (i < 0) return QToolTip::hideText(), true;
-    const JobSpan& s = report_->example.timeline[static_cast<std::size_t>(i)];
+    const JobSpan& s = report_->example.timeline[i];
     const std::string more = detail_words(s);
     const QString detail = more.empty() ? QString() : QStringLiteral(": ") + QString::fromStdString(more);
     QToolTip::showText(help->globalPos(),

@@ -62,18 +62,16 @@ StrategiesModel::StrategiesModel(RunStore& store, ViewState& state, QObject* par
     });
 }
 
-const SweptPoint* StrategiesModel::sweptAt(int row) const {
-    return row >= runs() && row < rowCount() ? &swept_[static_cast<std::size_t>(row - runs())] : nullptr;
-}
+const SweptPoint* StrategiesModel::sweptAt(int row) const { return row >= runs() && row < rowCount() ? &swept_[row - runs()] : nullptr; }
 
 const Figures& StrategiesModel::figuresAt(int row) const {
     const SweptPoint* swept = sweptAt(row);
-    return swept ? swept->figures : figures_[static_cast<std::size_t>(row)];
+    return swept ? swept->figures : figures_[row];
 }
 
 RunId StrategiesModel::runAt(int row) const {
     if (const SweptPoint* swept = sweptAt(row)) return id_of_swept(swept->number);
-    return row >= 0 && row < runs() ? ids_[static_cast<std::size_t>(row)] : 0;
+    return row >= 0 && row < runs() ? ids_[row] : 0;
 }
 
 int StrategiesModel::rowOf(RunId id) const {
@@ -94,7 +92,7 @@ void StrategiesModel::setSwept(const std::vector<SweptPoint>& swept) {
         return !a_run && std::any_of(swept.begin(), swept.end(), [&](const SweptPoint& q) { return same(p, q); });
     };
     for (int i = static_cast<int>(swept_.size()) - 1; i >= 0; --i) {
-        if (wanted(swept_[static_cast<std::size_t>(i)])) continue;
+        if (wanted(swept_[i])) continue;
         beginRemoveRows({}, runs() + i, runs() + i);
         swept_.erase(swept_.begin() + i);
         endRemoveRows();
@@ -121,7 +119,7 @@ void StrategiesModel::refresh(int row) {
     const Run* run = store_.find(runAt(row));
     if (!run) return;
     const double before = longest();
-    figures_[static_cast<std::size_t>(row)] = figures(*run->data);
+    figures_[row] = figures(*run->data);
     const bool all = longest() != before || run->id == state_.baseline();
     Q_EMIT dataChanged(index(all ? 0 : row, 0), index(all ? rowCount() - 1 : row, ColumnCount - 1));
 }

@@ -58,9 +58,7 @@ bool BreakdownDelegate::helpEvent(QHelpEvent* event, QAbstractItemView* view, co
     const auto seconds = breakdown.value<Breakdown>();
     const int c = category_at(event->pos().x(), bar_rect(option.rect), seconds, index.data(StrategiesModel::FullRole).toDouble());
     QString text = index.data(Qt::ToolTipRole).toString();
-    if (c >= 0)
-        text = QStringLiteral("<b>%1: %2</b><br>%3")
-                   .arg(title(static_cast<Category>(c)), seconds_words(seconds[static_cast<std::size_t>(c)]), text);
+    if (c >= 0) text = QStringLiteral("<b>%1: %2</b><br>%3").arg(title(static_cast<Category>(c)), seconds_words(seconds[c]), text);
     QToolTip::showText(event->globalPos(), text, view);
     return true;
 }
@@ -187,7 +185,7 @@ TextTable StrategiesView::rowsAsTable(const std::vector<int>& rows) const {
     for (std::size_t r = 0; r < rows.size(); ++r) {
         const auto& its = model_->figuresAt(proxy_->mapToSource(proxy_->index(rows[r], 0)).row()).breakdown;
         QStringList seconds;
-        for (Category c : drawing_order) seconds << (its ? plain((*its)[static_cast<std::size_t>(c)]) : QString{});
+        for (Category c : drawing_order) seconds << (its ? plain((*its)[c]) : QString{});
         widen(table.rows[r], seconds);
     }
     return table;

@@ -134,7 +134,7 @@ void HeatPlot::choose(int cell) {
     current_ = cell;
     update();
     if (cell < 0) return;
-    const HeatCell& c = map_.cells[static_cast<std::size_t>(cell)];
+    const HeatCell& c = map_.cells[cell];
     setAccessibleDescription(c.value ? words(*c.value) : tr("nothing fits"));
     if (c.point >= 0) Q_EMIT chosen(c.point);
 }
@@ -169,7 +169,7 @@ bool HeatPlot::event(QEvent* event) {
     if (cell < 0 || cell >= static_cast<int>(tips_.size()))
         QToolTip::hideText();
     else
-        QToolTip::showText(help->globalPos(), tips_[static_cast<std::size_t>(cell)], this);
+        QToolTip::showText(help->globalPos(), tips_[cell], this);
     return true;
 }
 

@@ -53,7 +53,7 @@ void SweepModel::take(const std::vector<SweepRow>& rows) {
     int first = rowCount(), last = -1;
     for (const SweepRow& row : rows) {
         if (row.index < 0 || row.index >= rowCount()) continue;
-        rows_[static_cast<std::size_t>(row.index)] = row;
+        rows_[row.index] = row;
         first = std::min(first, static_cast<int>(row.index));
         last = std::max(last, static_cast<int>(row.index));
     }
@@ -131,7 +131,7 @@ QVariant SweepModel::headerData(int section, Qt::Orientation orientation, int ro
         }
     }
     if (orientation != Qt::Horizontal || role != Qt::DisplayRole || !document_) return {};
-    if (section < axes()) return axis_title(document_->axes()[static_cast<std::size_t>(section)]);
+    if (section < axes()) return axis_title(document_->axes()[section]);
     switch (section - axes()) {
     case StatusFigure:
         return tr("Fits");

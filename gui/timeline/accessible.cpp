@@ -31,7 +31,7 @@ class RowAccessible : public QAccessibleInterface {
     QAccessible::State state() const override {
         QAccessible::State s;
         if (!isValid()) return s;
-        const Row& row = timeline_->rows()[static_cast<std::size_t>(row_)];
+        const Row& row = timeline_->rows()[row_];
         s.selectable = s.focusable = true;
         s.selected = s.focused = timeline_->currentRow() == row_;
         s.expandable = row.expandable;
@@ -56,7 +56,7 @@ class TimelineAccessible : public QAccessibleWidget {
         if (index < 0 || index >= childCount()) return nullptr;
         while (static_cast<int>(rows_.size()) <= index)
             rows_.push_back(QAccessible::registerAccessibleInterface(new RowAccessible(timeline_, static_cast<int>(rows_.size()))));
-        return QAccessible::accessibleInterface(rows_[static_cast<std::size_t>(index)]);
+        return QAccessible::accessibleInterface(rows_[index]);
     }
     int indexOfChild(const QAccessibleInterface* child) const override {
         for (std::size_t i = 0; i < rows_.size(); ++i)

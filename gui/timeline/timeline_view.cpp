@@ -112,7 +112,7 @@ void TimelineView::makeControls() {
     static_cast<QVBoxLayout*>(layout())->addLayout(line);
     connect(grouping_, &QComboBox::currentIndexChanged, this, [this](int i) {
         RowOptions options = timeline_->rowOptions();
-        options.groups = groupings()[static_cast<std::size_t>(i)].groups;
+        options.groups = groupings()[i].groups;
         timeline_->setRowOptions(std::move(options));
     });
     connect(filter_, &QLineEdit::textChanged, this, [this](const QString& text) {
@@ -158,7 +158,7 @@ QWidget* TimelineView::makePanels() {
     connect(markers_, &QAbstractItemModel::rowsInserted, this, shown);
     connect(markers_, &QAbstractItemModel::rowsRemoved, this, shown);
     connect(markersTable_, &QTableView::activated, this, [this](const QModelIndex& i) {
-        const std::int64_t t = markers_->markers()[static_cast<std::size_t>(i.row())].at, half = timeline_->range().length() / 2;
+        const std::int64_t t = markers_->markers()[i.row()].at, half = timeline_->range().length() / 2;
         timeline_->setRange({t - half, t + half});
     });
     return panels_;
@@ -378,17 +378,16 @@ TextTable TimelineView::asTable() const {
     std::sort(tracks.begin(), tracks.end());
     tracks.erase(std::unique(tracks.begin(), tracks.end()), tracks.end());
     for (std::int32_t t : tracks) {
-        const Track& track = store->tracks[static_cast<std::size_t>(t)];
+        const Track& track = store->tracks[t];
         for (std::int32_t i = std::max(0, last_begun(*store, track, range.begin)); i < slice_count(track); ++i) {
             const Span& s = slice(*store, track, i);
             if (s.begin.ps >= range.end) break;
             if (s.end.ps <= range.begin) continue;
             if (out.rows.size() == most) return {{}, {}, tr("more than %L1 slices are shown: zoom in, or choose an area").arg(most)};
-            out.rows.push_back({QString::number(trace.lanes[static_cast<std::size_t>(track.lane)].rank),
-                                QString::fromStdString(trace.queues[static_cast<std::size_t>(track.queue)]), title(trace, s),
-                                label(kind_of(s, store->op_kinds)), s.cause == WaitCause::none ? QString{} : cause_text(s.cause),
-                                s.microbatch < 0 ? QString{} : QString::number(s.microbatch), plain_seconds(s.begin.ps),
-                                plain_seconds(s.end.ps)});
+            out.rows.push_back(
+                {QString::number(trace.lanes[track.lane].rank), QString::fromStdString(trace.queues[track.queue]), title(trace, s),
+                 label(kind_of(s, store->op_kinds)), s.cause == WaitCause::none ? QString{} : cause_text(s.cause),
+                 s.microbatch < 0 ? QString{} : QString::number(s.microbatch), plain_seconds(s.begin.ps), plain_seconds(s.end.ps)});
         }
     }
     return out;

@@ -68,7 +68,7 @@ void ClusterPlot::setCurrentSeries(int series) {
 }
 
 QPointF ClusterPlot::place(int vertex) const {
-    const ClusterPicture::Vertex& v = picture_->vertices[static_cast<std::size_t>(vertex)];
+    const ClusterPicture::Vertex& v = picture_->vertices[vertex];
     const double top = fontMetrics().height() * 2 + 16, bottom = height() - fontMetrics().height() * 2 - 6;
     return {20 + (width() - 40) * v.x / picture_->width, bottom - (bottom - top) * v.level / std::max(1, picture_->levels - 1)};
 }
@@ -79,7 +79,7 @@ QPolygonF ClusterPlot::course(const ClusterPicture::Edge& edge) const {
     if (l.length() < 1) return {l.p1(), l.p2()};
     const QPointF aside = QPointF(-l.dy(), l.dx()) / l.length() * (apart / 2 + 0.5);
     const double neighbours = 1.6 * (width() - 40) / picture_->width;
-    const auto level = [this](int v) { return picture_->vertices[static_cast<std::size_t>(v)].level; };
+    const auto level = [this](int v) { return picture_->vertices[v].level; };
     const int levels = std::abs(level(edge.from) - level(edge.to));
     const auto arc = [&l](const QPointF& from_line, const QPointF& apex) {
         QPolygonF out;
@@ -97,7 +97,7 @@ QPolygonF ClusterPlot::course(const ClusterPicture::Edge& edge) const {
 }
 
 double ClusterPlot::use(const ClusterPicture::Edge& edge) const {
-    return edge.series >= 0 && edge.series < static_cast<int>(use_.size()) ? use_[static_cast<std::size_t>(edge.series)] : 0;
+    return edge.series >= 0 && edge.series < static_cast<int>(use_.size()) ? use_[edge.series] : 0;
 }
 
 QRectF ClusterPlot::shape(int vertex) const {
@@ -106,7 +106,7 @@ QRectF ClusterPlot::shape(int vertex) const {
     const auto of = [&at](double half_width, double half_height) {
         return QRectF(at - QPointF(half_width, half_height), QSizeF(2 * half_width, 2 * half_height));
     };
-    switch (picture_->vertices[static_cast<std::size_t>(vertex)].kind) {
+    switch (picture_->vertices[vertex].kind) {
     case ExplicitGraph::VertexKind::device:
         return of(size, size);
     case ExplicitGraph::VertexKind::switch_:
@@ -118,7 +118,7 @@ QRectF ClusterPlot::shape(int vertex) const {
 
 // How far the next vertex of its level is.
 double ClusterPlot::roomOf(int vertex) const {
-    const auto& me = picture_->vertices[static_cast<std::size_t>(vertex)];
+    const auto& me = picture_->vertices[vertex];
     double least = width();
     for (std::size_t i = 0; i < picture_->vertices.size(); ++i)
         if (static_cast<int>(i) != vertex && picture_->vertices[i].level == me.level)
@@ -240,7 +240,7 @@ int ClusterPlot::edgeAt(const QPointF& at) const {
 
 void ClusterPlot::mousePressEvent(QMouseEvent* event) {
     const int edge = edgeAt(event->position());
-    Q_EMIT chosen(edge < 0 ? -1 : picture_->edges[static_cast<std::size_t>(edge)].series);
+    Q_EMIT chosen(edge < 0 ? -1 : picture_->edges[edge].series);
 }
 
 bool ClusterPlot::event(QEvent* event) {
@@ -251,8 +251,8 @@ bool ClusterPlot::event(QEvent* event) {
         QToolTip::hideText();
         return true;
     }
-    const ClusterPicture::Edge& e = picture_->edges[static_cast<std::size_t>(i)];
-    const auto name = [this](int v) { return QString::fromStdString(picture_->vertices[static_cast<std::size_t>(v)].name); };
+    const ClusterPicture::Edge& e = picture_->edges[i];
+    const auto name = [this](int v) { return QString::fromStdString(picture_->vertices[v].name); };
     const QString what = e.down         ? tr("down")
                          : e.series < 0 ? tr("carries nothing, or another link of the trace stands for it")
                          : e.own        ? percent_words(use(e))

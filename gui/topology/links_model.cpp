@@ -20,7 +20,7 @@ int LinksModel::columnCount(const QModelIndex& parent) const { return parent.isV
 
 QVariant LinksModel::data(const QModelIndex& index, int role) const {
     if (!index.isValid()) return {};
-    const LinkLoadRow& r = rows_[static_cast<std::size_t>(index.row())];
+    const LinkLoadRow& r = rows_[index.row()];
     if (role == Qt::TextAlignmentRole)
         return QVariant::fromValue(Qt::Alignment((index.column() == NameColumn ? Qt::AlignLeft : Qt::AlignRight) | Qt::AlignVCenter));
     const bool share = index.column() == MeanColumn || index.column() == PeakColumn || index.column() == BusyColumn;

@@ -28,7 +28,7 @@ namespace {
 // By link of the cluster the one whose series shows it, as the simulation folded them.
 std::vector<LinkId> stand_ins(const RunData& run) {
     std::vector<LinkId> out;
-    for (std::int32_t c : run.link_class) out.push_back(c < 0 ? -1 : run.links[static_cast<std::size_t>(c)].link);
+    for (std::int32_t c : run.link_class) out.push_back(c < 0 ? -1 : run.links[c].link);
     return out;
 }
 
@@ -60,7 +60,7 @@ TopologyView::TopologyView(RunStore& store, ViewState& state, QWidget* parent)
     connect(plot_, &ClusterPlot::chosen, this, [this](int series) {
         if (series < 0 || !shown_ || !shown_->trace) return;
         for (std::size_t row = 0; row < links_->rows().size(); ++row)
-            if (links_->rows()[row].link == shown_->trace->links[static_cast<std::size_t>(series)].link)
+            if (links_->rows()[row].link == shown_->trace->links[series].link)
                 table_->selectRow(sorted_->mapFromSource(links_->index(static_cast<int>(row), 0)).row());
     });
     refresh();
@@ -156,8 +156,7 @@ void TopologyView::showRow(int row) {
     plot_->setCurrentSeries(-1);
     if (row < 0 || row >= links_->rowCount() || !shown_ || !shown_->trace) return;
     const auto& series = shown_->trace->links;
-    const auto it = std::find_if(series.begin(), series.end(),
-                                 [&](const LinkSeries& s) { return s.link == links_->rows()[static_cast<std::size_t>(row)].link; });
+    const auto it = std::find_if(series.begin(), series.end(), [&](const LinkSeries& s) { return s.link == links_->rows()[row].link; });
     if (it != series.end()) plot_->setCurrentSeries(static_cast<int>(it - series.begin()));
 }
 

@@ -19,8 +19,8 @@ constexpr double tie = 0.02; // steps repeat no better
 std::string percent(double share) { return fmt::format("{:.1f} %", std::abs(share) * 100); }
 
 std::string resource_of(const Trace& trace, const Span& span) {
-    const TraceOp& op = trace.ops[static_cast<std::size_t>(span.op)];
-    const std::string& queue = trace.queues[static_cast<std::size_t>(span.queue)];
+    const TraceOp& op = trace.ops[span.op];
+    const std::string& queue = trace.queues[span.queue];
     static const std::map<std::string, const char*> kernels{{"linear", "matrix products"},   {"matmul", "matrix products"},
                                                             {"attention", "attention"},      {"softmax", "attention"},
                                                             {"optimizer", "optimizer"},      {"host-sync", "launches, host"},
@@ -39,7 +39,7 @@ std::string resource_of(const Trace& trace, const Span& span) {
 std::vector<OnPath> path_of(const Trace& trace) {
     std::map<std::string, double> seconds;
     for (const PathStep& step : critical_path(trace)) {
-        const Span& s = trace.lanes[static_cast<std::size_t>(step.lane)].spans[static_cast<std::size_t>(step.span)];
+        const Span& s = trace.lanes[step.lane].spans[step.span];
         if (s.op >= 0) seconds[resource_of(trace, s)] += (s.end - s.begin).seconds();
         seconds["launches, host"] += step.gap.seconds();
     }
@@ -135,7 +135,7 @@ class Adviser {
                         [&](Scenario& s, CostFactors&) { raise(s.cluster.intra.bandwidth), raise(s.cluster.device.scale_up); });
         if (a_.scenario.cluster.nodes > 1 && !a_.scenario.cluster.graph)
             with_faster("network between nodes", [&](Scenario& s, CostFactors&) { raise(s.cluster.inter.nic_bandwidth); });
-        with_faster("hosts (launches)", [](Scenario&, CostFactors& f) { f[static_cast<std::size_t>(CostGroup::host)] /= more; });
+        with_faster("hosts (launches)", [](Scenario&, CostFactors& f) { f[CostGroup::host] /= more; });
         std::ranges::stable_sort(a_.faster, std::greater{}, &FasterPart::gain);
     }
 

@@ -112,8 +112,7 @@ std::string to_json(const Advice& a) {
            {"step_time_error_bar", a.report.error_bar.step_time}};
     j["critical_path"] = Json::array();
     for (const OnPath& p : a.path) j["critical_path"].push_back({{"resource", p.resource}, {"seconds", p.seconds}});
-    for (int g = 0; g < cost_group_count; ++g)
-        j["sensitivities"][name(static_cast<CostGroup>(g))] = a.report.shares[static_cast<std::size_t>(g)];
+    for (int g = 0; g < cost_group_count; ++g) j["sensitivities"][name(static_cast<CostGroup>(g))] = a.report.shares[g];
     if (a.next)
         j["next_bottleneck"] = {{"first", a.next->first}, {"first_share", a.next->first_share},
                                 {"next", a.next->next},   {"next_share", a.next->next_share},

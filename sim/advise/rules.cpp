@@ -226,7 +226,7 @@ std::vector<RuleResult> check_rules(int jobs, std::uint64_t seed, int threads, c
             std::mt19937_64 random(seed * 1000003 + static_cast<std::uint64_t>(k));
             std::optional<std::string> json;
             for (int draw = 0; draw < 20 && !json; ++draw) json = with_strategy(random_job(random), trying);
-            std::vector<RuleResult>& mine = by_job[static_cast<std::size_t>(k)] = claims();
+            std::vector<RuleResult>& mine = by_job[k] = claims();
             if (json)
                 if (Job job(*json, trying); job.base().fits()) apply_rules(mine, job);
             const std::lock_guard lock(telling);

@@ -51,13 +51,13 @@ void add(Share& share, double seconds, double weight) {
 void add_spans(Summary& s, const Trace& t, const Lane& lane, double of_all, double of_stage) {
     for (const Span& span : lane.spans) {
         const double seconds = (span.end - span.begin).seconds();
-        const std::string& queue = t.queues[static_cast<std::size_t>(span.queue)];
+        const std::string& queue = t.queues[span.queue];
         if (span.kind == SpanKind::wait) {
             if (queue == "compute") add(s.waits[name(span.cause)], seconds, of_all);
             continue;
         }
         if (span.kind == SpanKind::transfer_wait || span.op < 0) continue; // posted, nothing moves yet: the wait of another queue shows it
-        const TraceOp& op = t.ops[static_cast<std::size_t>(span.op)];
+        const TraceOp& op = t.ops[span.op];
         add(s.kinds[op.kind], seconds, of_all);
         add(s.queues[queue], seconds, of_all);
         add(s.phases[op.phase], seconds, of_all);

@@ -40,7 +40,7 @@ std::string meant_instead(const std::string& file) {
     const auto best = nearest(asked.stem().string(), stems);
     if (!best) return {};
     const auto at = std::find(stems.begin(), stems.end(), *best) - stems.begin();
-    return near[static_cast<std::size_t>(at)];
+    return near[at];
 }
 
 } // namespace

@@ -30,7 +30,7 @@ struct Parsed {
 // thread of a sweep asks.
 const Json& parsed(const EmbeddedFile& file) {
     static const std::unique_ptr<Parsed[]> all = std::make_unique<Parsed[]>(calibration_files().size());
-    Parsed& own = all[static_cast<std::size_t>(&file - calibration_files().data())];
+    Parsed& own = all[&file - calibration_files().data()];
     std::call_once(own.once, [&] {
         own.json = Json::parse(file.text, nullptr, false);
         if (own.json.is_discarded() || !own.json.is_object() || !own.json.contains("what"))

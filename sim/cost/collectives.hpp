@@ -78,7 +78,7 @@ struct Group {
     std::vector<int> members, begin; // members node by node, nodes in order of first appearance; begin has nodes + 1 entries
 
     std::span<const int> node(std::size_t k) const {
-        return std::span<const int>(members).subspan(static_cast<std::size_t>(begin[k]), static_cast<std::size_t>(begin[k + 1] - begin[k]));
+        return std::span<const int>(members).subspan(begin[k], static_cast<std::size_t>(begin[k + 1] - begin[k]));
     }
 };
 Group group_of(const Fabric& fabric, Domain domain, std::span<const int> ranks);

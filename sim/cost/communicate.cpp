@@ -58,7 +58,7 @@ CommCost CostModel::shift(const Collective& c, std::span<const int> ranks) const
         slowest = std::move(hop);
     });
     for (const LinkLoad& l : shift_loads(*this, c.kind, ranks))
-        slowest.cap.value = std::min(slowest.cap.value, data_->fabric->links()[static_cast<std::size_t>(l.link)].capacity.value / l.load);
+        slowest.cap.value = std::min(slowest.cap.value, data_->fabric->links()[l.link].capacity.value / l.load);
     return slowest;
 }
 
@@ -69,8 +69,7 @@ const KnownGroup& CostModel::Data::known(std::span<const int> ranks) const {
         if (fresh) {
             g.ranks.assign(ranks.begin(), ranks.end());
             g.group = group_of(*fabric, domain, ranks);
-            if (g.group.n > 1)
-                g.hop = extra_hop(g.group.members[0], g.group.members[static_cast<std::size_t>(g.group.nodes > 1 ? g.group.begin[1] : 1)]);
+            if (g.group.n > 1) g.hop = extra_hop(g.group.members[0], g.group.members[g.group.nodes > 1 ? g.group.begin[1] : 1]);
             return g;
         }
         if (std::equal(g.ranks.begin(), g.ranks.end(), ranks.begin(), ranks.end())) return g;
@@ -91,8 +90,7 @@ double CostModel::Data::link_rate(const KnownGroup& g, CollectiveKind kind, Algo
             if (loads[l] > 0) rate = std::min(rate, fabric->links()[l].capacity.value * 1e-6 / on_link(static_cast<LinkId>(l), loads[l]));
         return rate;
     }
-    for (const LinkLoad& l : loads_of(g.ranks, kind, a))
-        rate = std::min(rate, fabric->links()[static_cast<std::size_t>(l.link)].capacity.value * 1e-6 / l.load);
+    for (const LinkLoad& l : loads_of(g.ranks, kind, a)) rate = std::min(rate, fabric->links()[l.link].capacity.value * 1e-6 / l.load);
     return rate;
 }
 
@@ -125,8 +123,7 @@ double CostModel::Data::shared_rate(const KnownGroup& g, Algorithm a) const {
     for (const std::vector<int>& ranks : groups_beside(*fabric, devices_per_node, g.ranks))
         for (const LinkLoad& l : loads_of(ranks, CollectiveKind::all_reduce, a)) loads[l.link] += l.load;
     rate = 1e30;
-    for (const auto& [link, load] : loads)
-        rate = std::min(rate, fabric->links()[static_cast<std::size_t>(link)].capacity.value * 1e-6 / load);
+    for (const auto& [link, load] : loads) rate = std::min(rate, fabric->links()[link].capacity.value * 1e-6 / load);
     return rate;
 }
 
@@ -157,7 +154,7 @@ const std::vector<LinkLoad>& CostModel::Data::loads_of(std::span<const int> rank
 }
 
 double CostModel::Data::on_link(LinkId link, double load) const {
-    return between.usable < 1 && fabric->links()[static_cast<std::size_t>(link)].kind == LinkKind::nic ? load / between.usable : load;
+    return between.usable < 1 && fabric->links()[link].kind == LinkKind::nic ? load / between.usable : load;
 }
 
 // InternLM's HybridZeroOptimizer hands whole tensors to owners, in order, each as near to an even share as tensors allow; so there are no
@@ -223,7 +220,7 @@ bool CostModel::Data::switches_reduce(const KnownGroup& g, bool one_byte) const 
 // A synchronous group runs at the pace of the kind of nodes that is slowest at this.
 template <class Ask> CommCost CostModel::Data::slowest_kind(std::span<const int> ranks, Ask&& ask) const {
     std::vector<char> present(kinds.size(), 0);
-    for (const int r : ranks) present[static_cast<std::size_t>(kind_of_node[static_cast<std::size_t>(fabric->node_of(r))])] = 1;
+    for (const int r : ranks) present[kind_of_node[static_cast<std::size_t>(fabric->node_of(r))]] = 1;
     CommCost most;
     double longest = -1;
     for (std::size_t k = 0; k < kinds.size(); ++k) {

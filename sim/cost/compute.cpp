@@ -54,7 +54,7 @@ double kept_gate_bytes(const Plan& plan, const Op& op, const Pointwise& w) {
     const bool forward = w.direction == Direction::forward;
     const std::vector<BufferId>& list = forward ? op.out : op.in;
     if (list.size() <= (forward ? 1u : 2u)) return 0;
-    const Buffer& last = plan.buffers[static_cast<std::size_t>(list.back())];
+    const Buffer& last = plan.buffers[list.back()];
     return last.shape.back() == 1 ? 0 : static_cast<double>(last.bytes.count); // one column: an expert's weights
 }
 
@@ -70,7 +70,7 @@ double kept_wide_bytes(const Plan& plan, const Op& op, const Norm& w) {
     return 0;
 }
 
-double element_bytes(const Plan& plan, BufferId b) { return bytes_per_element(plan.buffers[static_cast<std::size_t>(b)].dtype); }
+double element_bytes(const Plan& plan, BufferId b) { return bytes_per_element(plan.buffers[b].dtype); }
 
 } // namespace
 
@@ -187,14 +187,14 @@ double CostModel::Data::steps_apart(const Attention& w) const {
 double CostModel::Data::buffer_bytes(const Plan& plan, const Op& op) const {
     double sum = 0;
     for (const auto* list : {&op.in, &op.out})
-        for (BufferId b : *list) sum += static_cast<double>(plan.buffers[static_cast<std::size_t>(b)].bytes.count);
+        for (BufferId b : *list) sum += static_cast<double>(plan.buffers[b].bytes.count);
     return sum;
 }
 
 // Bytes of an element of what the op writes where that is a type to compute in of 8 bits or fewer, else 0.
 double CostModel::Data::low_bytes(const Plan& plan, const Op& op) const {
     if (op.out.empty()) return 0;
-    const DType t = plan.buffers[static_cast<std::size_t>(op.out.front())].dtype;
+    const DType t = plan.buffers[op.out.front()].dtype;
     return is_low(t) ? bytes_per_element(t) : 0;
 }
 

@@ -33,7 +33,7 @@ double copy_rate(const Fabric& fabric, double share) {
     const auto [first, end] = node_around(fabric, 0);
     double least = 1e30;
     for (const auto& [link, sharing] : copiers(fabric, first, end)) {
-        const Link& l = fabric.links()[static_cast<std::size_t>(link)];
+        const Link& l = fabric.links()[link];
         least = std::min(least, l.capacity.value * 1e-6 / sharing * (l.kind == LinkKind::pcie ? share : 1));
     }
     return least;
@@ -48,7 +48,7 @@ void CostModel::Data::load_copies(int of) const {
         for (const bool to_host : ways) {
             std::vector<LinkLoad>& loads = copies[static_cast<std::size_t>(d) * 2 + to_host];
             for (const LinkShare& s : fabric->copy_route(d, to_host)) {
-                const Link& l = fabric->links()[static_cast<std::size_t>(s.link)];
+                const Link& l = fabric->links()[s.link];
                 const double delivered = l.kind == LinkKind::pcie ? pointwise.pcie_share : 1;
                 loads.push_back({s.link, s.share * std::min(1 / delivered, l.capacity.value * 1e-6 / (users.at(s.link) * pcie))});
             }
@@ -57,8 +57,7 @@ void CostModel::Data::load_copies(int of) const {
 
 CommCost CostModel::copy(const Plan& plan, const Op& op, int rank) const {
     const Data& d = *data_;
-    if (!d.kinds.empty())
-        return d.kinds[static_cast<std::size_t>(d.kind_of_node[static_cast<std::size_t>(d.fabric->node_of(rank))])].copy(plan, op, rank);
+    if (!d.kinds.empty()) return d.kinds[d.kind_of_node[static_cast<std::size_t>(d.fabric->node_of(rank))]].copy(plan, op, rank);
     const double bytes = static_cast<double>(std::get<Copy>(op.work).bytes.count);
     const Time whole = compute(plan, op).duration, start{std::min(whole.ps, Time::microseconds(d.pointwise.copy_us).ps)};
     const Time moving{whole.ps - start.ps};
@@ -67,9 +66,7 @@ CommCost CostModel::copy(const Plan& plan, const Op& op, int rank) const {
 
 std::vector<LinkLoad> CostModel::copy_loads(const Plan& plan, const Op& op, int rank) const {
     const Data& d = *data_;
-    if (!d.kinds.empty())
-        return d.kinds[static_cast<std::size_t>(d.kind_of_node[static_cast<std::size_t>(d.fabric->node_of(rank))])].copy_loads(plan, op,
-                                                                                                                               rank);
+    if (!d.kinds.empty()) return d.kinds[d.kind_of_node[static_cast<std::size_t>(d.fabric->node_of(rank))]].copy_loads(plan, op, rank);
     if (measured_us(d.device, plan, op)) return {}; // what it was measured at may be more than the links are said to have
     if (d.copies.empty()) d.copies.resize(static_cast<std::size_t>(d.fabric->devices()) * 2);
     const bool to_host = std::get<Copy>(op.work).kind == CopyKind::device_to_host;

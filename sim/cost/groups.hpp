@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sim/plan/work.hpp"
+#include "topology/indexed.hpp"
 
 #include <array>
 #include <cstdint>
@@ -23,7 +24,7 @@ const char* name(CostGroup g);        // "links-between", as files have it
 const char* in_words(CostGroup g);    // "networks between nodes", as reports have it
 CostGroup group_of(const Work& work); // of a kernel or work of the host; a collective's depends on its ranks
 
-using CostFactors = std::array<double, cost_group_count>; // on durations, by group
+using CostFactors = ByEnum<CostGroup, double, cost_group_count>; // on durations, by group
 inline constexpr CostFactors no_factors{1, 1, 1, 1, 1, 1, 1};
 
 } // namespace orrery

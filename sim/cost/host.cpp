@@ -81,7 +81,7 @@ Time CostModel::host(const Op& op, int kernels) const {
     if (d.practice.module_hooks && d.device.launch_us < 0)
         if (const int way = hooked(op); way >= 0) {
             const auto& hook = d.strategy.data_parallel > 1 ? t.hook : t.hook_alone;
-            return launches + Time::microseconds(hook[static_cast<std::size_t>(way)] * op.modules);
+            return launches + Time::microseconds(hook[way] * op.modules);
         }
     if (graph || !d.makes_calls()) return launches;
     const Call call = call_of(op, d.experts);

@@ -44,7 +44,7 @@ struct Loads {
         if (of_link.empty())
             for (const LinkShare& s : route) raw.push_back({s.link, s.share * weight});
         else
-            for (const LinkShare& s : route) of_link[static_cast<std::size_t>(s.link)] += s.share * weight;
+            for (const LinkShare& s : route) of_link[s.link] += s.share * weight;
     }
 
     // One entry a link, in order of links. Equal links are added in order of their loads, so that twins get the same sum to the last bit.
@@ -139,12 +139,12 @@ double rate_of(Loads& l, std::span<const int> node, std::span<const int> next, s
     for (int i = 0; i < lanes; ++i) {
         l.route.clear();
         l.fabric.append_route(on_lane(l.fabric, node, next, i, lanes), on_lane(l.fabric, next, node, i, lanes), l.route);
-        for (const LinkShare& s : l.route) all.push_back({s.link, s.share * share[static_cast<std::size_t>(i)]});
+        for (const LinkShare& s : l.route) all.push_back({s.link, s.share * share[i]});
     }
     std::sort(all.begin(), all.end(), [](const LoadShare& x, const LoadShare& y) { return x.link < y.link; });
     double least = 1e30;
     for (std::size_t i = 0; i < all.size();) {
-        const Link& link = l.fabric.links()[static_cast<std::size_t>(all[i].link)];
+        const Link& link = l.fabric.links()[all[i].link];
         const LinkId id = all[i].link;
         double load = 0;
         for (; i < all.size() && all[i].link == id; ++i) load += all[i].load;
@@ -194,7 +194,7 @@ void between(Loads& l, const Group& g, std::size_t from, std::size_t to, double 
     const std::span<const int> here = g.node(from), there = g.node(to);
     const auto lanes = static_cast<std::size_t>(g.lanes);
     if (here.size() == lanes && there.size() == lanes) { // a member a lane
-        l.evenly.resize(static_cast<std::size_t>(g.nodes), 0);
+        l.evenly.resize(g.nodes, 0);
         if (l.evenly[from] != 0 || own_nics(l.fabric, here)) {
             l.evenly[from] = 1;
             for (std::size_t i = 0; i < lanes; ++i) l.add(here[i], there[i], weight * (1.0 / g.lanes));
@@ -203,8 +203,7 @@ void between(Loads& l, const Group& g, std::size_t from, std::size_t to, double 
     }
     const std::vector<double> share = lane_shares(l, here, there, g.lanes);
     for (int i = 0; i < g.lanes; ++i)
-        l.add(on_lane(l.fabric, here, there, i, g.lanes), on_lane(l.fabric, there, here, i, g.lanes),
-              weight * share[static_cast<std::size_t>(i)]);
+        l.add(on_lane(l.fabric, here, there, i, g.lanes), on_lane(l.fabric, there, here, i, g.lanes), weight * share[i]);
 }
 
 // One ring a lane through all nodes: inside a node a byte passes all but one of its members' links.
@@ -363,15 +362,14 @@ Group group_of(const Fabric& fabric, Domain domain, std::span<const int> ranks) 
             }
             index[i] = at->second;
         }
-        ++count[static_cast<std::size_t>(index[i])];
+        ++count[index[i]];
     }
     g.nodes = static_cast<int>(count.size());
     g.begin.assign(count.size() + 1, 0);
     for (std::size_t k = 0; k < count.size(); ++k) g.begin[k + 1] = g.begin[k] + count[k];
     std::vector<int> next(g.begin.begin(), g.begin.end() - 1);
     g.members.resize(ranks.size());
-    for (std::size_t i = 0; i < ranks.size(); ++i)
-        g.members[static_cast<std::size_t>(next[static_cast<std::size_t>(index[i])]++)] = ranks[i];
+    for (std::size_t i = 0; i < ranks.size(); ++i) g.members[next[static_cast<std::size_t>(index[i])]++] = ranks[i];
     g.lanes = *std::min_element(count.begin(), count.end());
     if (g.nodes > 1) {
         g.nic_rate = nic_rate(fabric, g.node(0));

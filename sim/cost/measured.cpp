@@ -61,7 +61,7 @@ std::string variant(const Work& work) {
                       work);
 }
 
-const Buffer& at(const Plan& plan, BufferId b) { return plan.buffers[static_cast<std::size_t>(b)]; }
+const Buffer& at(const Plan& plan, BufferId b) { return plan.buffers[b]; }
 
 bool floating(DType t) { return t != DType::int64 && t != DType::int32 && t != DType::uint8 && t != DType::boolean && t != DType::int1; }
 

@@ -33,8 +33,7 @@ CommCost CostModel::Data::send_tokens(const Collective& c, std::span<const int> 
     const Group group = token_group(ranks);
     const double bytes = static_cast<double>(c.bytes.count);
     double limit = 1e30;
-    for (const LinkLoad& l : token_loads(c, ranks))
-        limit = std::min(limit, fabric->links()[static_cast<std::size_t>(l.link)].capacity.value * 1e-6 / l.load);
+    for (const LinkLoad& l : token_loads(c, ranks)) limit = std::min(limit, fabric->links()[l.link].capacity.value * 1e-6 / l.load);
     const FanOut share = fan_out(group, c.copies, c.groups, c.group_limit);
     const double hop =
         apart && group.nodes > 1 ? (inter_latency.ps == 0 ? 0 : inter_latency.seconds() * 1e6 - between.hop) : known(ranks).hop;

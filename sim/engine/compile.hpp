@@ -27,7 +27,7 @@ inline QueueId queue_served(const Plan& plan, CommId c) {
     return is_of_copies(plan, c) ? static_cast<QueueId>(c - copies_on(plan, d2h_queue) + d2h_queue) : queue_of(c);
 }
 inline std::string name_of(const Plan& plan, CommId c) {
-    return is_of_copies(plan, c) ? "copies to the host and back" : "communicator " + plan.communicators[static_cast<std::size_t>(c)].name;
+    return is_of_copies(plan, c) ? "copies to the host and back" : "communicator " + plan.communicators[c].name;
 }
 
 struct CommUse {

@@ -168,9 +168,7 @@ struct Machine {
     std::vector<std::int32_t> link_class; // by link of the fabric; -1: it carries nothing
 
     std::int32_t queue_count() const {
-        return lanes.empty() ? 0
-                             : lanes.back().queues +
-                                   static_cast<std::int32_t>(programs[static_cast<std::size_t>(lanes.back().program)].queues.size());
+        return lanes.empty() ? 0 : lanes.back().queues + static_cast<std::int32_t>(programs[lanes.back().program].queues.size());
     }
 };
 

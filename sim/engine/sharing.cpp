@@ -67,19 +67,17 @@ class Sharing::Solver {
     void set_cap(std::int32_t id, double cap);
     void remove(std::int32_t id);
     std::span<const std::int32_t> update();
-    double rate(std::int32_t id) const { return bundles_[static_cast<std::size_t>(id)].reported; }
-    double load(std::int32_t link) const {
-        return std::ldexp(static_cast<double>(links_[static_cast<std::size_t>(link)].load), -weight_bits) * unit_;
-    }
+    double rate(std::int32_t id) const { return bundles_[id].reported; }
+    double load(std::int32_t link) const { return std::ldexp(static_cast<double>(links_[link].load), -weight_bits) * unit_; }
 
   private:
     struct Tally {
         Wide fixed = 0, rising = 0;
     };
 
-    Link& link_at(std::int32_t i) { return links_[static_cast<std::size_t>(i)]; }
-    Bundle& bundle_at(std::int32_t i) { return bundles_[static_cast<std::size_t>(i)]; }
-    Rate& rate_at(std::int32_t i) { return rates_[static_cast<std::size_t>(i)]; }
+    Link& link_at(std::int32_t i) { return links_[i]; }
+    Bundle& bundle_at(std::int32_t i) { return bundles_[i]; }
+    Rate& rate_at(std::int32_t i) { return rates_[i]; }
 
     void enter(std::int32_t id);
     void leave(std::int32_t id);
@@ -190,8 +188,8 @@ void Sharing::Solver::part(std::int32_t id) {
     for (const Crossing& crossing : bundle_at(id).crossings) {
         Link& link = link_at(crossing.link);
         const Member last = link.members.back();
-        link.members[static_cast<std::size_t>(crossing.slot)] = last;
-        bundle_at(last.bundle).crossings[static_cast<std::size_t>(last.use)].slot = crossing.slot;
+        link.members[crossing.slot] = last;
+        bundle_at(last.bundle).crossings[last.use].slot = crossing.slot;
         link.members.pop_back();
         link.weight -= crossing.weight;
     }
@@ -339,7 +337,7 @@ double Sharing::Solver::visit(std::int32_t index, double sweep) {
 Sharing::Solver::Tally Sharing::Solver::tally(const Link& link, double sweep) const {
     Wide high = 0, low = 0, fixed = 0;
     for (const Member& member : link.members) {
-        const Rate& rate = rates_[static_cast<std::size_t>(member.bundle)];
+        const Rate& rate = rates_[member.bundle];
         const std::uint64_t weight = member.weight & -static_cast<std::uint64_t>(rate.value < sweep); // a branch here is a coin toss
         high += static_cast<Wide>(weight) * rate.high;
         low += static_cast<Wide>(weight) * rate.low;

@@ -7,6 +7,7 @@
 #include "sim/plan/plan.hpp"
 #include "sim/plan/stop.hpp"
 #include "sim/trace/trace.hpp"
+#include "topology/indexed.hpp"
 
 #include <array>
 #include <cstdint>
@@ -36,7 +37,7 @@ const char* name(Category c);
 struct LaneResult {
     std::int32_t rank = 0, ranks = 1; // the rank simulated, and how many it stands for
     std::int16_t stage = 0;
-    std::array<Time, category_count> breakdown{}; // of one steady step; adds up to the step time
+    ByEnum<Category, Time, category_count> breakdown{}; // of one steady step; adds up to the step time
     Time compute_busy;
     Time host_wait;            // of Category::other: the device is idle, and only its host keeps it from going on
     double hardware_flops = 0; // executed in a step, recompute included

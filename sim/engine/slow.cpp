@@ -8,7 +8,7 @@ namespace orrery {
 
 namespace {
 
-double of(const CostFactors& by, CostGroup g) { return by[static_cast<std::size_t>(g)]; }
+double of(const CostFactors& by, CostGroup g) { return by[g]; }
 
 Time scaled(Time t, double factor) { return Time{static_cast<std::int64_t>(static_cast<double>(t.ps) * factor)}; }
 
@@ -53,7 +53,7 @@ void slow_down(Costs& costs, Wires& wires, const CostFactors& by, const Fabric& 
         costs.copy_loads = [old = std::move(costs.copy_loads), by, &fabric](const Op& op, int rank) {
             std::vector<LinkLoad> loads = old(op, rank);
             for (LinkLoad& l : loads)
-                if (fabric.links()[static_cast<std::size_t>(l.link)].kind != LinkKind::copy)
+                if (fabric.links()[l.link].kind != LinkKind::copy)
                     l.load *= std::min(1.0, of(by, CostGroup::host) / of(by, CostGroup::links_inside));
             return loads;
         };

@@ -45,7 +45,7 @@ Passes passes_of(const Json& scenario, bool experts, const std::shared_ptr<const
     Passes p;
     for (const Span& s : trace.lanes.front().spans) {
         if (s.op < 0 || s.kind != SpanKind::op) continue;
-        const TraceOp& op = trace.ops[static_cast<std::size_t>(s.op)];
+        const TraceOp& op = trace.ops[s.op];
         const std::size_t back = op.phase == "recompute" || op.phase == "backward" || op.phase == "weight-gradient" ? 1 : 0;
         if (op.layer < 0 || (back == 0 && op.phase != "forward") || (experts && !of_experts(op.name))) continue;
         first[back] = met[back] ? std::min(first[back], s.begin) : s.begin;

@@ -288,11 +288,11 @@ Eigen::Vector3d never_negative(const Eigen::MatrixXd& a, const Eigen::VectorXd& 
     for (;;) {
         Eigen::MatrixXd kept = a;
         for (Eigen::Index c = 0; c < 3; ++c)
-            if (!used[static_cast<std::size_t>(c)]) kept.col(c).setZero();
+            if (!used[c]) kept.col(c).setZero();
         Eigen::Vector3d x = kept.completeOrthogonalDecomposition().solve(b);
         Eigen::Index worst = 0;
         if (x.minCoeff(&worst) >= -1e-12) return x.cwiseMax(0.0);
-        used[static_cast<std::size_t>(worst)] = false;
+        used[worst] = false;
     }
 }
 

@@ -34,7 +34,7 @@ std::vector<double> least_squares(std::vector<double> parameters, std::size_t n,
         constexpr double step = 0.01;
         for (Eigen::Index c = 0; c < cols; ++c) {
             std::vector<double> moved = parameters;
-            moved[static_cast<std::size_t>(c)] *= std::exp(step);
+            moved[c] *= std::exp(step);
             jacobian.col(c) = (all(moved) - r) / step;
         }
         const Eigen::VectorXd weight = (1 + (r / soft).array().square()).sqrt().inverse();
@@ -47,7 +47,7 @@ std::vector<double> least_squares(std::vector<double> parameters, std::size_t n,
             damped.diagonal() += damping * (normal.diagonal().array() + 1e-9).matrix();
             const Eigen::VectorXd move = damped.ldlt().solve(-gradient);
             std::vector<double> next = parameters;
-            for (Eigen::Index c = 0; c < cols; ++c) next[static_cast<std::size_t>(c)] *= std::exp(std::clamp(move[c], -1.0, 1.0));
+            for (Eigen::Index c = 0; c < cols; ++c) next[c] *= std::exp(std::clamp(move[c], -1.0, 1.0));
             const Eigen::VectorXd there = all(next);
             const double now = total(there);
             better = now < cost;

@@ -156,7 +156,7 @@ std::string placement_text(const Placement& p) {
             text += fmt::format(" {}:varying", name(axis));
             break;
         case PlacementKind::sharded:
-            text += fmt::format(" {}:shard{}", name(axis), p.dim[static_cast<std::size_t>(a)]);
+            text += fmt::format(" {}:shard{}", name(axis), p.dim[a]);
             break;
         case PlacementKind::partial:
             text += fmt::format(" {}:partial", name(axis));

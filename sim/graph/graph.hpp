@@ -162,8 +162,8 @@ struct Graph {
         values.push_back(std::move(v));
         return static_cast<ValueId>(values.size()) - 1;
     }
-    Value& value(ValueId v) { return values[static_cast<std::size_t>(v)]; }
-    const Value& value(ValueId v) const { return values[static_cast<std::size_t>(v)]; }
+    Value& value(ValueId v) { return values[v]; }
+    const Value& value(ValueId v) const { return values[v]; }
 };
 
 std::int64_t elements(const Value& v);

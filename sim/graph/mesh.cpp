@@ -32,7 +32,7 @@ int Mesh::ranks() const {
 int Mesh::rank_of(const Coordinates& c) const {
     int rank = 0, stride = 1;
     for (Axis a : order) {
-        rank += c[static_cast<std::size_t>(a)] * stride;
+        rank += c[a] * stride;
         stride *= extent(a);
     }
     return rank;
@@ -59,7 +59,7 @@ int Mesh::stride_in_stage(Axis axis) const {
 Coordinates Mesh::coordinates(int rank) const {
     Coordinates c{};
     for (Axis a : order) {
-        c[static_cast<std::size_t>(a)] = rank % extent(a);
+        c[a] = rank % extent(a);
         rank /= extent(a);
     }
     return c;

@@ -1,6 +1,8 @@
 // The grid of ranks: how many along each axis, and which global rank stands where (rank_order).
 #pragma once
 
+#include "topology/indexed.hpp"
+
 #include <array>
 #include <cstdint>
 #include <string>
@@ -17,15 +19,15 @@ const char* name(Axis axis);
 using AxisMask = std::uint8_t;
 constexpr AxisMask mask(Axis a) { return static_cast<AxisMask>(1u << static_cast<unsigned>(a)); }
 
-using Coordinates = std::array<int, axis_count>; // indexed by Axis
+using Coordinates = ByEnum<Axis, int, axis_count>;
 
 using RankOrder = std::vector<Axis>; // every axis once
 
 struct Mesh {
-    std::array<int, axis_count> size{1, 1, 1, 1, 1, 1};
+    ByEnum<Axis, int, axis_count> size{1, 1, 1, 1, 1, 1};
     RankOrder order; // fastest-varying first, every axis once
 
-    int extent(Axis a) const { return size[static_cast<std::size_t>(a)]; }
+    int extent(Axis a) const { return size[a]; }
     int ranks() const;
     int rank_of(const Coordinates& c) const;
     Coordinates coordinates(int rank) const;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "sim/graph/mesh.hpp"
+#include "topology/indexed.hpp"
 
 #include <array>
 #include <cstdint>
@@ -12,12 +13,12 @@ namespace orrery {
 // gradient is partial. sharded: each holds a part along `dim`. partial: each holds a summand.
 enum class PlacementKind : std::uint8_t { invariant, varying, sharded, partial };
 struct Placement {
-    std::array<PlacementKind, axis_count> kind{};
-    std::array<std::int8_t, axis_count> dim{}; // of a sharded axis: which dimension of the shape
-    PlacementKind on(Axis a) const { return kind[static_cast<std::size_t>(a)]; }
+    ByEnum<Axis, PlacementKind, axis_count> kind{};
+    ByEnum<Axis, std::int8_t, axis_count> dim{}; // of a sharded axis: which dimension of the shape
+    PlacementKind on(Axis a) const { return kind[a]; }
     void set(Axis a, PlacementKind k, int d = 0) {
-        kind[static_cast<std::size_t>(a)] = k;
-        dim[static_cast<std::size_t>(a)] = static_cast<std::int8_t>(d);
+        kind[a] = k;
+        dim[a] = static_cast<std::int8_t>(d);
     }
     friend bool operator==(const Placement&, const Placement&) = default;
 };

@@ -67,7 +67,7 @@ inline double FailureStream::repair_s(JobRandom& random) const {
 
 inline void FailureStream::fill(MachineEvent& event, JobRandom& random) const {
     const double x = random.share();
-    std::size_t part = part_from_[static_cast<std::size_t>(x * 256)];
+    std::size_t part = part_from_[x * 256];
     while (part + 1 < failing_parts && parts_[part] <= x) ++part;
     event.part = static_cast<FailingPart>(part);
     event.repaired = !of_software(event.part) && random.share() >= job_.run.failures.transient;

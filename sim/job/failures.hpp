@@ -4,6 +4,7 @@
 
 #include "sim/job/job.hpp"
 #include "sim/job/random.hpp"
+#include "topology/indexed.hpp"
 
 #include <queue>
 #include <vector>
@@ -44,7 +45,7 @@ class FailureStream {
     double time_s_ = 0; // of the last event with a constant rate
     double rates_[6];   // events in a second, summed up: failures, racks, switches, planned, and so on
     double mean_s_ = 0; // between two of them
-    std::array<double, failing_parts> parts_{};
+    ByEnum<FailingPart, double, failing_parts> parts_{};
     std::array<std::uint8_t, 256> part_from_{};                              // by the first 8 bits of a draw: the first part it may mean
     double tail_days_ = 0;                                                   // mean beyond the last decile
     std::priority_queue<Later, std::vector<Later>, std::greater<>> waiting_; // weibull: next of each slot; bursts: what follows

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sim/scenario/whole_run.hpp"
+#include "topology/indexed.hpp"
 
 #include <array>
 #include <cstdint>
@@ -86,16 +87,16 @@ struct JobOutcome {
     bool finished = false;
     double wall_s = 0, steps = 0; // steps that count
     double productive_s = 0;      // those steps at an undisturbed step's time; wall_s = productive_s + the sum of lost_s
-    std::array<double, lost_times> lost_s{};
+    ByEnum<LostTime, double, lost_times> lost_s{};
     std::int64_t failures = 0, interruptions = 0, planned = 0, degraded = 0, saves = 0, storage_saves = 0;
-    std::int64_t fallbacks = 0;                        // to storage, where all copies nearer were lost
-    std::array<std::int64_t, failing_parts> by_part{}; // failures
-    double node_down_s = 0;                            // node-seconds under repair
-    double missing_node_s = 0;                         // node-seconds without a spare
-    std::vector<JobSpan> timeline;                     // where it was asked for
+    std::int64_t fallbacks = 0;                                 // to storage, where all copies nearer were lost
+    ByEnum<FailingPart, std::int64_t, failing_parts> by_part{}; // failures
+    double node_down_s = 0;                                     // node-seconds under repair
+    double missing_node_s = 0;                                  // node-seconds without a spare
+    std::vector<JobSpan> timeline;                              // where it was asked for
     double goodput() const { return wall_s > 0 ? productive_s / wall_s : 0; }
     // Steps that counted, as long as they took, over the run's wall time (Kokolis et al., arXiv:2410.21680).
-    double ettr() const { return wall_s > 0 ? (productive_s + lost_s[static_cast<std::size_t>(LostTime::slower)]) / wall_s : 0; }
+    double ettr() const { return wall_s > 0 ? (productive_s + lost_s[LostTime::slower]) / wall_s : 0; }
 };
 
 // One run. `number`: which of the seeds; the same number gives the same failures at the same times, whatever else the job says.

@@ -37,7 +37,7 @@ class JobRun {
     using Kind = MachineEvent::Kind;
     static constexpr std::size_t most_spans = 200'000;
     bool over() const { return finished_ || met_ > job_.most_failures; }
-    double& lost(LostTime t) { return out_.lost_s[static_cast<std::size_t>(t)]; }
+    double& lost(LostTime t) { return out_.lost_s[t]; }
     void span(double begin, double end, const char* what, std::string detail = {}) {
         if (timeline_ && end > begin && out_.timeline.size() < most_spans)
             out_.timeline.push_back({begin, end, what, std::move(detail), {}});

@@ -14,12 +14,12 @@ JobNodes::JobNodes(const TrainingJob& job, int number)
       ordered_(named_), anonymous_spares_(job.spares) {
     if (!named_) return;
     const int all = job.nodes + job.spares;
-    node_in_.resize(static_cast<std::size_t>(job.nodes));
-    slot_of_.assign(static_cast<std::size_t>(all), -1);
-    failures_.assign(static_cast<std::size_t>(all), 0);
-    lemon_.assign(static_cast<std::size_t>(all), 0);
-    away_.assign(static_cast<std::size_t>(all), 0);
-    back_.assign(static_cast<std::size_t>(all), 0);
+    node_in_.resize(job.nodes);
+    slot_of_.assign(all, -1);
+    failures_.assign(all, 0);
+    lemon_.assign(all, 0);
+    away_.assign(all, 0);
+    back_.assign(all, 0);
     for (int n = 0; n < all; ++n) {
         const auto i = static_cast<std::size_t>(n);
         lemon_[i] = random_.share() < job.run.failures.lemon_share;
@@ -29,17 +29,16 @@ JobNodes::JobNodes(const TrainingJob& job, int number)
     weights_ = all_weights_;
 }
 
-double JobNodes::weight(int node) const { return lemon_[static_cast<std::size_t>(node)] ? job_.run.failures.lemon_factor : 1; }
+double JobNodes::weight(int node) const { return lemon_[node] ? job_.run.failures.lemon_factor : 1; }
 
 int JobNodes::struck_of_some(const MachineEvent& event, int slot) {
     if (!named_) return std::ranges::find(empty_, slot) == empty_.end() ? slot : -1;
-    if (job_.run.failures.distribution == FailureLaw::trace && event.kind == MachineEvent::Kind::failure)
-        return slot_of_[static_cast<std::size_t>(slot)];
-    if (event.kind == MachineEvent::Kind::group) return node_in_[static_cast<std::size_t>(slot)] >= 0 ? slot : -1; // a rack strikes its own
-    if (random_.share() * all_weights_ >= weights_) return -1; // those that failed so often are gone
+    if (job_.run.failures.distribution == FailureLaw::trace && event.kind == MachineEvent::Kind::failure) return slot_of_[slot];
+    if (event.kind == MachineEvent::Kind::group) return node_in_[slot] >= 0 ? slot : -1; // a rack strikes its own
+    if (random_.share() * all_weights_ >= weights_) return -1;                           // those that failed so often are gone
     const double most = job_.run.failures.lemon_factor;
     for (int tries = 0; tries < 100'000; ++tries) {
-        const int drawn = random_.below(job_.nodes), node = node_in_[static_cast<std::size_t>(drawn)];
+        const int drawn = random_.below(job_.nodes), node = node_in_[drawn];
         if (node >= 0 && random_.share() * most < weight(node)) return drawn;
     }
     return -1;
@@ -47,7 +46,7 @@ int JobNodes::struck_of_some(const MachineEvent& event, int slot) {
 
 bool JobNodes::leaves(int slot, double now, double back) {
     if (named_) {
-        const int node = node_in_[static_cast<std::size_t>(slot)];
+        const int node = node_in_[slot];
         if (node < 0) return false;
         const auto i = static_cast<std::size_t>(node);
         const int limit = job_.run.failures.remove_lemons_after;
@@ -55,7 +54,7 @@ bool JobNodes::leaves(int slot, double now, double back) {
         if (back <= now && !gone) return true;
         weights_ -= weight(node);
         slot_of_[i] = -1;
-        node_in_[static_cast<std::size_t>(slot)] = -1;
+        node_in_[slot] = -1;
         away_[i] = 1;
         back_[i] = back;
         if (!gone) add_repair({back, node});
@@ -63,8 +62,8 @@ bool JobNodes::leaves(int slot, double now, double back) {
         if (!spares_.empty()) {
             const int spare = spares_.back();
             spares_.pop_back();
-            node_in_[static_cast<std::size_t>(slot)] = spare;
-            slot_of_[static_cast<std::size_t>(spare)] = slot;
+            node_in_[slot] = spare;
+            slot_of_[spare] = slot;
             weights_ += weight(spare);
             return true;
         }
@@ -125,15 +124,15 @@ int JobNodes::arrives(double now) {
         const auto [at, node] = repairs_.front();
         std::ranges::pop_heap(repairs(), std::greater<>());
         --away_nodes_;
-        if (named_ && at < back_[static_cast<std::size_t>(node)]) continue; // a later fault holds it
-        if (named_) away_[static_cast<std::size_t>(node)] = 0;
+        if (named_ && at < back_[node]) continue; // a later fault holds it
+        if (named_) away_[node] = 0;
         if (!empty_.empty()) {
             const int slot = empty_.back();
             empty_.pop_back();
             ++filled;
             if (named_) {
-                node_in_[static_cast<std::size_t>(slot)] = node;
-                slot_of_[static_cast<std::size_t>(node)] = slot;
+                node_in_[slot] = node;
+                slot_of_[node] = slot;
                 weights_ += weight(node);
             }
         } else if (named_) {
@@ -156,7 +155,7 @@ double JobNodes::down_s(double now) const {
     std::vector<Back> sorted(repairs().begin(), repairs().end());
     std::ranges::sort(sorted);
     for (const auto& [at, node] : sorted)
-        if (!named_ || at >= back_[static_cast<std::size_t>(node)]) ahead += std::max(0.0, at - now);
+        if (!named_ || at >= back_[node]) ahead += std::max(0.0, at - now);
     return down_s_ - ahead;
 }
 

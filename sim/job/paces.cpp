@@ -22,8 +22,8 @@ bool lay_out(Scenario& s, int data, int pipeline, std::int64_t batch) {
     if (pipeline != g.pipeline_parallel) {
         const int chunks = pipeline * g.virtual_pipeline;
         if (layers < chunks || pipeline == 1 || g.pipeline_parallel == 1) return false; // other schedules, other chunks
-        g.layers_per_chunk.assign(static_cast<std::size_t>(chunks), layers / chunks);
-        for (int i = 0; i < layers % chunks; ++i) ++g.layers_per_chunk[static_cast<std::size_t>(chunks - 1 - i)];
+        g.layers_per_chunk.assign(chunks, layers / chunks);
+        for (int i = 0; i < layers % chunks; ++i) ++g.layers_per_chunk[chunks - 1 - i];
         g.recompute_layers.clear();
     }
     g.data_parallel = data;

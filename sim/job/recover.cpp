@@ -15,7 +15,7 @@ void JobRun::take_in(const MachineEvent& e) {
             if (trace) nodes_.outage(e.slot, e.time_s, e.time_s + e.repair_s);
             continue;
         }
-        if (i == 0) ++met_, ++out_.failures, ++out_.by_part[static_cast<std::size_t>(e.part)];
+        if (i == 0) ++met_, ++out_.failures, ++out_.by_part[e.part];
         if (i == 0 && timeline_) why_ = why_.empty() ? name(e.part) : why_ + ", " + name(e.part);
         const bool away = e.repair_s > 0, cold = !run_.spares.warm;
         const bool filled = nodes_.leave(slot, e.time_s, e.time_s + e.repair_s);

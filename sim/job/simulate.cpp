@@ -117,7 +117,7 @@ inline bool JobRun::recovers_usually(const MachineEvent& e) {
     if (!usual_ || timers_ || !sound_ || e.slots != 1 || !nodes_.have_spare() || met_ >= job_.most_failures ||
         stream_.peek().time_s < until || until >= horizon_)
         return false;
-    ++met_, ++out_.failures, ++out_.by_part[static_cast<std::size_t>(e.part)], ++out_.interruptions;
+    ++met_, ++out_.failures, ++out_.by_part[e.part], ++out_.interruptions;
     nodes_.leave(e.slot, e.time_s, e.time_s + e.repair_s);
     const bool away = e.repair_s > 0, cold = !run_.spares.warm;
     go_back(std::min(durable(), work(cycle_)), cycle_);
@@ -144,7 +144,7 @@ inline void JobRun::event() {
         return set_pace();
     }
     if (e.part == FailingPart::sdc && e.kind == Kind::failure) { // noticed later
-        ++met_, ++out_.failures, ++out_.by_part[static_cast<std::size_t>(e.part)];
+        ++met_, ++out_.failures, ++out_.by_part[e.part];
         timers_ = true;
         if (corrupt_due_ == never) corrupt_at_ = durable(), corrupt_due_ = now_ + run_.detect.sdc;
         return;
@@ -251,7 +251,7 @@ std::vector<JobOutcome> simulate_seeds(const TrainingJob& job, int seeds, int jo
     const int threads = std::clamp(jobs > 0 ? jobs : static_cast<int>(std::thread::hardware_concurrency()), 1, std::max(1, seeds));
     std::atomic<int> next{0};
     const auto work = [&] {
-        for (int i = next++; i < seeds; i = next++) out[static_cast<std::size_t>(i)] = simulate_job(job, i);
+        for (int i = next++; i < seeds; i = next++) out[i] = simulate_job(job, i);
     };
     if (threads == 1) return work(), out;
     std::vector<std::jthread> pool;

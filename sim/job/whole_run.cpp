@@ -36,7 +36,7 @@ int usual_spares(const WholeRun& r, int nodes) {
     const WholeRun::Failures& f = r.failures;
     if (f.distribution == FailureLaw::trace) return 0;
     const double all = std::accumulate(f.by.begin(), f.by.end(), 0.0);
-    const double soft = f.by[static_cast<std::size_t>(FailingPart::software)] + f.by[static_cast<std::size_t>(FailingPart::hang)];
+    const double soft = f.by[FailingPart::software] + f.by[FailingPart::hang];
     const double away = failures_per_s(r, nodes) * day * (1 - soft / all) * (1 - f.transient) * mean_repair_days(r);
     double term = std::exp(-std::min(away, 700.0)), sum = term;
     int spares = 0;

@@ -4,6 +4,7 @@
 #include "sim/job/job.hpp"
 #include "sim/report/report.hpp"
 #include "sim/trace/trace.hpp"
+#include "topology/indexed.hpp"
 
 #include <functional>
 #include <memory>
@@ -62,10 +63,10 @@ struct WholeRunReport {
     bool spares_assumed = false;
     double step_s = 0, ideal_s = 0; // of the run without any loss; 0: a run of so many days
     SeedBand wall_s, goodput, ettr, tokens;
-    std::array<double, lost_times> lost_s{}; // means
+    ByEnum<LostTime, double, lost_times> lost_s{}; // means
     double productive_s = 0, mean_wall_s = 0, mean_steps = 0;
     double failures = 0, interruptions = 0, planned = 0, degraded = 0, saves = 0, fallbacks = 0; // means of one run
-    std::array<double, failing_parts> by_part{};
+    ByEnum<FailingPart, double, failing_parts> by_part{};
     double mttf_s = 0;      // mean wall time between interruptions that were not planned; 0: there was none
     double unavailable = 0; // share of all nodes' time, spares included, under repair
     // saves

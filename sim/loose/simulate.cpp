@@ -53,7 +53,7 @@ class LooseClock {
                 sharing_.remove(t.sharing);
                 changed_ = true;
                 bytes_ += t.way->bytes;
-                for (const Sharing::Use& u : t.way->uses) sent_[static_cast<std::size_t>(u.link)] += u.weight * t.way->bytes;
+                for (const Sharing::Use& u : t.way->uses) sent_[u.link] += u.weight * t.way->bytes;
             }
             ended.push_back(std::move(t.then));
             tasks_.erase(tasks_.begin() + static_cast<std::ptrdiff_t>(i));
@@ -100,7 +100,7 @@ class LooseCourse {
         int offset = 1;
         for (; offset < workers_; offset *= 2) offsets_.push_back(offset);
         if (w_.how.degree > static_cast<int>(offsets_.size())) { // more peers than powers of two: the next ones
-            offsets_.resize(static_cast<std::size_t>(workers_ - 1));
+            offsets_.resize(workers_ - 1);
             for (int i = 0; i + 1 < workers_; ++i) offsets_[at(i)] = i + 1;
         }
         ways_.resize(at(workers_));
@@ -226,8 +226,7 @@ class LooseCourse {
         const std::int64_t k = s.steps;
         s.going[k] = w_.how.degree;
         for (int j = 0; j < w_.how.degree; ++j) {
-            const int to =
-                (w + offsets_[static_cast<std::size_t>((k * w_.how.degree + j) % static_cast<std::int64_t>(offsets_.size()))]) % workers_;
+            const int to = (w + offsets_[(k * w_.how.degree + j) % static_cast<std::int64_t>(offsets_.size())]) % workers_;
             clock_.send(way(w, to), [this, w, to, k] {
                 --of_[at(w)].going[k];
                 ++of_[at(to)].come[k];

@@ -33,14 +33,14 @@ struct WorkerRanks {
 WorkerRanks ranks_of(const Plan& plan) {
     const std::vector<std::int64_t> of_stage = elements_of_stages(plan);
     WorkerRanks all;
-    all.ranks.resize(at(plan.mesh.size[static_cast<std::size_t>(Axis::dpr)]));
+    all.ranks.resize(at(plan.mesh.size[Axis::dpr]));
     for (int r = 0; r < plan.mesh.ranks(); ++r) {
         const Coordinates c = plan.mesh.coordinates(r);
-        const int worker = c[static_cast<std::size_t>(Axis::dpr)];
+        const int worker = c[Axis::dpr];
         all.ranks[at(worker)].push_back(r);
         if (worker > 0) continue;
-        all.elements.push_back(of_stage[at(c[static_cast<std::size_t>(Axis::pp)])]);
-        all.sends.push_back(c[static_cast<std::size_t>(Axis::cp)] == 0);
+        all.elements.push_back(of_stage[at(c[Axis::pp])]);
+        all.sends.push_back(c[Axis::cp] == 0);
     }
     return all;
 }

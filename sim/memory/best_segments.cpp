@@ -43,8 +43,8 @@ std::pair<int, int> most_layers(const Strategy& s) {
     const ScheduleInfo* const schedule = find_schedule(s.schedule);
     int longest = 0;
     for (int c = 0; c < chunks; ++c) {
-        of_stage[static_cast<std::size_t>(schedule->stage_of(c, s.pipeline_parallel))] += s.layers_per_chunk[static_cast<std::size_t>(c)];
-        longest = std::max(longest, s.layers_per_chunk[static_cast<std::size_t>(c)]);
+        of_stage[schedule->stage_of(c, s.pipeline_parallel)] += s.layers_per_chunk[c];
+        longest = std::max(longest, s.layers_per_chunk[c]);
     }
     return {*std::max_element(of_stage.begin(), of_stage.end()), longest};
 }

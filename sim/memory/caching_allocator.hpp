@@ -43,8 +43,8 @@ class CachingAllocator {
     };
     using Pool = std::vector<OfSize>; // ascending; none is empty
 
-    Piece& at(Block b) { return pieces_[static_cast<std::size_t>(b)]; }
-    Pool& pool(int p) { return pools_[static_cast<std::size_t>(p)]; }
+    Piece& at(Block b) { return pieces_[b]; }
+    Pool& pool(int p) { return pools_[p]; }
     void list(Block b);     // in its pool
     bool take_off(Block b); // false: it is in no list
     Block new_piece(Piece piece);

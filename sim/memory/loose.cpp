@@ -41,8 +41,8 @@ TierMemory server_memory(const Plan& plan, const Scenario& s) {
     const int moments = o == Optimizer::sgd ? 0 : o == Optimizer::momentum ? 1 : 2;
     const bool copies = activation_dtype(s) != DType::fp32;
     TierMemory memory;
-    memory.by_kind[static_cast<std::size_t>(MemoryKind::parameters)] = of(part, 4 + (copies ? bytes_per_element(activation_dtype(s)) : 0));
-    memory.by_kind[static_cast<std::size_t>(MemoryKind::optimizer_states)] = of(part, 4 * moments);
+    memory.by_kind[MemoryKind::parameters] = of(part, 4 + (copies ? bytes_per_element(activation_dtype(s)) : 0));
+    memory.by_kind[MemoryKind::optimizer_states] = of(part, 4 * moments);
     for (const Bytes b : memory.by_kind) memory.peak += b;
     return memory;
 }

@@ -7,6 +7,7 @@
 #include "sim/memory/reserve.hpp"
 #include "sim/memory/segments.hpp"
 #include "sim/scenario/practice.hpp"
+#include "topology/indexed.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -16,7 +17,7 @@ namespace orrery {
 
 namespace {
 
-using Kinds = std::array<std::int64_t, memory_kind_count>;
+using Kinds = ByEnum<MemoryKind, std::int64_t, memory_kind_count>;
 
 std::int64_t total(const Kinds& k) {
     std::int64_t sum = 0;
@@ -71,7 +72,7 @@ class StageWalk {
 
   private:
     Range& range_of(const Action& a) {
-        auto& of_block = ranges_[static_cast<std::size_t>(a.block)];
+        auto& of_block = ranges_[a.block];
         for (Range& r : of_block) {
             if (r.first == a.first && r.last == a.last) return r;
         }
@@ -81,14 +82,14 @@ class StageWalk {
 
     Range make_range(const Action& a) {
         Range r{a.first, a.last};
-        const Block& block = plan_.blocks[static_cast<std::size_t>(a.block)];
+        const Block& block = plan_.blocks[a.block];
         std::int64_t level = 0;
         for (std::int32_t i = a.first; i < a.last; ++i) {
-            const MemoryStep s = memory_step(block.ops[static_cast<std::size_t>(i)]);
+            const MemoryStep s = memory_step(block.ops[i]);
             if (s.sign == 0) continue;
-            const Buffer& b = plan_.buffers[static_cast<std::size_t>(s.buffer)];
+            const Buffer& b = plan_.buffers[s.buffer];
             if (s.sign < 0) freed_first(s.buffer, b);
-            met_[static_cast<std::size_t>(s.buffer)] = true;
+            met_[s.buffer] = true;
             if (b.space != space_) continue;
             level += s.sign * b.bytes.count;
             r.change[index(b)] += s.sign * b.bytes.count;
@@ -104,9 +105,9 @@ class StageWalk {
 
     // A buffer whose first op in a steady step is its Free was alive when the step began.
     void freed_first(BufferId id, const Buffer& b) {
-        if (met_[static_cast<std::size_t>(id)] || b.space != space_) return;
+        if (met_[id] || b.space != space_) return;
         initial_[index(b)] += b.bytes.count;
-        alive_at_start_[static_cast<std::size_t>(id)] = true;
+        alive_at_start_[id] = true;
     }
 
     void find_initial() {
@@ -143,12 +144,12 @@ class StageWalk {
     void describe_peak(StageMemory& m) {
         std::vector<std::int64_t> alive(alive_at_start_.begin(), alive_at_start_.end()); // instances, by buffer
         if (m.peak_action >= 0) {
-            const Action& peak = program_.actions[static_cast<std::size_t>(m.peak_action)];
-            for (int i = 0; i < m.peak_action; ++i) ++range_of(program_.actions[static_cast<std::size_t>(i)]).executed;
+            const Action& peak = program_.actions[m.peak_action];
+            for (int i = 0; i < m.peak_action; ++i) ++range_of(program_.actions[i]).executed;
             for (std::size_t b = 0; b < ranges_.size(); ++b) {
                 for (const Range& r : ranges_[b]) count(plan_.blocks[b], r.first, r.last, r.executed, alive);
             }
-            const Block& block = plan_.blocks[static_cast<std::size_t>(peak.block)];
+            const Block& block = plan_.blocks[peak.block];
             const std::int32_t reached = range_of(peak).highest_op;
             count(block, peak.first, reached + 1, 1, alive);
             name_peak_op(m, block, peak, reached);
@@ -157,7 +158,7 @@ class StageWalk {
             if (alive[i] == 0) continue;
             const Buffer& b = plan_.buffers[i];
             m.by_kind[index(b)] += b.bytes * alive[i];
-            if (const int pool = pool_of(b); pool >= 0) pool_at_peak_[static_cast<std::size_t>(pool)] += b.bytes.count * alive[i];
+            if (const int pool = pool_of(b); pool >= 0) pool_at_peak_[pool] += b.bytes.count * alive[i];
         }
         m.largest = largest_groups(alive);
     }
@@ -165,17 +166,17 @@ class StageWalk {
     void count(const Block& block, std::int32_t first, std::int32_t last, std::int64_t times, std::vector<std::int64_t>& alive) const {
         if (times == 0) return;
         for (std::int32_t i = first; i < last; ++i) {
-            const MemoryStep s = memory_step(block.ops[static_cast<std::size_t>(i)]);
-            if (s.sign == 0 || plan_.buffers[static_cast<std::size_t>(s.buffer)].space != space_) continue;
-            alive[static_cast<std::size_t>(s.buffer)] += s.sign * times;
+            const MemoryStep s = memory_step(block.ops[i]);
+            if (s.sign == 0 || plan_.buffers[s.buffer].space != space_) continue;
+            alive[s.buffer] += s.sign * times;
         }
     }
 
     // The op that needs the memory is the first to run after the last allocation.
     static void name_peak_op(StageMemory& m, const Block& block, const Action& action, std::int32_t reached) {
         std::int32_t op = reached;
-        while (op + 1 < action.last && is_memory_op(block.ops[static_cast<std::size_t>(op)].work)) ++op;
-        const Op& at = block.ops[static_cast<std::size_t>(op)];
+        while (op + 1 < action.last && is_memory_op(block.ops[op].work)) ++op;
+        const Op& at = block.ops[op];
         m.peak_op = op;
         m.peak_op_name = at.name.empty() ? block.name : at.name;
         const std::int32_t microbatch = action.microbatch[at.port];
@@ -252,7 +253,7 @@ TierMemory fullest_node(const Plan& plan, const std::vector<StageMemory>& stages
     TierMemory fullest, node;
     for (int r = 0; r < plan.mesh.ranks(); ++r) {
         if (r % devices_per_node == 0) node = {};
-        const TierMemory& of_rank = stages[static_cast<std::size_t>(plan.mesh.coordinates(r)[static_cast<std::size_t>(Axis::pp)])].*tier;
+        const TierMemory& of_rank = stages[plan.mesh.coordinates(r)[static_cast<std::size_t>(Axis::pp)]].*tier;
         node.peak += of_rank.peak;
         for (std::size_t k = 0; k < node.by_kind.size(); ++k) node.by_kind[k] += of_rank.by_kind[k];
         if (node.peak > fullest.peak) fullest = node;
@@ -293,7 +294,7 @@ double moving_share(const StageMemory& stage) {
     if (stage.peak.count <= 0) return 0;
     double states = 0;
     for (const MemoryKind k : {MemoryKind::parameters, MemoryKind::gradients, MemoryKind::optimizer_states})
-        states += static_cast<double>(stage.by_kind[static_cast<std::size_t>(k)].count);
+        states += static_cast<double>(stage.by_kind[k].count);
     return std::clamp(1 - states / static_cast<double>(stage.peak.count), 0.0, 1.0);
 }
 

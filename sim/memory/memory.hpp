@@ -4,6 +4,7 @@
 
 #include "sim/cost/cost.hpp"
 #include "sim/plan/plan.hpp"
+#include "topology/indexed.hpp"
 
 #include <array>
 #include <string>
@@ -34,14 +35,14 @@ struct LiveBuffer {
 // Bytes in a memory outside the device: the plan's buffers there, at their peak.
 struct TierMemory {
     Bytes peak;
-    std::array<Bytes, memory_kind_count> by_kind{};
+    ByEnum<MemoryKind, Bytes, memory_kind_count> by_kind{};
 };
 
 struct StageMemory {
     int stage = 0;
-    Bytes peak;                                     // allocated peak + reserve
-    Bytes allocated_peak;                           // the plan's buffers alone
-    std::array<Bytes, memory_kind_count> by_kind{}; // at the peak, by MemoryKind
+    Bytes peak;                                             // allocated peak + reserve
+    Bytes allocated_peak;                                   // the plan's buffers alone
+    ByEnum<MemoryKind, Bytes, memory_kind_count> by_kind{}; // at the peak, by MemoryKind
     std::vector<ReserveItem> reserve;
     Bytes reserved;                     // their sum
     int peak_action = -1, peak_op = -1; // where in the stage's program
@@ -49,7 +50,7 @@ struct StageMemory {
     std::vector<LiveBuffer> largest;    // largest groups alive at the peak
     TierMemory host, disk;              // of one rank, in its node's memory and on its NVMe
     // After each action of one steady step, by kind (same index as Program::actions); for the memory timeline.
-    std::vector<std::array<std::int64_t, memory_kind_count>> timeline;
+    std::vector<ByEnum<MemoryKind, std::int64_t, memory_kind_count>> timeline;
 };
 
 // The memory, or the NVMe, of the fullest node: what its ranks have there at their peaks, together.

@@ -33,7 +33,7 @@ struct Group {
 
 int first_rank(const Plan& plan, int stage) {
     Coordinates c{};
-    c[static_cast<std::size_t>(Axis::pp)] = stage;
+    c[Axis::pp] = stage;
     return plan.mesh.rank_of(c);
 }
 
@@ -52,7 +52,7 @@ Uses uses_of(const Plan& plan, const Program& program) {
     std::set<std::int32_t> blocks;
     for (const Action& a : program.actions) blocks.insert(a.block);
     for (std::int32_t b : blocks) {
-        for (const Op& op : plan.blocks[static_cast<std::size_t>(b)].ops) {
+        for (const Op& op : plan.blocks[b].ops) {
             if (const auto* c = std::get_if<Collective>(&op.work)) uses.collectives.insert(c->comm);
             if (const auto* x = std::get_if<Exchange>(&op.work)) {
                 for (const Transfer& t : x->transfers) uses.exchanges.insert(t.comm);
@@ -105,7 +105,7 @@ std::int64_t stepped(const Plan& plan, const Program& program) {
     for (const Action& a : program.actions) blocks.insert(a.block);
     std::int64_t sum = 0;
     for (std::int32_t b : blocks)
-        for (const Op& op : plan.blocks[static_cast<std::size_t>(b)].ops)
+        for (const Op& op : plan.blocks[b].ops)
             if (const auto* step = std::get_if<OptimizerStep>(&op.work); step && !step->on_host) sum += step->elements;
     return sum;
 }
@@ -141,7 +141,7 @@ Bytes placeholders(const Plan& plan, const Scenario& s, const Practice& practice
     for (const Action& a : program.actions) blocks.insert(a.block);
     std::set<std::pair<std::int64_t, std::int64_t>> shapes;
     for (std::int32_t b : blocks)
-        for (const Op& op : plan.blocks[static_cast<std::size_t>(b)].ops)
+        for (const Op& op : plan.blocks[b].ops)
             if (const auto* w = std::get_if<Linear>(&op.work); w && w->direction == Direction::weight_gradient && w->accumulate)
                 shapes.insert({w->n, w->k});
     Bytes sum;

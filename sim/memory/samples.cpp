@@ -30,8 +30,8 @@ class Walk {
 
     void run(const Program& program, Time end) {
         for (const Action& a : program.actions) {
-            const Block& block = plan_.blocks[static_cast<std::size_t>(a.block)];
-            for (std::int32_t i = a.first; i < a.last; ++i) step(block.ops[static_cast<std::size_t>(i)]);
+            const Block& block = plan_.blocks[a.block];
+            for (std::int32_t i = a.first; i < a.last; ++i) step(block.ops[i]);
         }
         require(next_ == begins_.size(), "memory samples: a trace with other computations than the plan's");
         sample(end);
@@ -49,7 +49,7 @@ class Walk {
     }
 
     void change(BufferId id, int sign) {
-        const Buffer& b = plan_.buffers[static_cast<std::size_t>(id)];
+        const Buffer& b = plan_.buffers[id];
         if (b.space != Space::device) return;
         level_[static_cast<std::size_t>(b.kind)] += sign * b.bytes.count;
         sum_ += sign * b.bytes.count;

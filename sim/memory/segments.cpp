@@ -37,10 +37,10 @@ class Changes {
         : plan_(plan), streams_(streams), of_block_(plan.blocks.size()), place_(plan.buffers.size(), -1) {
         std::vector<char> seen(plan.blocks.size(), 0);
         for (const Action& a : program.actions)
-            if (!std::exchange(seen[static_cast<std::size_t>(a.block)], 1)) read(a.block);
+            if (!std::exchange(seen[a.block], 1)) read(a.block);
         for (BufferId id = 0; id < static_cast<BufferId>(plan.buffers.size()); ++id) {
             const Buffer& b = plan.buffers[id];
-            if (lasts(b, program, Space::device) && place_[static_cast<std::size_t>(id)] < 0) held_.push_back({b.bytes, stream(b)});
+            if (lasts(b, program, Space::device) && place_[id] < 0) held_.push_back({b.bytes, stream(b)});
         }
     }
     struct Held {
@@ -52,7 +52,7 @@ class Changes {
     bool has_sums() const { return sums_; }
     // Those of ops [first, last) of the action's block.
     std::span<const Change> of(const Action& a) const {
-        const std::vector<Change>& all = of_block_[static_cast<std::size_t>(a.block)];
+        const std::vector<Change>& all = of_block_[a.block];
         const auto at = [&](std::int32_t op) { return std::ranges::lower_bound(all, op, {}, &Change::op); };
         return {at(a.first), at(a.last)};
     }
@@ -61,7 +61,7 @@ class Changes {
     int stream(const Buffer& b) const { return streams_ ? allocation_stream(b) : 0; }
     void read(std::int32_t id) {
         const Block& block = plan_.blocks[id];
-        std::vector<Change>& changes = of_block_[static_cast<std::size_t>(id)];
+        std::vector<Change>& changes = of_block_[id];
         for (std::int32_t i = 0; i < static_cast<std::int32_t>(block.ops.size()); ++i) {
             const Op& op = block.ops[i];
             const auto* alloc = std::get_if<Alloc>(&op.work);
@@ -69,7 +69,7 @@ class Changes {
             if (!alloc && !free) continue;
             const BufferId b = alloc ? alloc->buffer : free->buffer;
             const Buffer& buffer = plan_.buffers[b];
-            std::int32_t& place = place_[static_cast<std::size_t>(b)];
+            std::int32_t& place = place_[b];
             if (place < 0) place = places_++;
             if (buffer.space != Space::device) continue;
             const bool own = buffer.scope == Scope::microbatch || buffer.scope == Scope::action, sum = alloc && is_sum_into(block, i, b);
@@ -113,7 +113,7 @@ class Replay {
         std::int64_t count = 0;
         for (const Change& c : changes_.of(a)) {
             const std::int32_t microbatch = c.own ? a.microbatch[c.port] : -1;
-            std::vector<Live>& live = live_[static_cast<std::size_t>(c.place)];
+            std::vector<Live>& live = live_[c.place];
             const auto found = std::ranges::find(live, microbatch, &Live::microbatch);
             if (c.allocates) {
                 const CachingAllocator::Block beside = spare_ && c.sum ? allocator_.allocate(c.size, c.stream) : -1;

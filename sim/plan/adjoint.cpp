@@ -21,8 +21,8 @@ ValueId Emitter::held_branch(const Node& norm) const {
 
 BufferId Emitter::need(ValueId v) {
     if (value(v).kept_as >= 0) v = value(v).kept_as;
-    const std::int32_t p = producer[static_cast<std::size_t>(v)];
-    if (p < 0) return forward_buffer[static_cast<std::size_t>(v)];
+    const std::int32_t p = producer[v];
+    if (p < 0) return forward_buffer[v];
     const Node& n = g.nodes[p];
     if (n.kind == NodeKind::enter && n.along_seq &&
         (n.late || !l.practice.keeps_gathered)) { // the shard is saved, and gathered anew for each use
@@ -35,9 +35,9 @@ BufferId Emitter::need(ValueId v) {
     if (n.kind == NodeKind::gather_context)
         return gather_context(n, need(n.in[0]), make(value(v).name + ".gathered", value(v), value(v).dtype), ".gather");
     if (n.kind == NodeKind::enter && !n.along_seq) return need(n.in[0]);
-    if (!n.recompute || value(v).saved) return forward_buffer[static_cast<std::size_t>(v)];
-    if (recomputed[static_cast<std::size_t>(v)] < 0) recompute_run(p);
-    return recomputed[static_cast<std::size_t>(v)];
+    if (!n.recompute || value(v).saved) return forward_buffer[v];
+    if (recomputed[v] < 0) recompute_run(p);
+    return recomputed[v];
 }
 
 // Runs again the stretch of marked nodes around `node`: all of it, or up to the last value the backward pass reads where the
@@ -78,8 +78,8 @@ void Emitter::recompute_run(std::int32_t node) {
 }
 
 void Emitter::add_gradient(ValueId v, BufferId contribution, bool owned) {
-    if (!needs_gradient[static_cast<std::size_t>(v)]) return;
-    BufferId& have = gradient[static_cast<std::size_t>(v)];
+    if (!needs_gradient[v]) return;
+    BufferId& have = gradient[v];
     if (have < 0) {
         have = contribution;
         return;
@@ -151,7 +151,7 @@ void Emitter::accumulate_weight(const Node& n, ValueId x, BufferId dy) {
         // The inputs of W are made where W runs: gathers and recomputation of the input stay in B's order only where B needs them too.
         Block holder;
         Block* const outer = block;
-        const std::int32_t p = producer[static_cast<std::size_t>(x)];
+        const std::int32_t p = producer[x];
         const bool gather = p >= 0 && g.nodes[p].kind == NodeKind::enter && g.nodes[p].along_seq;
         if (gather) need(g.nodes[p].in[0]); // recomputed in B, if at all
         if (gather) block = &holder;
@@ -194,7 +194,7 @@ void Emitter::adjoint_linear(const Node& n, BufferId dy) {
     // The weight gradient's operands come first, so that a gather of the input runs under the input gradient.
     accumulate_weight(n, x, dy);
     const std::int32_t gathered = block->ops.empty() ? -1 : static_cast<std::int32_t>(block->ops.size()) - 1;
-    if (!needs_gradient[static_cast<std::size_t>(x)]) return;
+    if (!needs_gradient[x]) return;
     const bool gather_issued =
         gathered >= 0 && std::holds_alternative<Collective>(block->ops.back().work) && block->ops.back().phase == Phase::backward_weight;
     const DType act = activation_dtype(s());
@@ -218,11 +218,11 @@ void Emitter::adjoint_attention(const Node& n, BufferId dy) {
 }
 
 void Emitter::backward(const Node& n) {
-    if (!needs_gradient[static_cast<std::size_t>(n.out[0])]) return;
+    if (!needs_gradient[n.out[0]]) return;
     set_place(n);
     phase = Phase::backward_input;
     const bool loss = n.kind == NodeKind::cross_entropy || n.kind == NodeKind::chunked_loss;
-    const BufferId dy = loss ? -1 : gradient[static_cast<std::size_t>(n.out[0])];
+    const BufferId dy = loss ? -1 : gradient[n.out[0]];
     // An exchange is issued before the weight gradients it can hide.
     const bool exchange = (n.kind == NodeKind::dispatch || n.kind == NodeKind::combine) && s().strategy.overlap.expert_parallel;
     if (n.kind != NodeKind::enter && !exchange) flush_weight_ops();
@@ -281,7 +281,7 @@ void Emitter::adjoint_norm(const Node& n, BufferId dy) {
 void Emitter::adjoint_rope(const Node& n, BufferId) {
     const BufferId dx = fresh_gradient(n.in[0]);
     std::vector<BufferId> parts;
-    for (ValueId v : n.out) parts.push_back(gradient[static_cast<std::size_t>(v)]);
+    for (ValueId v : n.out) parts.push_back(gradient[v]);
     emit(n.name + ".bwd",
          Pointwise{PointwiseKind::rope, Direction::backward,
                    rows(n.out[0]) * (n.attention.heads + n.attention.kv_heads) * n.attention.qk_dim, n.fused},
@@ -328,7 +328,7 @@ void Emitter::adjoint_residual(const Node& n, BufferId dy) {
 }
 
 void Emitter::adjoint_adapt(const Node& n, BufferId dy) {
-    if (needs_gradient[static_cast<std::size_t>(n.in[1])]) {
+    if (needs_gradient[n.in[1]]) {
         const BufferId scaled = fresh_gradient(n.in[1]);
         emit(n.name + ".bwd", Pointwise{PointwiseKind::add_scaled, Direction::backward, elements(value(n.out[0])), n.fused}, {dy},
              {scaled});
@@ -407,27 +407,27 @@ void emit_chunk(Lowering& l, int chunk) {
     if (g.input >= 0) {
         ends.input =
             local_before ? l.chunks[static_cast<std::size_t>(chunk) - 1].output : e.make("input", g.value(g.input), g.value(g.input).dtype);
-        e.forward_buffer[static_cast<std::size_t>(g.input)] = ends.input;
+        e.forward_buffer[g.input] = ends.input;
     }
     for (const Node& n : g.nodes)
         if (!n.late) e.forward(n, e.forward_buffer, false);
     if (batch >= 0) forward.ops[first].in.push_back(batch);
-    if (g.output >= 0) ends.output = e.forward_buffer[static_cast<std::size_t>(g.output)];
+    if (g.output >= 0) ends.output = e.forward_buffer[g.output];
     set_units(forward);
     ends.forward = l.add(std::move(forward));
 
     Block backward = new_block(g, BlockKind::backward, e.split ? "I" : "B");
     e.block = &backward;
-    if (g.output >= 0 && e.needs_gradient[static_cast<std::size_t>(g.output)]) {
+    if (g.output >= 0 && e.needs_gradient[g.output]) {
         // A chunk after on the same stage later puts its input gradient in this one's place.
         ends.output_gradient = e.make("output.grad", g.value(g.output), e.gradient_dtype(g.output));
         l.buffer(ends.output_gradient).placement = gradient_placement(g.value(g.output).placement);
-        e.gradient[static_cast<std::size_t>(g.output)] = ends.output_gradient;
+        e.gradient[g.output] = ends.output_gradient;
     }
     note_leaving(l, g, e.forward_buffer);
     for (std::size_t i = g.nodes.size(); i-- > 0;) e.backward(g.nodes[i]);
     e.flush_weight_ops();
-    if (g.input >= 0) ends.input_gradient = e.gradient[static_cast<std::size_t>(g.input)];
+    if (g.input >= 0) ends.input_gradient = e.gradient[g.input];
     if (local_before && ends.input_gradient >= 0) join_gradients(l, chunk);
     set_units(backward);
     ends.backward = l.add(std::move(backward));

@@ -29,7 +29,7 @@ void Emitter::adjoint_enter(const Node& n, BufferId dy) {
 // before it gathers it). Scales of blocks run along rows and columns: both would have to travel, as many bytes as 16 bits.
 void Emitter::adjoint_exit(const Node& n, BufferId dy) {
     if (!n.along_seq) return add_gradient(n.in[0], dy, false);
-    const std::int32_t p = producer[static_cast<std::size_t>(n.in[0])];
+    const std::int32_t p = producer[n.in[0]];
     const bool one_scale = s().runtime.fp8_recipe == ScalingRecipe::delayed || s().runtime.fp8_recipe == ScalingRecipe::current;
     const bool low =
         p >= 0 && one_scale && g.nodes[p].kind == NodeKind::linear && g.nodes[p].gemm_dtype == DType::fp8 && g.nodes[p].params.size() == 1;

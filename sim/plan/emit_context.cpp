@@ -169,7 +169,7 @@ void Emitter::forward_from_heads(const Node& n, const Making& m) {
 
 void Emitter::adjoint_split(const Node& n, BufferId) {
     std::vector<BufferId> parts;
-    for (ValueId v : n.out) parts.push_back(gradient[static_cast<std::size_t>(v)]);
+    for (ValueId v : n.out) parts.push_back(gradient[v]);
     const BufferId packed = fresh_gradient(n.in[0]);
     emit(n.name + ".bwd", Pointwise{PointwiseKind::split, Direction::backward, elements(value(n.in[0])), true}, parts, {packed});
     add_gradient(n.in[0], packed, true);
@@ -189,7 +189,7 @@ void Emitter::adjoint_to_heads(const Node& n, BufferId) {
         const Turn t = turn(tokens, heads);
         const std::string name = n.name + part_names[i] + ".adjoint";
         const BufferId packed = beside(*this, name + ".pack", tokens, t.cols), local = fresh_gradient(n.in[i]);
-        on_context(*this, name, CollectiveKind::all_to_all, t.bytes, act, {gradient[static_cast<std::size_t>(n.out[i])]}, {packed});
+        on_context(*this, name, CollectiveKind::all_to_all, t.bytes, act, {gradient[n.out[i]]}, {packed});
         const PointwiseKind kind = t.cols > tokens.shape[1] ? PointwiseKind::sum_copies : PointwiseKind::unpack;
         copy(*this, kind, name + ".unpack", Direction::backward, packed, local, tokens.shape[0] * t.cols);
         add_gradient(n.in[i], local, true);

@@ -15,7 +15,7 @@ Emitter::Emitter(Lowering& lowering, const Graph& graph) : l(lowering), g(graph)
     producer.assign(n, -1);
     parameter.assign(n, -1);
     for (std::size_t i = 0; i < g.nodes.size(); ++i)
-        for (ValueId v : g.nodes[i].out) producer[static_cast<std::size_t>(v)] = static_cast<std::int32_t>(i);
+        for (ValueId v : g.nodes[i].out) producer[v] = static_cast<std::int32_t>(i);
     split = l.schedule->splits_backward;
     find_needs();
 }
@@ -27,12 +27,11 @@ void Emitter::find_needs() {
     needs_gradient.assign(g.values.size(), 0);
     for (int c = g.chunk / length * length; c < g.chunk && g.input >= 0; ++c)
         for (const Node& n : l.graphs[c].nodes)
-            for (ValueId p : n.params) needs_gradient[static_cast<std::size_t>(g.input)] |= trained(l.graphs[c], p) ? 1 : 0;
+            for (ValueId p : n.params) needs_gradient[g.input] |= trained(l.graphs[c], p) ? 1 : 0;
     for (const Node& n : g.nodes) {
-        const bool needs =
-            std::any_of(n.params.begin(), n.params.end(), [&](ValueId p) { return trained(g, p); }) ||
-            std::any_of(n.in.begin(), n.in.end(), [&](ValueId v) { return needs_gradient[static_cast<std::size_t>(v)] != 0; });
-        for (ValueId v : n.out) needs_gradient[static_cast<std::size_t>(v)] |= needs ? 1 : 0;
+        const bool needs = std::any_of(n.params.begin(), n.params.end(), [&](ValueId p) { return trained(g, p); }) ||
+                           std::any_of(n.in.begin(), n.in.end(), [&](ValueId v) { return needs_gradient[v] != 0; });
+        for (ValueId v : n.out) needs_gradient[v] |= needs ? 1 : 0;
     }
 }
 
@@ -86,7 +85,7 @@ Op& Emitter::emit_collective(const std::string& name, CollectiveKind kind, Bytes
 }
 
 std::int32_t Emitter::parameter_index(ValueId v) {
-    std::int32_t& known = parameter[static_cast<std::size_t>(v)];
+    std::int32_t& known = parameter[v];
     if (known < 0) known = find_parameter(v);
     return known;
 }
@@ -163,18 +162,18 @@ BufferId Emitter::tokens_buffer(int ahead) {
     return l.add(std::move(b));
 }
 
-BufferId Emitter::weight(ValueId v) { return l.parameters[g.stage][static_cast<std::size_t>(parameter_index(v))].weight; }
-BufferId Emitter::weight_gradient(ValueId v) { return l.parameters[g.stage][static_cast<std::size_t>(parameter_index(v))].gradient; }
+BufferId Emitter::weight(ValueId v) { return l.parameters[g.stage][parameter_index(v)].weight; }
+BufferId Emitter::weight_gradient(ValueId v) { return l.parameters[g.stage][parameter_index(v)].gradient; }
 
 BufferId Emitter::input_of(ValueId v, bool recomputing) {
-    if (!recomputing) return forward_buffer[static_cast<std::size_t>(v)];
-    if (recomputed[static_cast<std::size_t>(v)] >= 0) return recomputed[static_cast<std::size_t>(v)];
+    if (!recomputing) return forward_buffer[v];
+    if (recomputed[v] >= 0) return recomputed[v];
     return need(v);
 }
 
 BufferId Emitter::output(const Node& n, std::size_t i, const Making& m) {
     const Value& v = value(n.out[i]);
-    BufferId& b = m.out[static_cast<std::size_t>(n.out[i])];
+    BufferId& b = m.out[n.out[i]];
     if (b < 0) b = make(m.again ? v.name + ".again" : v.name, v, v.dtype);
     return b;
 }
@@ -282,7 +281,7 @@ void Emitter::forward_linear(const Node& n, const Making& m) {
     Op& op = emit(name_of(n, m), linear_work(n, Direction::forward, dtype_of(n)), with_counts(n, with_weights(n, m.in)), {y});
     op.pieces = n.pieces;
     op.modules = modules_of(l, n);
-    if (n.bias_apart) m.out[static_cast<std::size_t>(n.out[0])] = passed(name_of(n, m) + ".bias", Direction::forward, y, n.fused);
+    if (n.bias_apart) m.out[n.out[0]] = passed(name_of(n, m) + ".bias", Direction::forward, y, n.fused);
 }
 
 // One packed result, or queries, keys and values apart.
@@ -328,7 +327,7 @@ void Emitter::forward_cast(const Node& n, const Making& m) {
 
 void Emitter::forward_enter(const Node& n, const Making& m) {
     if (!n.along_seq) {
-        m.out[static_cast<std::size_t>(n.out[0])] = m.in[0];
+        m.out[n.out[0]] = m.in[0];
         return;
     }
     const BufferId whole = output(n, 0, m);
@@ -341,7 +340,7 @@ void Emitter::forward_enter(const Node& n, const Making& m) {
 void Emitter::forward_exit(const Node& n, const Making& m) {
     const DType dtype = dtype_of(n);
     const CollectiveKind kind = n.along_seq ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce;
-    BufferId& result = m.out[static_cast<std::size_t>(n.out[0])];
+    BufferId& result = m.out[n.out[0]];
     const std::string name = value(n.out[0]).name + (m.again ? ".again" : "");
     if (result < 0) result = n.along_seq ? make(name, value(n.out[0]), dtype) : view(name, m.in[0], value(n.out[0]).placement);
     emit_collective(name_of(n, m), kind, bytes(value(n.in[0]).shape, dtype), dtype, m.in[0], result).pieces = n.pieces;

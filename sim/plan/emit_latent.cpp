@@ -23,7 +23,7 @@ void Emitter::forward_joined(const Node& n, const Making& m) {
 
 // Into the columns that the gradient of the others left free.
 void Emitter::adjoint_narrow(const Node& n, BufferId dy) {
-    BufferId& whole = gradient[static_cast<std::size_t>(n.in[0])];
+    BufferId& whole = gradient[n.in[0]];
     const BufferId joined = view(value(n.in[0]).name + ".grad.joined", whole, l.buffer(whole).placement);
     emit(n.name + ".bwd", work_of(*this, n, Direction::backward), {dy, whole}, {joined});
     whole = joined;
@@ -31,7 +31,7 @@ void Emitter::adjoint_narrow(const Node& n, BufferId dy) {
 
 void Emitter::adjoint_joined(const Node& n, BufferId) {
     std::vector<BufferId> joined, parts;
-    for (ValueId v : n.out) joined.push_back(gradient[static_cast<std::size_t>(v)]);
+    for (ValueId v : n.out) joined.push_back(gradient[v]);
     for (ValueId v : n.in) parts.push_back(fresh_gradient(v));
     emit(n.name + ".bwd", work_of(*this, n, Direction::backward), joined, parts);
     for (std::size_t i = 0; i < n.in.size(); ++i) add_gradient(n.in[i], parts[i], true);

@@ -87,10 +87,10 @@ void Emitter::forward_loss(const Node& n, const Making& m) {
     const LossRows all{0, rows(n.in[0]), m.again ? ".again" : ""};
     const BufferId loss = output(n, 0, m), whose = l.buffer(m.in[0]).storage >= 0 ? l.buffer(m.in[0]).storage : m.in[0];
     std::vector<BufferId> out{loss, -1, -1};
-    if (n.in_place) m.out[static_cast<std::size_t>(n.out[1])] = view(value(n.out[1]).name + all.suffix, whose, value(n.out[1]).placement);
+    if (n.in_place) m.out[n.out[1]] = view(value(n.out[1]).name + all.suffix, whose, value(n.out[1]).placement);
     out[1] = output(n, 1, m);
     if (n.out.size() > 3) out.push_back(output(n, 3, m));
-    m.out[static_cast<std::size_t>(n.out[2])] = emit_loss(n, all, m.in[0], out).stats;
+    m.out[n.out[2]] = emit_loss(n, all, m.in[0], out).stats;
     if (!m.again) read_loss(n, loss);
 }
 
@@ -129,7 +129,7 @@ void Emitter::adjoint_chunked_loss(const Node& n, BufferId) {
         const LossMade made = emit_loss(n, r, y, out);
         phase = Phase::backward_input;
         const BufferId dy = emit_loss_gradient(n, r, made, logits);
-        if (needs_gradient[static_cast<std::size_t>(x)])
+        if (needs_gradient[x])
             emit(logits.name + ".dgrad" + r.suffix, product(Direction::input_gradient, r, act), {dy, weight(n.params[0])}, {dx});
         phase = Phase::backward_weight;
         if (value(n.params[0]).trained)

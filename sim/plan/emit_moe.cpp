@@ -35,7 +35,7 @@ bool Emitter::in_no_graph(const Node& n) const {
 }
 
 bool Emitter::made_by_activation(ValueId v) const {
-    const std::int32_t node = producer[static_cast<std::size_t>(v)];
+    const std::int32_t node = producer[v];
     return node >= 0 && g.nodes[node].kind == NodeKind::activation;
 }
 

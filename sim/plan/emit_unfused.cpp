@@ -27,8 +27,7 @@ void Emitter::forward_scores(const Node& n, const Making& m) {
     const AttentionShape& a = n.attention;
     const BufferId scores = output(n, 0, m);
     emit(name_of(n, m), Matmul{Direction::forward, a.batch * a.heads, a.seq_q, a.seq_kv, a.qk_dim, dtype_of(n), a.causal}, m.in, {scores});
-    if (s().model.position == PositionKind::alibi)
-        m.out[static_cast<std::size_t>(n.out[0])] = passed(name_of(n, m) + ".alibi", Direction::forward, scores, n.fused);
+    if (s().model.position == PositionKind::alibi) m.out[n.out[0]] = passed(name_of(n, m) + ".alibi", Direction::forward, scores, n.fused);
 }
 
 void Emitter::forward_softmax(const Node& n, const Making& m) {
@@ -43,7 +42,7 @@ void Emitter::forward_context(const Node& n, const Making& m) {
          Matmul{Direction::forward, a.batch * a.heads, a.seq_q, a.v_dim, a.seq_kv, dtype_of(n), a.causal, Matmul::Part::context}, m.in,
          {o});
     if (m.again && value(n.out[0]).saved) return; // nobody reads it again
-    m.out[static_cast<std::size_t>(n.out[0])] = passed(name_of(n, m) + ".heads", Direction::forward, o, n.fused);
+    m.out[n.out[0]] = passed(name_of(n, m) + ".heads", Direction::forward, o, n.fused);
 }
 
 namespace {
@@ -58,7 +57,7 @@ std::vector<BufferId> with_copies(Emitter& e, const Node& n, std::vector<BufferI
 // The type in which the copies' gradients are added up. A fused kernel's adjoint has read the copies too: they live until here.
 void Emitter::adjoint_copy_heads(const Node& n, BufferId) {
     const BufferId copies = s().runtime.attention_kernel == AttentionKernel::unfused ? -1 : need(n.out[0]);
-    BufferId& whole = gradient[static_cast<std::size_t>(n.in[0])];
+    BufferId& whole = gradient[n.in[0]];
     whole = passed(n.name + ".grad", Direction::backward, whole, n.fused, PointwiseKind::index);
     if (copies >= 0) block->ops.back().in.push_back(copies);
 }
@@ -75,7 +74,7 @@ void Emitter::adjoint_context(const Node& n, BufferId dy) {
     emit(n.name + ".dV", Matmul{Direction::input_gradient, batch, a.seq_kv, a.v_dim, a.seq_q, act, a.causal, Matmul::Part::d_values},
          {p, dy}, {dqkv});
     add_gradient(n.in[0], dp, true);
-    gradient[static_cast<std::size_t>(n.in[1])] = dqkv;
+    gradient[n.in[1]] = dqkv;
 }
 
 // dQ = dS K;  dK = dS^T Q, the other parts of the same dqkv: whole when all three are there.
@@ -83,7 +82,7 @@ void Emitter::adjoint_scores(const Node& n, BufferId dy) {
     const AttentionShape& a = n.attention;
     const DType act = activation_dtype(s());
     const std::int64_t batch = a.batch * a.heads;
-    const BufferId qkv = need(n.in[0]), v_alone = gradient[static_cast<std::size_t>(n.in[0])];
+    const BufferId qkv = need(n.in[0]), v_alone = gradient[n.in[0]];
     const std::string name = value(n.in[0]).name + ".grad";
     const BufferId q_too = view(name + ".qv", v_alone, l.buffer(v_alone).placement),
                    whole = view(name + ".qkv", v_alone, l.buffer(v_alone).placement);
@@ -91,7 +90,7 @@ void Emitter::adjoint_scores(const Node& n, BufferId dy) {
          with_copies(*this, n, {dy, qkv, v_alone}, 1), {q_too});
     emit(n.name + ".dK", Matmul{Direction::input_gradient, batch, a.seq_kv, a.qk_dim, a.seq_q, act, a.causal, Matmul::Part::d_keys},
          {dy, qkv, q_too}, {whole});
-    gradient[static_cast<std::size_t>(n.in[0])] = passed(name + ".joined", Direction::backward, whole, n.fused);
+    gradient[n.in[0]] = passed(name + ".joined", Direction::backward, whole, n.fused);
 }
 
 void Emitter::adjoint_softmax(const Node& n, BufferId dy) {

@@ -138,7 +138,7 @@ struct Emitter {
     void move_tokens(const std::vector<BufferId>& from, const std::vector<BufferId>& to, bool to_experts, const std::string& name);
     void collect_rows(const std::string& name, CollectiveKind kind, Bytes size, const std::vector<BufferId>& in,
                       const std::vector<BufferId>& out, const char* comm);
-    BufferId gradient_of(ValueId v) const { return gradient[static_cast<std::size_t>(v)]; }
+    BufferId gradient_of(ValueId v) const { return gradient[v]; }
     BufferId fresh_gradient(ValueId v, const char* suffix = ".grad");
     BufferId fresh_gradient(ValueId v, const char* suffix, DType dtype);
     BufferId input_of(ValueId v, bool recomputing);

@@ -56,9 +56,8 @@ Computations computations_of(const Block& block) {
     const auto ops = static_cast<std::int32_t>(block.ops.size());
     Computations c{std::vector<std::int32_t>(block.ops.size() + 1, ops), std::vector<std::int32_t>(block.ops.size() + 1, -1)};
     const auto computes = [&](std::int32_t i) { return block.ops[i].queue == compute_queue; };
-    for (std::int32_t i = 0; i < ops; ++i)
-        c.before[static_cast<std::size_t>(i) + 1] = computes(i) ? i : c.before[static_cast<std::size_t>(i)];
-    for (std::int32_t i = ops; i-- > 0;) c.from[static_cast<std::size_t>(i)] = computes(i) ? i : c.from[static_cast<std::size_t>(i) + 1];
+    for (std::int32_t i = 0; i < ops; ++i) c.before[static_cast<std::size_t>(i) + 1] = computes(i) ? i : c.before[i];
+    for (std::int32_t i = ops; i-- > 0;) c.from[i] = computes(i) ? i : c.from[static_cast<std::size_t>(i) + 1];
     return c;
 }
 
@@ -75,8 +74,8 @@ StageTracker track(const Plan& plan, const Program& program) {
     std::vector<char> used(plan.blocks.size(), 0);
     std::vector<std::set<std::int32_t>> cuts(plan.blocks.size()); // by block: where actions of it begin and end
     for (const Action& a : program.actions) {
-        used[static_cast<std::size_t>(a.block)] = 1;
-        cuts[static_cast<std::size_t>(a.block)].insert({a.first, a.last});
+        used[a.block] = 1;
+        cuts[a.block].insert({a.first, a.last});
     }
     struct Seen {
         QueueId queue = -1;
@@ -106,7 +105,7 @@ StageTracker track(const Plan& plan, const Program& program) {
     };
     each([&](std::size_t b, std::size_t i, BufferId, BufferId x, bool) {
         const Op& op = plan.blocks[b].ops[i];
-        Seen& s = seen[static_cast<std::size_t>(x)];
+        Seen& s = seen[x];
         if (s.queue < 0) {
             s.queue = op.queue;
             s.place = place;
@@ -115,16 +114,16 @@ StageTracker track(const Plan& plan, const Program& program) {
         if (s.place != place) s.places = true;
     });
     each([&](std::size_t b, std::size_t i, BufferId id, BufferId x, bool write) {
-        const Seen& s = seen[static_cast<std::size_t>(x)];
+        const Seen& s = seen[x];
         // A buffer that lives longer than a step meets itself in the next step.
         if (!s.queues || (!s.places && per_microbatch(plan.buffers[x]))) return;
-        if (t.tracked[static_cast<std::size_t>(x)] < 0) {
-            t.tracked[static_cast<std::size_t>(x)] = static_cast<std::int32_t>(t.many.size());
+        if (t.tracked[x] < 0) {
+            t.tracked[x] = static_cast<std::int32_t>(t.many.size());
             t.many.push_back(per_microbatch(plan.buffers[x]));
         }
         const Op& op = plan.blocks[b].ops[i];
-        t.touches[b].push_back({static_cast<std::int32_t>(i), t.tracked[static_cast<std::size_t>(x)], op.queue, write,
-                                std::holds_alternative<Exchange>(op.work), port_of(op, id, write)});
+        t.touches[b].push_back({static_cast<std::int32_t>(i), t.tracked[x], op.queue, write, std::holds_alternative<Exchange>(op.work),
+                                port_of(op, id, write)});
     });
     return t;
 }
@@ -163,20 +162,20 @@ struct ProgramBinder {
 
     void enter(const Action& a) {
         for (std::int32_t mb : a.microbatch) {
-            if (mb < 0 || slot_of[static_cast<std::size_t>(mb)] >= 0) continue;
+            if (mb < 0 || slot_of[mb] >= 0) continue;
             if (free_slots.empty()) {
                 free_slots.push_back(static_cast<std::int32_t>(history.size() / std::max<std::size_t>(1, tracker.many.size())));
                 history.resize(history.size() + tracker.many.size());
             }
-            slot_of[static_cast<std::size_t>(mb)] = free_slots.back();
+            slot_of[mb] = free_slots.back();
             free_slots.pop_back();
         }
     }
     void leave(const Action& a, std::int32_t index) {
         for (std::int32_t mb : a.microbatch) {
-            if (mb < 0 || last_use[static_cast<std::size_t>(mb)] != index || slot_of[static_cast<std::size_t>(mb)] < 0) continue;
+            if (mb < 0 || last_use[mb] != index || slot_of[mb] < 0) continue;
             clear(static_cast<std::size_t>(slot_of[static_cast<std::size_t>(mb)]));
-            free_slots.push_back(std::exchange(slot_of[static_cast<std::size_t>(mb)], -1));
+            free_slots.push_back(std::exchange(slot_of[mb], -1));
         }
     }
     // The part of a slot that belongs to a microbatch.
@@ -187,32 +186,30 @@ struct ProgramBinder {
     History& at(const Touch& t, const Action& a) {
         const std::int32_t mb = a.microbatch[t.port];
         const auto tracked = static_cast<std::size_t>(t.tracked);
-        const std::int32_t slot = tracker.many[tracked] && mb >= 0 ? slot_of[static_cast<std::size_t>(mb)] : 0;
+        const std::int32_t slot = tracker.many[tracked] && mb >= 0 ? slot_of[mb] : 0;
         return history[static_cast<std::size_t>(slot) * tracker.many.size() + tracked];
     }
 
     void note(std::int32_t index, std::int32_t op_index, QueueId queue, const Spot& on, bool record) {
-        Spot& mark = waited[static_cast<std::size_t>(queue)][static_cast<std::size_t>(on.queue)];
+        Spot& mark = waited[queue][on.queue];
         if (mark.action >= 0 && !before(mark, on)) return; // implied by what this queue already waited for
         mark = on;
-        if (record)
-            found[static_cast<std::size_t>(index)].push_back(
-                {op_index, on.action - static_cast<std::int32_t>(program.actions.size()), on.op});
+        if (record) found[index].push_back({op_index, on.action - static_cast<std::int32_t>(program.actions.size()), on.op});
     }
 
     // The first and the last computation of an action; -1: none.
     std::int32_t first_computation(const Action& a) const {
-        const std::int32_t i = tracker.computations[static_cast<std::size_t>(a.block)].from[static_cast<std::size_t>(a.first)];
+        const std::int32_t i = tracker.computations[a.block].from[a.first];
         return i < a.last ? i : -1;
     }
     std::int32_t first_computation(const Action& a, std::uint8_t port) const {
-        const std::vector<std::int32_t>& from = tracker.computations[static_cast<std::size_t>(a.block)].from;
-        std::int32_t i = from[static_cast<std::size_t>(a.first)];
+        const std::vector<std::int32_t>& from = tracker.computations[a.block].from;
+        std::int32_t i = from[a.first];
         while (i < a.last && plan.blocks[a.block].ops[i].port != port) i = from[static_cast<std::size_t>(i) + 1];
         return i < a.last ? i : -1;
     }
     std::int32_t last_computation(const Action& a) const {
-        const std::int32_t i = tracker.computations[static_cast<std::size_t>(a.block)].before[static_cast<std::size_t>(a.last)];
+        const std::int32_t i = tracker.computations[a.block].before[a.last];
         return i >= a.first ? i : -1;
     }
 
@@ -272,14 +269,14 @@ std::int32_t ProgramBinder::skip(const BinderState& before, const BinderState& n
     const auto moved = [&](const ActionDep& d) { return ActionDep{d.op, d.on_action + period, d.on_op}; };
     if (record) {
         for (std::int32_t i = index - period; i < index; ++i) {
-            const auto &is = found[static_cast<std::size_t>(i)], &was = found[static_cast<std::size_t>(i - period)];
+            const auto &is = found[i], &was = found[i - period];
             if (!std::equal(is.begin(), is.end(), was.begin(), was.end(), [&](const ActionDep& x, const ActionDep& y) {
                     return x.op == y.op && x.on_op == y.on_op && x.on_action == y.on_action + period;
                 }))
                 return 0;
         }
         for (std::int32_t i = index; i < index + periods * period; ++i)
-            for (const ActionDep& d : found[static_cast<std::size_t>(i - period)]) found[static_cast<std::size_t>(i)].push_back(moved(d));
+            for (const ActionDep& d : found[i - period]) found[i].push_back(moved(d));
     }
     std::size_t at = 0;
     each_spot(
@@ -289,9 +286,8 @@ std::int32_t ProgramBinder::skip(const BinderState& before, const BinderState& n
         },
         nullptr, nullptr);
     std::vector<std::int32_t> slots;
-    for (const std::int32_t mb : now.microbatches) slots.push_back(std::exchange(slot_of[static_cast<std::size_t>(mb)], -1));
-    for (std::size_t i = 0; i < slots.size(); ++i)
-        slot_of[static_cast<std::size_t>(now.microbatches[i] + periods * repeat.microbatches)] = slots[i];
+    for (const std::int32_t mb : now.microbatches) slots.push_back(std::exchange(slot_of[mb], -1));
+    for (std::size_t i = 0; i < slots.size(); ++i) slot_of[now.microbatches[i] + periods * repeat.microbatches] = slots[i];
     return periods * period;
 }
 
@@ -348,7 +344,7 @@ void ProgramBinder::walk(std::int32_t step) {
 void ProgramBinder::meet_buffers(std::int32_t index, std::int32_t self, bool record) {
     const Action& a = program.actions[index];
     const Block& block = plan.blocks[a.block];
-    const auto& touches = tracker.touches[static_cast<std::size_t>(a.block)];
+    const auto& touches = tracker.touches[a.block];
     auto touch = std::lower_bound(touches.begin(), touches.end(), a.first, [](const Touch& t, std::int32_t first) { return t.op < first; });
     Latest waits;
     while (touch != touches.end() && touch->op < a.last) {

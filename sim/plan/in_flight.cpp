@@ -111,7 +111,7 @@ class Flight {
             slot_of_[b] = slots;
             slots += per_microbatch(x) ? static_cast<std::int32_t>(plan_.microbatches) : 1;
         }
-        live_of_.assign(static_cast<std::size_t>(slots), -1);
+        live_of_.assign(slots, -1);
     }
     // Against what there is when the program begins.
     void find_peak() {
@@ -122,12 +122,12 @@ class Flight {
             if (const auto* f = std::get_if<Free>(&i.op->work); f && counts(buffer(f->buffer))) level -= buffer(f->buffer).bytes.count;
         }
     }
-    const Buffer& buffer(BufferId b) const { return plan_.buffers[static_cast<std::size_t>(b)]; }
+    const Buffer& buffer(BufferId b) const { return plan_.buffers[b]; }
     std::int32_t* slot(BufferId b, std::int32_t microbatch) {
         const auto root = static_cast<std::size_t>(storage(plan_, b));
         if (slot_of_[root] < 0) return nullptr;
         const std::int32_t instance = per_microbatch(plan_.buffers[root]) && microbatch >= 0 ? microbatch : 0;
-        return &live_of_[static_cast<std::size_t>(slot_of_[root] + instance)];
+        return &live_of_[slot_of_[root] + instance];
     }
     std::span<std::int32_t> users(std::int32_t live) { // by queue: the last issue that touches it
         return {users_.data() + static_cast<std::size_t>(live) * clocks_.width(), clocks_.width()};
@@ -143,7 +143,7 @@ class Flight {
         }
         *at = spare_.back();
         spare_.pop_back();
-        lives_[static_cast<std::size_t>(*at)] = {buffer(b).bytes.count, true};
+        lives_[*at] = {buffer(b).bytes.count, true};
         std::ranges::fill(users(*at), -1);
         level_ += buffer(b).bytes.count;
     }
@@ -165,14 +165,14 @@ class Flight {
         return false;
     }
     bool touches_new(std::int32_t i) {
-        const Issue& issue = order_.issues[static_cast<std::size_t>(i)];
+        const Issue& issue = order_.issues[i];
         bool fresh = false;
         const auto touch = [&](BufferId b, std::int32_t microbatch) {
             each_storage(plan_, b, [&](BufferId root) {
                 const std::int32_t* const at = slot(root, microbatch);
                 if (!at || *at < 0) return;
-                fresh = std::exchange(lives_[static_cast<std::size_t>(*at)].fresh, false) || fresh;
-                if (clocks_.home(i) >= 0) users(*at)[static_cast<std::size_t>(clocks_.home(i))] = i;
+                fresh = std::exchange(lives_[*at].fresh, false) || fresh;
+                if (clocks_.home(i) >= 0) users(*at)[clocks_.home(i)] = i;
             });
         };
         if (const auto* x = std::get_if<Exchange>(&issue.op->work)) {
@@ -236,11 +236,11 @@ void add_sorted(std::vector<std::int32_t>& deps, std::int32_t d) {
 void add(Plan& plan, Program& program, const IssueOrder& order, const std::vector<Wait>& waits) {
     std::vector<std::vector<ActionDep>> more(program.actions.size());
     for (const Wait& w : waits) {
-        const Issue &x = order.issues[static_cast<std::size_t>(w.issue)], &on = order.issues[static_cast<std::size_t>(w.on)];
+        const Issue &x = order.issues[w.issue], &on = order.issues[w.on];
         if (x.action == on.action)
-            add_sorted(plan.blocks[static_cast<std::size_t>(x.block)].ops[static_cast<std::size_t>(x.index)].deps, on.index);
+            add_sorted(plan.blocks[x.block].ops[x.index].deps, on.index);
         else
-            more[static_cast<std::size_t>(x.action)].push_back({x.index, on.action, on.index});
+            more[x.action].push_back({x.index, on.action, on.index});
     }
     std::vector<ActionDep> deps;
     for (std::size_t a = 0; a < program.actions.size(); ++a) {

@@ -20,26 +20,24 @@ IssueOrder issue_order(const Plan& plan, const Program& program) {
     std::int32_t step = 0;
     for (std::size_t a = 0; a < program.actions.size(); ++a) {
         const Action& action = program.actions[a];
-        if (static_cast<std::size_t>(step) < program.step_begins.size() &&
-            program.step_begins[static_cast<std::size_t>(step)] == static_cast<std::int32_t>(a))
+        if (static_cast<std::size_t>(step) < program.step_begins.size() && program.step_begins[step] == static_cast<std::int32_t>(a))
             ++step;
-        const Block& block = plan.blocks[static_cast<std::size_t>(action.block)];
+        const Block& block = plan.blocks[action.block];
         auto& of_block = issued[{action.block, action.microbatch}];
         of_block.resize(block.ops.size(), -1);
         first_of_action.push_back(static_cast<std::int32_t>(order.issues.size()));
         std::int32_t dep = action.deps_begin;
         for (std::int32_t i = action.first; i < action.last; ++i) {
-            const Op& op = block.ops[static_cast<std::size_t>(i)];
+            const Op& op = block.ops[i];
             Issue issue{&op, action.block, i, static_cast<std::int32_t>(a), action.microbatch[op.port]};
             issue.step = step;
             issue.deps_begin = static_cast<std::int32_t>(order.deps.size());
             for (std::int32_t d : op.deps)
-                if (of_block[static_cast<std::size_t>(d)] >= 0) order.deps.push_back(of_block[static_cast<std::size_t>(d)]);
-            for (; dep < action.deps_end && program.deps[static_cast<std::size_t>(dep)].op == i; ++dep) {
-                const ActionDep& on = program.deps[static_cast<std::size_t>(dep)];
+                if (of_block[d] >= 0) order.deps.push_back(of_block[d]);
+            for (; dep < action.deps_end && program.deps[dep].op == i; ++dep) {
+                const ActionDep& on = program.deps[dep];
                 if (on.on_action < 0) continue;
-                order.deps.push_back(first_of_action[static_cast<std::size_t>(on.on_action)] + on.on_op -
-                                     program.actions[static_cast<std::size_t>(on.on_action)].first);
+                order.deps.push_back(first_of_action[on.on_action] + on.on_op - program.actions[on.on_action].first);
             }
             issue.deps_end = static_cast<std::int32_t>(order.deps.size());
             if (const auto* x = std::get_if<Exchange>(&op.work)) {
@@ -49,7 +47,7 @@ IssueOrder issue_order(const Plan& plan, const Program& program) {
                     order.microbatches.push_back(action.microbatch[t.port]);
                 }
             }
-            of_block[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(order.issues.size());
+            of_block[i] = static_cast<std::int32_t>(order.issues.size());
             order.issues.push_back(issue);
         }
         require(dep == action.deps_end, "an action's dependencies are not in the order of its ops");
@@ -58,7 +56,7 @@ IssueOrder issue_order(const Plan& plan, const Program& program) {
 }
 
 std::string place(const Plan& plan, const Issue& issue) {
-    const Block& block = plan.blocks[static_cast<std::size_t>(issue.block)];
+    const Block& block = plan.blocks[issue.block];
     const std::string op = issue.op->name.empty() ? "op " + std::to_string(issue.index) : issue.op->name;
     return fmt::format("{} of {} (action {})", op, block.name, issue.action);
 }

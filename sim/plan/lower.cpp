@@ -44,7 +44,7 @@ void build_forward(Lowering& l) {
                                                                            : s.synchronization.inner_steps;
     }
     l.add_communicator("tp", mask(Axis::tp));
-    l.parameters.resize(static_cast<std::size_t>(plan.stages));
+    l.parameters.resize(plan.stages);
     l.graphs = forward_graphs(l.scenario);
     l.chunks.resize(l.graphs.size());
     for (Graph& g : l.graphs) g.stage = l.schedule->stage_of(g.chunk, plan.stages);

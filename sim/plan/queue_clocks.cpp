@@ -26,7 +26,7 @@ QueueClocks::QueueClocks(const Plan& plan, const IssueOrder& order)
     for (const Issue& issue : order.issues) {
         if (!is_host_only(*issue.op))
             each_queue(*issue.op, [&](QueueId q) {
-                if (place(q) < 0) places_[static_cast<std::size_t>(q)] = static_cast<std::int32_t>(width_++);
+                if (place(q) < 0) places_[q] = static_cast<std::int32_t>(width_++);
             });
         homes_.push_back(is_host_only(*issue.op) ? -1 : place(issue.op->queue));
     }
@@ -37,15 +37,14 @@ QueueClocks::QueueClocks(const Plan& plan, const IssueOrder& order)
 
 bool QueueClocks::wait(std::int32_t issue, std::int32_t on) {
     const auto mine = clock(issue);
-    if (mine[static_cast<std::size_t>(home(on))] >= on) return false;
+    if (mine[home(on)] >= on) return false;
     raise(mine, ended_before(on));
-    each_queue(*order_.issues[static_cast<std::size_t>(on)].op,
-               [&](QueueId q) { mine[static_cast<std::size_t>(place(q))] = std::max(mine[static_cast<std::size_t>(place(q))], on); });
+    each_queue(*order_.issues[on].op, [&](QueueId q) { mine[place(q)] = std::max(mine[place(q)], on); });
     return true;
 }
 
 void QueueClocks::begin(std::int32_t issue, std::vector<std::int32_t>& waits) {
-    const Issue& x = order_.issues[static_cast<std::size_t>(issue)];
+    const Issue& x = order_.issues[issue];
     const auto mine = clock(issue);
     std::ranges::copy(host_, mine.begin());
     if (!is_host_only(*x.op))
@@ -60,14 +59,14 @@ void QueueClocks::begin(std::int32_t issue, std::vector<std::int32_t>& waits) {
 }
 
 void QueueClocks::end(std::int32_t issue) {
-    const Op& op = *order_.issues[static_cast<std::size_t>(issue)].op;
+    const Op& op = *order_.issues[issue].op;
     const auto mine = clock(issue);
     if (std::holds_alternative<HostSync>(op.work)) std::ranges::copy(mine, host_.begin());
     if (is_host_only(op)) return;
     each_queue(op, [&](QueueId q) {
         const auto tail = std::span(tails_).subspan(static_cast<std::size_t>(place(q)) * width_, width_);
         std::ranges::copy(mine, tail.begin());
-        each_queue(op, [&](QueueId own) { tail[static_cast<std::size_t>(place(own))] = issue; });
+        each_queue(op, [&](QueueId own) { tail[place(own)] = issue; });
     });
 }
 

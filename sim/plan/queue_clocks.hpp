@@ -24,7 +24,7 @@ class QueueClocks {
 
     std::size_t width() const { return width_; } // queues that the stage uses
     // The place of an issue's first queue, on which its end is noted, in every clock; -1: of the host alone.
-    std::int32_t home(std::int32_t issue) const { return homes_[static_cast<std::size_t>(issue)]; }
+    std::int32_t home(std::int32_t issue) const { return homes_[issue]; }
     // For each queue: the last issue that has certainly ended when `issue` begins; -1: none.
     std::span<const std::int32_t> ended_before(std::int32_t issue) const {
         return {clocks_.data() + static_cast<std::size_t>(issue) * width_, width_};
@@ -32,7 +32,7 @@ class QueueClocks {
 
   private:
     std::span<std::int32_t> clock(std::int32_t issue) { return {clocks_.data() + static_cast<std::size_t>(issue) * width_, width_}; }
-    std::int32_t place(QueueId q) const { return places_[static_cast<std::size_t>(q)]; }
+    std::int32_t place(QueueId q) const { return places_[q]; }
 
     const IssueOrder& order_;
     std::size_t width_ = 0;

@@ -47,8 +47,8 @@ class Rendezvous {
                 for (const TransferStep& transfer : action.transfers)
                     microbatches = std::max<std::int64_t>(microbatches, transfer.microbatch + 1);
             }
-        for (auto& values : made_) values.assign(static_cast<std::size_t>(microbatches * chunks), 0);
-        for (auto& values : arrived_) values.assign(static_cast<std::size_t>(microbatches * chunks), absent);
+        for (auto& values : made_) values.assign(microbatches * chunks, 0);
+        for (auto& values : arrived_) values.assign(microbatches * chunks, absent);
         for (int rank = 0; rank < stages_; ++rank) runnable_.push_back(stages_ - 1 - rank);
     }
 

@@ -36,10 +36,10 @@ class Comparison {
     }
 
   private:
-    bool ends(std::int32_t microbatch, std::int32_t action) const { return last_[static_cast<std::size_t>(microbatch)] == action; }
+    bool ends(std::int32_t microbatch, std::int32_t action) const { return last_[microbatch] == action; }
 
     bool same_deps(std::int32_t i, std::int32_t before) const {
-        const std::size_t a = deps_begin_[static_cast<std::size_t>(i)], b = deps_begin_[static_cast<std::size_t>(before)];
+        const std::size_t a = deps_begin_[i], b = deps_begin_[before];
         const std::size_t n = deps_begin_[static_cast<std::size_t>(i) + 1] - a;
         if (deps_begin_[static_cast<std::size_t>(before) + 1] - b != n) return false;
         for (std::size_t k = 0; k < n; ++k) {
@@ -73,7 +73,7 @@ std::vector<std::int32_t> last_uses(const Program& program) {
         for (const std::int32_t mb : program.actions[i].microbatch) {
             if (mb < 0) continue;
             if (static_cast<std::size_t>(mb) >= last.size()) last.resize(static_cast<std::size_t>(mb) + 1, -1);
-            last[static_cast<std::size_t>(mb)] = i;
+            last[mb] = i;
         }
     return last;
 }

@@ -50,7 +50,7 @@ class Unroller {
                 if (m >= 0) m += shift;
             std::vector<ActionDep> deps = std::move(barrier[a]);
             for (std::int32_t d = action.deps_begin; d < action.deps_end; ++d) {
-                ActionDep dep = program.deps[static_cast<std::size_t>(d)];
+                ActionDep dep = program.deps[d];
                 if (dep.on_action < 0 && previous && all_ended) continue; // the phase before has ended
                 if (dep.on_action >= 0)
                     dep.on_action += base;
@@ -79,7 +79,7 @@ class Unroller {
         const auto begin = previous_end - static_cast<std::int32_t>(previous.actions.size());
         for (const auto& [queue, edge] : edges_of(plan_, program, true))
             for (const auto& [on_queue, on] : last)
-                if (on_queue != queue) barrier[static_cast<std::size_t>(edge.action)].push_back({edge.op, begin + on.action, on.op});
+                if (on_queue != queue) barrier[edge.action].push_back({edge.op, begin + on.action, on.op});
     }
 
     const Plan& plan_;
@@ -129,8 +129,7 @@ Plan unrolled(const Plan& plan, std::int64_t most) {
             else if (phase.behind == PlanPhase::before)
                 run(program, phase.repeat, phase.steps, previous, end());
             else
-                run(program, phase.repeat, phase.steps, program_of(plan.further[static_cast<std::size_t>(phase.behind)]),
-                    ends[static_cast<std::size_t>(phase.behind)]);
+                run(program, phase.repeat, phase.steps, program_of(plan.further[phase.behind]), ends[phase.behind]);
             ends.push_back(end());
             previous = &program;
         }

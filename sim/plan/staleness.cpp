@@ -23,8 +23,8 @@ StageStaleness of_stage(const Plan& plan, const Program& program) {
         const std::int32_t m = a.microbatch[0];
         const auto version = static_cast<std::size_t>(block.version);
         if (version >= written.size()) written.resize(version + 1, 0);
-        if (block.kind == BlockKind::forward && a.first == 0 && m >= 0) read[static_cast<std::size_t>(m)] = written[version];
-        if (block.kind == BlockKind::backward && a.first == 0 && m >= 0) waiting.push_back(read[static_cast<std::size_t>(m)]);
+        if (block.kind == BlockKind::forward && a.first == 0 && m >= 0) read[m] = written[version];
+        if (block.kind == BlockKind::backward && a.first == 0 && m >= 0) waiting.push_back(read[m]);
         if (!updates(block)) continue;
         for (std::int64_t seen : waiting) {
             s.worst = std::max(s.worst, done - seen);

@@ -37,7 +37,7 @@ std::string queue_text(const Plan& plan, QueueId q) {
     case to_disk_queue:
         return "to_disk";
     default:
-        return plan.communicators[static_cast<std::size_t>(q - first_comm_queue)].name;
+        return plan.communicators[q - first_comm_queue].name;
     }
 }
 
@@ -142,8 +142,7 @@ static std::string text_with_deps(const Plan& plan, const Program& p) {
     std::string text = to_text(plan, p);
     for (std::size_t i = 0; i < p.actions.size(); ++i)
         for (std::int32_t d = p.actions[i].deps_begin; d < p.actions[i].deps_end; ++d)
-            text += fmt::format("   action {} op {} after action {} op {}\n", i, p.deps[static_cast<std::size_t>(d)].op,
-                                p.deps[static_cast<std::size_t>(d)].on_action, p.deps[static_cast<std::size_t>(d)].on_op);
+            text += fmt::format("   action {} op {} after action {} op {}\n", i, p.deps[d].op, p.deps[d].on_action, p.deps[d].on_op);
     return text;
 }
 

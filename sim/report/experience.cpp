@@ -130,7 +130,7 @@ std::vector<Experience> read_experience(std::string_view text) {
         if (j.contains("step_time")) e.step_time = j.at("step_time").get<double>();
         if (j.contains("memory")) e.memory = j.at("memory").get<double>();
         e.unseen = j.value("unseen", false);
-        if (j.contains("shares")) c.shares = j.at("shares").get<CostShares>();
+        if (j.contains("shares")) j.at("shares").get_to<std::array<double, cost_group_count>>(c.shares);
         if (j.contains("open")) c.left_open = j.at("open").get<OpenFields>();
         e.job = j.value("job", "");
         e.predicted_s = j.value("predicted_s", 0.0);

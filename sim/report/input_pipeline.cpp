@@ -59,7 +59,7 @@ void wait_for_input(Report& r, const Scenario& s) {
                          "lower bytes_per_sample or cpu_ms_per_sample, or raise the rate of " + period.limit);
     const double longer = (r.step_time_s + stall) / r.step_time_s;
     r.step_time_s += stall;
-    r.breakdown_s[static_cast<std::size_t>(Category::other)] += stall;
+    r.breakdown_s[Category::other] += stall;
     for (double* rate :
          {&r.tokens_per_s, &r.tokens_per_s_per_gpu, &r.samples_per_s, &r.model_tflops_per_gpu, &r.mfu, &r.hfu, &r.bubble_fraction})
         *rate /= longer;

@@ -13,7 +13,7 @@ using Json = nlohmann::ordered_json;
 
 Json by_kind(const StageMemory& s) {
     Json j;
-    for (int k = 0; k < memory_kind_count; ++k) j[name(static_cast<MemoryKind>(k))] = s.by_kind[static_cast<std::size_t>(k)].count;
+    for (int k = 0; k < memory_kind_count; ++k) j[name(static_cast<MemoryKind>(k))] = s.by_kind[k].count;
     j["reserved"] = s.reserved.count;
     return j;
 }
@@ -52,8 +52,7 @@ Json memory_json(const MemoryReport& m) {
     for (const auto& [key, tier] : {std::pair<const char*, const NodeMemory&>{"node", m.host}, {"nvme", m.disk}}) {
         if (tier.used.peak.count == 0) continue;
         Json node{{"peak_bytes", tier.used.peak.count}, {"capacity_bytes", tier.capacity.count}, {"fits", tier.fits()}};
-        for (int k = 0; k < memory_kind_count; ++k)
-            node["by_kind_bytes"][name(static_cast<MemoryKind>(k))] = tier.used.by_kind[static_cast<std::size_t>(k)].count;
+        for (int k = 0; k < memory_kind_count; ++k) node["by_kind_bytes"][name(static_cast<MemoryKind>(k))] = tier.used.by_kind[k].count;
         j[key] = std::move(node);
     }
     j["per_stage"] = Json::array();
@@ -85,7 +84,7 @@ std::string to_json(const Report& r) {
     j["hfu"] = r.hfu;
     j["bubble_fraction"] = r.bubble_fraction;
     Json breakdown;
-    for (int c = 0; c < category_count; ++c) breakdown[name(static_cast<Category>(c))] = r.breakdown_s[static_cast<std::size_t>(c)];
+    for (int c = 0; c < category_count; ++c) breakdown[name(static_cast<Category>(c))] = r.breakdown_s[c];
     j["breakdown_s"] = breakdown;
     j["memory"] = memory_json(r.memory);
     j["parameters"] = static_cast<std::int64_t>(r.parameters);
@@ -135,8 +134,7 @@ std::string to_json(const Report& r) {
     if (r.error_bar.learned > 0) j["error_bar"]["learned"] = r.error_bar.learned;
     if (r.error_bar.all_stated > 0) j["error_bar"]["step_time_all_stated"] = r.error_bar.all_stated;
     if (*std::max_element(r.shares.begin(), r.shares.end()) > 0)
-        for (int g = 0; g < cost_group_count; ++g)
-            j["sensitivities"][name(static_cast<CostGroup>(g))] = r.shares[static_cast<std::size_t>(g)];
+        for (int g = 0; g < cost_group_count; ++g) j["sensitivities"][name(static_cast<CostGroup>(g))] = r.shares[g];
     if (r.step_time_s > 0) {
         j["per_trillion_tokens"] = pace_json(r, 1e12);
         if (r.run_tokens > 0) j["run_at_this_pace"] = pace_json(r, r.run_tokens);

@@ -15,8 +15,8 @@ void follow_workers(Report& r, const Scenario& s, const Plan& plan, const Fabric
     const double longer = r.loose.step_s / alone;
     r.step_time_s = r.loose.step_s;
     const double waits = std::min(r.loose.wait_s, std::max(0.0, r.loose.step_s - alone));
-    r.breakdown_s[static_cast<std::size_t>(Category::exposed_dp)] += waits;
-    r.breakdown_s[static_cast<std::size_t>(Category::other)] += r.loose.step_s - alone - waits;
+    r.breakdown_s[Category::exposed_dp] += waits;
+    r.breakdown_s[Category::other] += r.loose.step_s - alone - waits;
     for (double* rate :
          {&r.tokens_per_s, &r.tokens_per_s_per_gpu, &r.samples_per_s, &r.model_tflops_per_gpu, &r.mfu, &r.hfu, &r.bubble_fraction})
         *rate /= longer;

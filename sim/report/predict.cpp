@@ -27,15 +27,13 @@ void note_idle_links(Report& r, const Scenario& s, const Fabric& fabric, const S
     const auto links = fabric.links();
     const auto used = [&](auto&& meant) {
         for (std::size_t i = 0; i < links.size() && i < simulation.link_class.size(); ++i)
-            if (simulation.link_class[i] >= 0 && simulation.links[static_cast<std::size_t>(simulation.link_class[i])].bytes > 0 &&
-                meant(static_cast<LinkId>(i)))
+            if (simulation.link_class[i] >= 0 && simulation.links[simulation.link_class[i]].bytes > 0 && meant(static_cast<LinkId>(i)))
                 return true;
         return false;
     };
     const InterNode& n = s.cluster.inter;
     const bool hashed = n.routing == Routing::ecmp, several = s.cluster.nodes > 1 && !s.cluster.graph;
-    if (several && (n.oversubscription != 1 || hashed) &&
-        !used([&](LinkId l) { return links[static_cast<std::size_t>(l)].kind == LinkKind::trunk; }))
+    if (several && (n.oversubscription != 1 || hashed) && !used([&](LinkId l) { return links[l].kind == LinkKind::trunk; }))
         for (const auto& [field, given] : {std::pair{"oversubscription", n.oversubscription != 1}, {"routing", hashed}})
             if (given)
                 r.notes.push_back(std::string("cluster.inter_node.") + field +

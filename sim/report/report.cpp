@@ -5,6 +5,7 @@
 #include "sim/report/model_flops.hpp"
 #include "sim/scenario/parameters.hpp"
 #include "sim/scenario/trainable.hpp"
+#include "topology/indexed.hpp"
 
 #include <fmt/format.h>
 
@@ -46,7 +47,7 @@ void fill_rates(Report& r, const Scenario& s, double step) {
 
 void fill_lanes(Report& r, const Simulation& simulation, double step) {
     double ranks = 0, hardware = 0, host = 0;
-    std::array<double, category_count> sum{};
+    ByEnum<Category, double, category_count> sum{};
     for (const LaneResult& lane : simulation.lanes) {
         ranks += lane.ranks;
         hardware += lane.hardware_flops * lane.ranks;
@@ -56,7 +57,7 @@ void fill_lanes(Report& r, const Simulation& simulation, double step) {
     if (ranks <= 0) return;
     for (std::size_t c = 0; c < sum.size(); ++c) r.breakdown_s[c] = sum[c] / ranks;
     r.host_wait_s = host / ranks;
-    r.bubble_fraction = r.breakdown_s[static_cast<std::size_t>(Category::bubble)] / step;
+    r.bubble_fraction = r.breakdown_s[Category::bubble] / step;
     if (r.peak_tflops_per_gpu > 0) r.hfu = hardware / ranks / step * 1e-12 / r.peak_tflops_per_gpu;
 }
 
@@ -110,7 +111,7 @@ void fill_experts(Report& r, const Scenario& s) {
     const Strategy& st = s.strategy;
     const std::int64_t of_a_rank = s.training.micro_batch_size * s.training.sequence_length / (st.tensor_parallel * st.context_parallel);
     const int layers = mixture_layers(s.model, s.model.layers + s.model.mtp_layers);
-    r.experts.load.assign(static_cast<std::size_t>(moe.experts), 0);
+    r.experts.load.assign(moe.experts, 0);
     r.experts.fullest_rank = r.experts.fullest_expert = 0;
     for (int layer = 0; layer < layers; ++layer) {
         const std::vector<double> shares = expert_shares(moe, layer);

@@ -8,6 +8,7 @@
 #include "sim/plan/staleness.hpp"
 #include "sim/report/error_bar.hpp"
 #include "sim/trust/shares.hpp"
+#include "topology/indexed.hpp"
 
 #include <array>
 #include <string>
@@ -27,8 +28,8 @@ struct Report {
     int world_size = 0, data_parallel = 0;
     double step_time_s = 0, tokens_per_s = 0, tokens_per_s_per_gpu = 0, samples_per_s = 0, model_tflops_per_gpu = 0, mfu = 0, hfu = 0,
            bubble_fraction = 0;
-    std::array<double, category_count> breakdown_s{}; // means over ranks; add up to step_time_s
-    double host_wait_s = 0;                           // of breakdown_s's "other": devices stand idle for their hosts
+    ByEnum<Category, double, category_count> breakdown_s{}; // means over ranks; add up to step_time_s
+    double host_wait_s = 0;                                 // of breakdown_s's "other": devices stand idle for their hosts
     MemoryReport memory;
     double peak_tflops_per_gpu = 0; // what MFU and HFU are shares of: the device's dense peak at this precision
     std::string peak_dtype;         // the precision that peak is for

@@ -26,7 +26,7 @@ std::string bar(double share, int width, Ink ink, const TextStyle& style) {
     std::string text;
     for (int i = 0; i < whole; ++i) text += "\u2588";
     const bool rest = parts % 8 != 0;
-    text += eighths[static_cast<std::size_t>(parts % 8)];
+    text += eighths[parts % 8];
     return paint(text, ink, style) + std::string(static_cast<std::size_t>(width - whole - (rest ? 1 : 0)), ' ');
 }
 

@@ -401,7 +401,7 @@ std::vector<PartOfInterval> parts_of_interval(const Report& r, const Scenario& s
     }
     for (int g = 0; g < cost_group_count; ++g) {
         const auto group = static_cast<CostGroup>(g);
-        list.push_back({in_words(group), parts[static_cast<std::size_t>(g)], unstated(group, s)});
+        list.push_back({in_words(group), parts[g], unstated(group, s)});
     }
     std::sort(list.begin(), list.end(), [](const PartOfInterval& a, const PartOfInterval& b) { return a.share > b.share; });
     return list;

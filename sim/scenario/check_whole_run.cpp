@@ -122,7 +122,7 @@ void note_failures(const Scenario& sc, const Note& note) {
     note("/run/failures/lemons/factor", !trace && f.lemon_share <= 0, "lemons.share is 0");
     note("/run/failures/planned_s", f.planned_per_day <= 0, "planned_per_day is 0");
     note("/run/repair", trace, "a trace says when a node is back");
-    const double hang = f.by[static_cast<std::size_t>(FailingPart::hang)], sdc = f.by[static_cast<std::size_t>(FailingPart::sdc)];
+    const double hang = f.by[FailingPart::hang], sdc = f.by[FailingPart::sdc];
     note("/run/detect_s/hang", trace || hang <= 0, trace ? "a trace's failures are crashes" : "by.hang is 0");
     note("/run/detect_s/sdc", trace || sdc <= 0, trace ? "a trace's failures are crashes" : "by.sdc is 0");
     note("/run/checkpoint/keep", trace || sdc <= 0, "nothing is corrupted unseen");

@@ -36,7 +36,7 @@ std::string client_of(const std::vector<std::string>& cells, const std::vector<i
         const ClientColumn& column = client_columns[c];
         if (places[c] < 0) continue;
         if (static_cast<std::size_t>(places[c]) >= cells.size()) return "has too few columns";
-        const std::string& cell = cells[static_cast<std::size_t>(places[c])];
+        const std::string& cell = cells[places[c]];
         double x = 0;
         const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), x);
         if (error != std::errc() || end != cell.data() + cell.size() || !(x >= column.least && x <= column.most))

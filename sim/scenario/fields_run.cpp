@@ -33,8 +33,7 @@ const Fields& training_fields() {
             .most(1e10)
             .in("tokens")
             .needed(),
-        Field{"precision", ChoiceSlot{[](Scenario& s, int i) { s.training.precision = precisions[static_cast<std::size_t>(i)]; }},
-              "what linear layers compute in"}
+        Field{"precision", ChoiceSlot{[](Scenario& s, int i) { s.training.precision = precisions[i]; }}, "what linear layers compute in"}
             .one_of({"fp32", "tf32", "fp16", "bf16", "fp8", "mxfp8", "nvfp4"}),
         choice<&Scenario::training, &Training::optimizer>("optimizer", "the update rule"),
         Field{"gradient_dtype", ChoiceSlot{[](Scenario& s, int i) {

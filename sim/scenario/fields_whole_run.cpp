@@ -20,7 +20,7 @@ Field daily(const char* key, NumberSlot slot, const char* help) { return number(
 
 template <FailingPart part> Field weight(const char* help) {
     return number(
-        name(part), [](Scenario& s) { return &s.run->failures.by[static_cast<std::size_t>(part)]; }, help, 0, 1e6);
+        name(part), [](Scenario& s) { return &s.run->failures.by[part]; }, help, 0, 1e6);
 }
 
 const Fields& part_fields() {

@@ -99,8 +99,7 @@ void read_link(Reading& reading, const Json& item, const std::string& where, con
         reading.problem(where + "/duplex", dotted(where) + ".duplex = " + short_text(item["duplex"]) + " must be true or false");
     const bool duplex = !item.contains("duplex") || !item["duplex"].is_boolean() || item["duplex"].get<bool>();
     if (edge.from < 0 || edge.to < 0) return;
-    if (edge.from == edge.to)
-        return reading.problem(where, dotted(where) + " joins " + graph.vertices[static_cast<std::size_t>(edge.from)].name + " to itself");
+    if (edge.from == edge.to) return reading.problem(where, dotted(where) + " joins " + graph.vertices[edge.from].name + " to itself");
     graph.edges.push_back(edge);
     if (duplex) graph.edges.push_back({edge.to, edge.from, edge.bandwidth, edge.latency});
 }
@@ -109,16 +108,16 @@ void read_link(Reading& reading, const Json& item, const std::string& where, con
 void check_reach(Reading& reading, const std::string& where, const ExplicitGraph& graph) {
     for (const bool forwards : {true, false}) {
         std::vector<std::vector<int>> next(graph.vertices.size());
-        for (const auto& e : graph.edges) next[static_cast<std::size_t>(forwards ? e.from : e.to)].push_back(forwards ? e.to : e.from);
+        for (const auto& e : graph.edges) next[forwards ? e.from : e.to].push_back(forwards ? e.to : e.from);
         const auto first = std::find_if(graph.vertices.begin(), graph.vertices.end(), [](const auto& v) { return v.kind == Kind::device; });
         std::vector<bool> seen(graph.vertices.size());
         std::vector<int> open = {static_cast<int>(first - graph.vertices.begin())};
-        seen[static_cast<std::size_t>(open[0])] = true;
+        seen[open[0]] = true;
         while (!open.empty()) {
             const int at = open.back();
             open.pop_back();
-            for (const int to : next[static_cast<std::size_t>(at)])
-                if (!seen[static_cast<std::size_t>(to)]) seen[static_cast<std::size_t>(to)] = true, open.push_back(to);
+            for (const int to : next[at])
+                if (!seen[to]) seen[to] = true, open.push_back(to);
         }
         for (std::size_t v = 0; v < graph.vertices.size(); ++v) {
             if (graph.vertices[v].kind != Kind::device || seen[v]) continue;

@@ -32,10 +32,10 @@ int stage_of_chunk(const Strategy& s, int chunk) {
 std::vector<int> spread_stages(const std::vector<int>& split, const Strategy& s) {
     std::vector<int> chunks(static_cast<std::size_t>(s.pipeline_parallel) * static_cast<std::size_t>(s.virtual_pipeline));
     for (int stage = 0; stage < s.pipeline_parallel; ++stage) {
-        const std::vector<int> own = split_stage(split[static_cast<std::size_t>(stage)], s.virtual_pipeline, stage == 0);
+        const std::vector<int> own = split_stage(split[stage], s.virtual_pipeline, stage == 0);
         std::size_t next = 0;
         for (int chunk = 0; chunk < static_cast<int>(chunks.size()); ++chunk)
-            if (stage_of_chunk(s, chunk) == stage) chunks[static_cast<std::size_t>(chunk)] = own[next++];
+            if (stage_of_chunk(s, chunk) == stage) chunks[chunk] = own[next++];
     }
     return chunks;
 }
@@ -119,7 +119,7 @@ void resolve_recompute_layers(Reading& reading) {
     const std::string where = "/strategy/recompute_layers";
     std::vector<int> held(static_cast<std::size_t>(s.pipeline_parallel));
     for (int chunk = 0; chunk < static_cast<int>(s.layers_per_chunk.size()); ++chunk)
-        held[static_cast<std::size_t>(stage_of_chunk(s, chunk))] += s.layers_per_chunk[static_cast<std::size_t>(chunk)];
+        held[stage_of_chunk(s, chunk)] += s.layers_per_chunk[chunk];
     if (s.recompute_layers.size() == 1) {
         const int count = s.recompute_layers[0];
         const int most = *std::max_element(held.begin(), held.end());
@@ -148,7 +148,7 @@ std::vector<int> even_split(int layers, int parts) {
     const int whole = (layers + parts - 1) / parts;
     std::vector<int> split(static_cast<std::size_t>(parts), whole);
     const int missing = parts * whole - layers;
-    for (int i = 0; i < missing; ++i) --split[static_cast<std::size_t>(i % 2 == 0 ? i / 2 : parts - 1 - i / 2)];
+    for (int i = 0; i < missing; ++i) --split[i % 2 == 0 ? i / 2 : parts - 1 - i / 2];
     return split;
 }
 
@@ -156,7 +156,7 @@ std::vector<int> split_stage(int layers, int chunks, bool first_stage) {
     const int whole = (layers + chunks - 1) / chunks;
     std::vector<int> split(static_cast<std::size_t>(chunks), whole);
     const int missing = chunks * whole - layers;
-    for (int i = 0; i < missing; ++i) --split[static_cast<std::size_t>(first_stage ? i : chunks - 1 - i)];
+    for (int i = 0; i < missing; ++i) --split[first_stage ? i : chunks - 1 - i];
     return split;
 }
 

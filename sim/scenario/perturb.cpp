@@ -25,7 +25,7 @@ const char* class_name(LinkKind kind) {
 }
 
 bool means(const Perturbation& p, const Fabric& fabric, LinkId id) {
-    const Link& link = fabric.links()[static_cast<std::size_t>(id)];
+    const Link& link = fabric.links()[id];
     return (p.index < 0 || p.index == link.node) && (p.link == class_name(link.kind) || p.link == fabric.link_name(id));
 }
 
@@ -37,7 +37,7 @@ std::string unknown_link(const Perturbation& p, const Fabric& fabric) {
         if (means(p, fabric, l)) return {};
     std::vector<std::string> classes, names;
     for (LinkId l = 0; l < count; ++l) {
-        const LinkKind kind = links[static_cast<std::size_t>(l)].kind;
+        const LinkKind kind = links[l].kind;
         if (std::find(classes.begin(), classes.end(), class_name(kind)) != classes.end()) continue;
         classes.push_back(class_name(kind));
         names.push_back("\"" + fabric.link_name(l) + "\"");

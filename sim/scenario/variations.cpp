@@ -59,8 +59,8 @@ Variations& Variations::operator=(Variations&&) noexcept = default;
 const std::vector<Problem>& Variations::problems() const { return data_->reading.problems; }
 bool Variations::given(const std::string& pointer) const { return data_->reading.has(pointer); }
 const Scenario& Variations::base() const { return data_->reading.scenario; }
-const std::string& Variations::pointer(int setting) const { return data_->settings[static_cast<std::size_t>(setting)].pointer; }
-const std::string& Variations::value(int setting) const { return data_->settings[static_cast<std::size_t>(setting)].text; }
+const std::string& Variations::pointer(int setting) const { return data_->settings[setting].pointer; }
+const std::string& Variations::value(int setting) const { return data_->settings[setting].text; }
 
 bool Variations::is_of_the_base(const std::string& pointer) {
     return pointer.starts_with("/cluster") || pointer.starts_with("/model") || pointer == "/strategy/framework" ||
@@ -85,7 +85,7 @@ int Variations::add(const std::string& pointer, const std::string& json_value) {
 std::string Variations::json(std::span<const int> settings) const {
     Json document = data_->document;
     for (const int id : settings) {
-        const Setting& s = data_->settings[static_cast<std::size_t>(id)];
+        const Setting& s = data_->settings[id];
         put(document, s.pointer, s.value);
     }
     return document.dump();
@@ -118,7 +118,7 @@ const Scenario* Variation::with(std::span<const int> settings) {
     s.model.max_positions = base.scenario.model.max_positions;
     s.notes.clear();
     for (const int id : settings) {
-        const Setting& one = data_->of.settings[static_cast<std::size_t>(id)];
+        const Setting& one = data_->of.settings[id];
         r.given.insert(one.pointer);
         read_value(r, one.value, one.pointer, *one.field);
     }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sim/scenario/words.hpp"
+#include "topology/indexed.hpp"
 
 #include <array>
 #include <cstdint>
@@ -57,7 +58,7 @@ struct WholeRun {
     };
     struct Failures {
         double per_node_day = 0.004;
-        std::array<double, failing_parts> by{190, 72, 0, 7, 35, 40, 3, 3, 56, 7, 6}; // weights
+        ByEnum<FailingPart, double, failing_parts> by{190, 72, 0, 7, 35, 40, 3, 3, 56, 7, 6}; // weights
         FailureLaw distribution = FailureLaw::exponential;
         double shape = 1; // of weibull
         std::string file; // of a trace

@@ -48,10 +48,9 @@ struct Columns {
 std::string outage_of(const std::vector<std::string>& cell, const Columns& at, WholeRun::Outage& out) {
     if (cell.size() <= at.last()) return "has too few columns";
     double node = 0, begin = 0, end = 0;
-    if (!number_of(cell[static_cast<std::size_t>(at.node)], node) || node < 0 || node > 1e6 || node != std::floor(node))
+    if (!number_of(cell[at.node], node) || node < 0 || node > 1e6 || node != std::floor(node))
         return "has no node number from 0 to 1000000";
-    if (!number_of(cell[static_cast<std::size_t>(at.begin)], begin) || !number_of(cell[static_cast<std::size_t>(at.end)], end))
-        return "has a start_day or end_day that is no number";
+    if (!number_of(cell[at.begin], begin) || !number_of(cell[at.end], end)) return "has a start_day or end_day that is no number";
     if (begin < 0 || end < begin || end > 36500) return "must have 0 <= start_day <= end_day <= 36500";
     out = {static_cast<int>(node), begin * 86400, end * 86400};
     return "";

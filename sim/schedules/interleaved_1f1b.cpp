@@ -39,7 +39,7 @@ static Schedule make_interleaved(const ScheduleShape& shape) {
     const std::int64_t total = shape.microbatches * shape.chunks_per_stage;
     for (int rank = 0; rank < shape.stages; ++rank) {
         auto& steps = schedule.ranks.emplace_back();
-        steps.reserve(static_cast<std::size_t>(2 * total));
+        steps.reserve(2 * total);
         const std::int64_t ahead = 2 * (shape.stages - rank - 1) + std::int64_t(shape.chunks_per_stage - 1) * shape.stages + shape.join;
         const std::int64_t warmup = std::min(total, ahead);
         for (std::int64_t k = 0; k < total + warmup; ++k) {

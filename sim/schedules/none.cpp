@@ -24,7 +24,7 @@ static Schedule make_none(const ScheduleShape& shape) {
     Schedule schedule;
     for (int rank = 0; rank < shape.stages; ++rank) {
         auto& steps = schedule.ranks.emplace_back();
-        steps.reserve(static_cast<std::size_t>(2 * shape.microbatches));
+        steps.reserve(2 * shape.microbatches);
         for (std::int64_t k = 0; k < shape.microbatches; ++k) {
             steps.push_back(step(StepKind::forward, rank, k));
             steps.push_back(step(StepKind::backward, rank, k));

@@ -51,7 +51,7 @@ Model small_model(const Scenario& s, std::vector<std::int16_t>& like) {
         like.push_back(static_cast<std::int16_t>(found));
     }
     if (same) return small;
-    like.resize(static_cast<std::size_t>(m.layers));
+    like.resize(m.layers);
     std::iota(like.begin(), like.end(), std::int16_t{0});
     return m;
 }
@@ -130,7 +130,7 @@ class SmallPlan {
         const CommCost cost = cost_.collective(c, ranks);
         double rate = cost.cap.value;
         for (const LinkLoad& l : cost_.loads(c, cost, ranks))
-            if (l.load > 0) rate = std::min(rate, fabric_.links()[static_cast<std::size_t>(l.link)].capacity.value / l.load);
+            if (l.load > 0) rate = std::min(rate, fabric_.links()[l.link].capacity.value / l.load);
         return at->second = {cost.latency.seconds(), rate > 0 ? cost.payload / rate : 0};
     }
 
@@ -190,7 +190,7 @@ class SmallPlan {
         for (std::size_t i = begin; i <= std::min(end, ops.size() - 1); ++i) {
             const Timed& t = ops[i];
             if (t.memory) continue;
-            Reached start = i == begin ? Reached{0, 0} : t.queue >= 0 ? free_[static_cast<std::size_t>(t.queue)] : Reached{};
+            Reached start = i == begin ? Reached{0, 0} : t.queue >= 0 ? free_[t.queue] : Reached{};
             for (const std::int32_t d : block.ops[i].deps) {
                 const auto dep = static_cast<std::size_t>(d);
                 if (dep < begin) continue;
@@ -201,14 +201,13 @@ class SmallPlan {
             if (i == end) return {start.time, std::max(0.0, start.moving)};
             ends_[i] = {start.time + t.duration, start.moving + t.moving};
             if (t.queue < 0) continue;
-            Reached& free = free_[static_cast<std::size_t>(t.queue)];
+            Reached& free = free_[t.queue];
             free = ends_[i];
             if (!t.kernel) continue;
             last = {ends_[i].time, std::max(0.0, ends_[i].moving)};
             if (static_cast<std::size_t>(t.queue) != compute || block.ops[i].pieces <= 1) continue;
             for (const std::int32_t d : block.ops[i].deps)
-                if (static_cast<std::size_t>(d) >= begin && block.ops[static_cast<std::size_t>(d)].pieces > 1)
-                    free.join(ends_[static_cast<std::size_t>(d)]);
+                if (static_cast<std::size_t>(d) >= begin && block.ops[d].pieces > 1) free.join(ends_[d]);
         }
         return last;
     }
@@ -218,12 +217,12 @@ class SmallPlan {
         std::vector<std::size_t> begins; // the first kernel of each run of kernels of one part
         int part = -1;
         for (std::size_t i = 0; i < ops.size(); ++i) {
-            PartCost& c = parts_[static_cast<std::size_t>(ops[i].part)];
+            PartCost& c = parts_[ops[i].part];
             c.host += ops[i].host;
             if (ops[i].moving > 0) {
                 std::vector<double>& by_part = moving_[ops[i].queue];
                 by_part.resize(parts_.size());
-                by_part[static_cast<std::size_t>(ops[i].part)] += ops[i].moving;
+                by_part[ops[i].part] += ops[i].moving;
             }
             if (!ops[i].kernel) continue;
             (forward ? c.forward_kernels : c.backward_kernels) += ops[i].duration;
@@ -235,7 +234,7 @@ class SmallPlan {
         }
         for (std::size_t k = 0; k < begins.size(); ++k) {
             const Span s = span(block, ops, begins[k], k + 1 < begins.size() ? begins[k + 1] : ops.size());
-            PartCost& c = parts_[static_cast<std::size_t>(ops[begins[k]].part)];
+            PartCost& c = parts_[ops[begins[k]].part];
             (forward ? c.forward : c.backward) += s.time;
             c.moving += s.moving;
         }
@@ -262,11 +261,11 @@ class SmallPlan {
             const auto* alloc = std::get_if<Alloc>(&block.ops[i].work);
             const auto* release = std::get_if<Free>(&block.ops[i].work);
             if (!alloc && !release) continue;
-            const Buffer& b = plan_.buffers[static_cast<std::size_t>(alloc ? alloc->buffer : release->buffer)];
+            const Buffer& b = plan_.buffers[alloc ? alloc->buffer : release->buffer];
             if (b.space != Space::device || b.scope == Scope::run || b.scope == Scope::step) continue;
             const double change = alloc ? static_cast<double>(b.bytes.count) : -static_cast<double>(b.bytes.count);
             level_ += change;
-            PartCost& c = parts_[static_cast<std::size_t>(part)];
+            PartCost& c = parts_[part];
             if (forward) c.saved += change;
             if (!forward) c.rise = std::max(c.rise, level_ - start);
             if (part == layers_ + 1) tail_level_ = std::max(tail_level_, level_);

@@ -77,12 +77,12 @@ SharedWire::Rate SharedWire::rate(Group& group, CollectiveKind kind, DType dtype
             const std::vector<LinkLoad> loads = group.cost.loads(c, cost, ranks);
             for (const LinkLoad& l : loads)
                 if (l.load > 0) {
-                    const double capacity = fabric_.links()[static_cast<std::size_t>(l.link)].capacity.value;
+                    const double capacity = fabric_.links()[l.link].capacity.value;
                     limit = std::min(limit, capacity / l.load);
                     if (choose && l.load / capacity > most_loaded) most_loaded = l.load / capacity, group.link = l.link;
                 }
             for (const LinkLoad& l : loads)
-                if (l.link == group.link) one.link = payload * l.load / fabric_.links()[static_cast<std::size_t>(l.link)].capacity.value;
+                if (l.link == group.link) one.link = payload * l.load / fabric_.links()[l.link].capacity.value;
             one.all = limit > 0 ? payload / limit : 0;
         }
         best.all = std::min(best.all, one.all);
@@ -130,12 +130,12 @@ double SharedWire::buffers(const Scenario& s) {
 
 SharedWire::Hop SharedWire::hop(const Scenario& s, int from, int to, double bytes) {
     const Group& group = group_of(s);
-    const int a = group.stages[static_cast<std::size_t>(from)], b = group.stages[static_cast<std::size_t>(to)];
+    const int a = group.stages[from], b = group.stages[to];
     const CommCost cost = group.cost.transfer(Bytes{static_cast<std::int64_t>(bytes)}, a, b);
     double slowest = cost.cap.value, fastest = slowest, link = 0;
     for (const LinkLoad& l : group.cost.transfer_loads(a, b)) {
         if (l.load <= 0) continue;
-        const double rate = fabric_.links()[static_cast<std::size_t>(l.link)].capacity.value / l.load;
+        const double rate = fabric_.links()[l.link].capacity.value / l.load;
         slowest = std::min(slowest, rate), fastest = std::max(fastest, rate);
         if (l.link == group.link) link = cost.payload / rate;
     }

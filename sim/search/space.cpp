@@ -112,7 +112,7 @@ struct Below {
 
 // A machine's forms, degrees side by side on all threads and then in order.
 void enumerate(StrategySpace& space, std::int32_t machine, const Lists& lists, const SpaceOptions& options) {
-    const Variations& variations = space.machines[static_cast<std::size_t>(machine)].variations;
+    const Variations& variations = space.machines[machine].variations;
     const std::vector<Settings> all = lists.degrees();
     std::vector<Found> found(all.size());
     std::atomic<std::size_t> next{0};
@@ -183,8 +183,7 @@ std::vector<std::vector<std::string>> machines_of(const SpaceFile& file) {
 
 std::int64_t StrategySpace::legal() const {
     std::int64_t n = 0;
-    for (const Form& f : forms)
-        n += static_cast<std::int64_t>(f.cores.size() * f.rests.size() * machines[static_cast<std::size_t>(f.machine)].recomputes.size());
+    for (const Form& f : forms) n += static_cast<std::int64_t>(f.cores.size() * f.rests.size() * machines[f.machine].recomputes.size());
     return n;
 }
 
@@ -217,18 +216,16 @@ StrategySpace make_space(std::string_view json_text, const SpaceOptions& options
 
 namespace {
 
-const SpaceMachine& machine_of(const StrategySpace& space, const Form& form) {
-    return space.machines[static_cast<std::size_t>(form.machine)];
-}
-const Form& form_of(const StrategySpace& space, const PointId& id) { return space.forms[static_cast<std::size_t>(id.form)]; }
+const SpaceMachine& machine_of(const StrategySpace& space, const Form& form) { return space.machines[form.machine]; }
+const Form& form_of(const StrategySpace& space, const PointId& id) { return space.forms[id.form]; }
 
 } // namespace
 
 Settings settings_of(const StrategySpace& space, const PointId& id) {
     const Form& form = form_of(space, id);
-    Settings all = joined(form.settings, form.cores[static_cast<std::size_t>(id.core)].settings);
-    all = joined(all, machine_of(space, form).recomputes[static_cast<std::size_t>(id.recompute)].settings);
-    return joined(all, form.rests[static_cast<std::size_t>(id.rest)].settings);
+    Settings all = joined(form.settings, form.cores[id.core].settings);
+    all = joined(all, machine_of(space, form).recomputes[id.recompute].settings);
+    return joined(all, form.rests[id.rest].settings);
 }
 
 std::string json_of(const StrategySpace& space, const PointId& id) {

@@ -2,6 +2,7 @@
 
 #include "sim/report/report.hpp"
 #include "sim/search/search.hpp"
+#include "topology/indexed.hpp"
 
 #include <fmt/format.h>
 
@@ -64,7 +65,7 @@ const char* unit(SearchBy by) {
     return "bytes";
 }
 
-std::string largest_parts(const std::array<double, category_count>& seconds) {
+std::string largest_parts(const ByEnum<Category, double, category_count>& seconds) {
     const double total = std::accumulate(seconds.begin(), seconds.end(), 0.0);
     std::vector<std::size_t> order(seconds.size());
     std::iota(order.begin(), order.end(), std::size_t{0});

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "sim/report/report.hpp"
+#include "topology/indexed.hpp"
 
 #include <array>
 #include <string>
@@ -11,6 +12,6 @@ namespace orrery {
 std::string kind_of(const Scenario& scenario);  // its degrees: "tensor 8 x pipeline 4 x data 2, expert 4 on 8 nodes"
 std::string label_of(const Scenario& scenario); // all that a search may vary
 
-std::string largest_parts(const std::array<double, category_count>& seconds); // the three largest: "compute 90 %, bubble 5 %"
+std::string largest_parts(const ByEnum<Category, double, category_count>& seconds); // the three largest: "compute 90 %, bubble 5 %"
 
 } // namespace orrery

@@ -21,7 +21,7 @@ std::string head_of(const std::string& file) {
     std::ifstream in(file, std::ios::binary);
     std::string head(256, '\0');
     in.read(head.data(), static_cast<std::streamsize>(head.size()));
-    head.resize(static_cast<std::size_t>(in.gcount()));
+    head.resize(in.gcount());
     return head;
 }
 

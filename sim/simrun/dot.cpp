@@ -28,8 +28,7 @@ std::string block_text(const Plan& plan, std::size_t index) {
         std::set<std::size_t> from;
         for (BufferId b : op.in) {
             if (const auto it = writer.find(b); it != writer.end() && from.insert(it->second).second) {
-                edges += fmt::format("    b{0}_{1} -> b{0}_{2} [tooltip=\"{3}\"];\n", index, it->second, i,
-                                     plan.buffers[static_cast<std::size_t>(b)].name);
+                edges += fmt::format("    b{0}_{1} -> b{0}_{2} [tooltip=\"{3}\"];\n", index, it->second, i, plan.buffers[b].name);
             }
         }
         for (std::int32_t d : op.deps) {

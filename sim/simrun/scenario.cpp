@@ -44,8 +44,8 @@ std::string critical(const Trace& trace, const TextStyle& style) {
     std::map<std::string, double> by_kind;
     double all = 0;
     for (const PathStep& step : critical_path(trace)) {
-        const Span& s = trace.lanes[static_cast<std::size_t>(step.lane)].spans[static_cast<std::size_t>(step.span)];
-        by_kind[trace.ops[static_cast<std::size_t>(s.op)].kind] += (s.end - s.begin).seconds();
+        const Span& s = trace.lanes[step.lane].spans[step.span];
+        by_kind[trace.ops[s.op].kind] += (s.end - s.begin).seconds();
         by_kind["launches, host"] += step.gap.seconds();
         all += (s.end - s.begin + step.gap).seconds();
     }

@@ -27,7 +27,7 @@ RankBy rank_by(const std::string& name) {
 // The best, as many as are asked for.
 std::vector<std::size_t> best(const SweepRun& run, const SweepOptions& how) {
     std::vector<std::size_t> order = ranked(run, rank_by(how.by));
-    if (order.size() > static_cast<std::size_t>(how.top)) order.resize(static_cast<std::size_t>(how.top));
+    if (order.size() > static_cast<std::size_t>(how.top)) order.resize(how.top);
     return order;
 }
 

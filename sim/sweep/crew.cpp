@@ -73,13 +73,12 @@ std::vector<std::vector<SweepRow>> deal_groups(const std::vector<PointGroup>& gr
         const int g = next++;
         if (g >= count) return;
         m.group = g;
-        send(t, m.rank, ask_tag, nlohmann::json::to_cbor(nlohmann::json(groups[static_cast<std::size_t>(g)])));
+        send(t, m.rank, ask_tag, nlohmann::json::to_cbor(nlohmann::json(groups[g])));
         m.request = t.receive(m.rank, answer_tag, &m.size, sizeof m.size);
     };
     for (CrewMember& m : crew) give(m);
     std::thread mine([&] {
-        for (int g = next++; g < count; g = next++)
-            rows[static_cast<std::size_t>(g)] = computed(groups[static_cast<std::size_t>(g)], evaluate);
+        for (int g = next++; g < count; g = next++) rows[g] = computed(groups[g], evaluate);
     });
     std::exception_ptr failed;
     try {

@@ -33,7 +33,7 @@ class Deck {
   public:
     Deck(std::vector<std::int64_t> points, std::int64_t alike, int ranks)
         : points_(std::move(points)), alike_(std::max<std::int64_t>(1, alike)), ranks_(ranks) {}
-    std::int64_t point(std::int64_t k) const { return points_[static_cast<std::size_t>(k)]; }
+    std::int64_t point(std::int64_t k) const { return points_[k]; }
     Range next() {
         const std::lock_guard lock(mutex_);
         const std::int64_t left = static_cast<std::int64_t>(points_.size()) - next_;
@@ -118,7 +118,7 @@ class Table {
 
   private:
     void keep(SweepRow row) {
-        SweepRow& place = run_.rows[static_cast<std::size_t>(row.index)];
+        SweepRow& place = run_.rows[row.index];
         place = std::move(row);
         if (options_.found) options_.found(place);
         ++finished_;
@@ -220,7 +220,7 @@ SweepRun deal_sweep(const SweepDocument& document, const std::string& database, 
     SweepStore store(database);
     if (options.fresh) store.clear();
     SweepRun run;
-    run.rows.resize(static_cast<std::size_t>(document.size()));
+    run.rows.resize(document.size());
     Writer writer(store);
     Table table(document, options, writer, run);
     const SweepOrder order = evaluation_order(document);

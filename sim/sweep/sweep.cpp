@@ -201,7 +201,7 @@ SweepRun run_sweep(const SweepDocument& document, const std::string& database, c
     if (options.fresh) store.clear();
     const std::map<std::string, SweepRow> known = store.rows();
     SweepRun run;
-    run.rows.resize(static_cast<std::size_t>(document.size()));
+    run.rows.resize(document.size());
     Writer writer(store);
     std::atomic<std::int64_t> next{0}, reused{0};
     std::atomic<bool> stopped{false};
@@ -219,11 +219,11 @@ SweepRun run_sweep(const SweepDocument& document, const std::string& database, c
                 end = std::min(k + at_once, document.size());
             }
             if (k >= document.size() || writer.broken()) return;
-            const std::int64_t i = order.points[static_cast<std::size_t>(k)];
+            const std::int64_t i = order.points[k];
             if (options.go_on && !options.go_on()) stopped = true;
             if (stopped) return;
             const SweepPoint point = document.point(i);
-            SweepRow& row = run.rows[static_cast<std::size_t>(i)];
+            SweepRow& row = run.rows[i];
             const std::string hash = point_hash(point);
             if (!options.shard.has(hash)) {
                 const std::lock_guard lock(counting);

@@ -42,13 +42,13 @@ class Walker {
     };                                                                    // spans of the lane
     using Meeting = std::tuple<std::int64_t, std::int64_t, std::int16_t>; // begin, end, queue: what members of a collective share
 
-    const Span& span(Place p) const { return trace_.lanes[static_cast<std::size_t>(p.lane)].spans[static_cast<std::size_t>(p.span)]; }
+    const Span& span(Place p) const { return trace_.lanes[p.lane].spans[p.span]; }
 
     void index_lane(std::size_t l) {
         const std::vector<Span>& spans = trace_.lanes[l].spans;
         const auto lane = static_cast<std::int32_t>(l);
         for (std::int32_t i = 0; i < static_cast<std::int32_t>(spans.size()); ++i) {
-            const Span& s = spans[static_cast<std::size_t>(i)];
+            const Span& s = spans[i];
             if (i == 0 || s.queue != spans[static_cast<std::size_t>(i) - 1].queue) queues_[l].push_back({i, i});
             queues_[l].back().end = i + 1;
             if (s.kind == SpanKind::op && !waited({lane, i})) on_time_.emplace(Meeting{s.begin.ps, s.end.ps, s.queue}, Place{lane, i});
@@ -65,7 +65,7 @@ class Walker {
     Place last() const {
         Place latest;
         for (std::int32_t l = 0; l < static_cast<std::int32_t>(trace_.lanes.size()); ++l)
-            for (const Queue& q : queues_[static_cast<std::size_t>(l)])
+            for (const Queue& q : queues_[l])
                 for (std::int32_t i = q.end; i-- > q.begin;) {
                     const Place p{l, i};
                     if (span(p).kind != SpanKind::op) continue;
@@ -87,7 +87,7 @@ class Walker {
     Place what_let_begin(Place p) const {
         const Time begin = span(p).begin;
         Place best;
-        for (const Queue& q : queues_[static_cast<std::size_t>(p.lane)]) {
+        for (const Queue& q : queues_[p.lane]) {
             const Place found = ended_by(p.lane, q, begin);
             if (found.lane < 0) continue;
             const bool own = span(found).queue == span(p).queue;
@@ -98,7 +98,7 @@ class Walker {
 
     // Spans of a queue follow one another, so their ends ascend with their begins. One of no length let nothing begin.
     Place ended_by(std::int32_t lane, const Queue& q, Time time) const {
-        const std::vector<Span>& spans = trace_.lanes[static_cast<std::size_t>(lane)].spans;
+        const std::vector<Span>& spans = trace_.lanes[lane].spans;
         const auto first = spans.begin() + q.begin;
         auto it = std::upper_bound(first, spans.begin() + q.end, time, [](Time t, const Span& s) { return t < s.begin; });
         while (it != first) {

@@ -137,7 +137,7 @@ std::vector<Span> spans(ByteReader& in, const Trace& trace) {
                 throw std::runtime_error("op " + std::to_string(op) + " is out of range");
             s.op = static_cast<std::int32_t>(op);
         }
-        std::int64_t& last = lasted[static_cast<std::size_t>(s.op + 1)];
+        std::int64_t& last = lasted[s.op + 1];
         last = sum(last, columns.durations.integer());
         s.begin.ps = sum(ended, columns.gaps.integer());
         s.end.ps = ended = sum(s.begin.ps, last);

@@ -136,7 +136,7 @@ class PerfettoWriter {
         for (std::int16_t queue : queues) {
             next_event();
             add(R"({{"ph":"M","pid":{},"tid":{},"name":"thread_name","args":{{"name":{}}}}})", pid(l), tid(l, queue),
-                json_text(trace_.queues[static_cast<std::size_t>(queue)]));
+                json_text(trace_.queues[queue]));
             next_event();
             add(R"({{"ph":"M","pid":{},"tid":{},"name":"thread_sort_index","args":{{"sort_index":{}}}}})", pid(l), tid(l, queue), queue);
         }
@@ -148,7 +148,7 @@ class PerfettoWriter {
         next_event();
         add(R"({{"ph":"X","pid":{},"tid":{},"ts":{}.{:06},"dur":{}.{:06},)", pid(l), tid(l, span.queue), ts, ts_fraction, dur,
             dur_fraction);
-        const OpText* op = span.op >= 0 ? &ops_[static_cast<std::size_t>(span.op)] : nullptr;
+        const OpText* op = span.op >= 0 ? &ops_[span.op] : nullptr;
         if (span.kind == SpanKind::op)
             add(R"("name":{},"cat":{},"args":{{)", op ? op->name : "\"op\"", op ? op->category : "\"op\"");
         else if (span.kind == SpanKind::transfer_wait)
@@ -172,7 +172,7 @@ class PerfettoWriter {
         }
         if (span.microbatch >= 0) put("microbatch", span.microbatch);
         if (span.cause != WaitCause::none) put("cause", json_text(name(span.cause)));
-        if (span.peer >= 0) put("late", json_text(lane_name(trace_.lanes[static_cast<std::size_t>(span.peer)])));
+        if (span.peer >= 0) put("late", json_text(lane_name(trace_.lanes[span.peer])));
     }
 
     void put_memory(std::size_t l, const MemorySample& sample) {
@@ -186,8 +186,8 @@ class PerfettoWriter {
 
     // Readers bind either end to the slice that is open at its instant, and drop an arrow that goes back in time.
     void put_flow(std::size_t id, const Flow& flow) {
-        const Span& from = trace_.lanes[static_cast<std::size_t>(flow.from_lane)].spans[static_cast<std::size_t>(flow.from_span)];
-        const Span& to = trace_.lanes[static_cast<std::size_t>(flow.to_lane)].spans[static_cast<std::size_t>(flow.to_span)];
+        const Span& from = trace_.lanes[flow.from_lane].spans[flow.from_span];
+        const Span& to = trace_.lanes[flow.to_lane].spans[flow.to_span];
         const Time arrives = std::max(from.begin, to.begin);
         if (arrives > to.begin && arrives >= to.end) return;
         const auto end = [&](const char* phase, std::int32_t lane, std::int16_t queue, Time at) {

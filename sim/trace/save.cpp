@@ -41,7 +41,7 @@ void put_spans(ByteWriter& out, const Trace& trace, const Lane& lane) {
         queue = s.queue;
         ops.number(s.op < 0 ? 0 : 1 + zigzag(std::int64_t{s.op} - op));
         if (s.op >= 0) op = s.op;
-        std::int64_t& last = lasted[static_cast<std::size_t>(s.op + 1)];
+        std::int64_t& last = lasted[s.op + 1];
         const std::int64_t duration = difference(s.end.ps, s.begin.ps);
         durations.integer(difference(duration, last));
         last = duration;

@@ -73,7 +73,7 @@ std::string problem(const Trace& trace) {
     for (std::size_t i = 0; i < trace.flows.size(); ++i) {
         const Flow& f = trace.flows[i];
         const auto exists = [&](std::int32_t lane, std::int32_t span) {
-            return inside(lane, trace.lanes.size()) && inside(span, trace.lanes[static_cast<std::size_t>(lane)].spans.size());
+            return inside(lane, trace.lanes.size()) && inside(span, trace.lanes[lane].spans.size());
         };
         if (!exists(f.from_lane, f.from_span) || !exists(f.to_lane, f.to_span))
             return fmt::format("flow {}: from lane {} span {} to lane {} span {}: there is no such span", i, f.from_lane, f.from_span,

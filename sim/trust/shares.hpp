@@ -8,12 +8,13 @@
 
 #include "sim/cost/cost.hpp"
 #include "sim/engine/simulate.hpp"
+#include "topology/indexed.hpp"
 
 #include <array>
 
 namespace orrery {
 
-using CostShares = std::array<double, cost_group_count>; // by group; they add up to 1, or are all 0 where nothing was simulated
+using CostShares = ByEnum<CostGroup, double, cost_group_count>; // by group; they add up to 1, or are all 0 where nothing was simulated
 
 // base: what simulate() gave with these options. Groups that no op of the plan belongs to are not simulated again.
 CostShares cost_shares(const Plan& plan, const Scenario& scenario, const Fabric& fabric, const CostModel& cost, const Simulation& base,

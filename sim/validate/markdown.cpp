@@ -163,16 +163,16 @@ std::string largest_shares(const ValidationRow& row, int how_many) {
     double total = 0;
     std::vector<std::pair<double, int>> parts;
     for (int c = 0; c < category_count; ++c) {
-        const double part = row.breakdown_s[static_cast<std::size_t>(c)];
+        const double part = row.breakdown_s[c];
         parts.push_back({part, c});
         total += part;
     }
     if (total <= 0) return {};
     std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
     std::string text;
-    for (int i = 0; i < how_many && parts[static_cast<std::size_t>(i)].first > 0.005 * total; ++i)
-        text += fmt::format("{}{} {:.0f} %", i == 0 ? "" : ", ", name(static_cast<Category>(parts[static_cast<std::size_t>(i)].second)),
-                            100 * parts[static_cast<std::size_t>(i)].first / total);
+    for (int i = 0; i < how_many && parts[i].first > 0.005 * total; ++i)
+        text +=
+            fmt::format("{}{} {:.0f} %", i == 0 ? "" : ", ", name(static_cast<Category>(parts[i].second)), 100 * parts[i].first / total);
     return text;
 }
 

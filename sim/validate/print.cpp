@@ -69,10 +69,10 @@ Json row_json(const ValidationRow& r) {
     put(j["error"], "memory", r.memory_error());
     if (r.failure.empty()) {
         Json parts;
-        for (int c = 0; c < category_count; ++c) parts[name(static_cast<Category>(c))] = r.breakdown_s[static_cast<std::size_t>(c)];
+        for (int c = 0; c < category_count; ++c) parts[name(static_cast<Category>(c))] = r.breakdown_s[c];
         j["breakdown_s"] = parts;
         for (int g = 0; g < cost_group_count && r.shares != CostShares{}; ++g)
-            j["sensitivities"][name(static_cast<CostGroup>(g))] = r.shares[static_cast<std::size_t>(g)];
+            j["sensitivities"][name(static_cast<CostGroup>(g))] = r.shares[g];
     }
     if (r.doubtful) j["doubtful"] = true;
     static constexpr const char* measures[] = {"allocated", "reserved", "device"};

@@ -4,6 +4,7 @@
 
 #include "sim/cost/learned.hpp"
 #include "sim/report/report.hpp"
+#include "topology/indexed.hpp"
 
 #include <functional>
 #include <optional>
@@ -31,13 +32,13 @@ struct ValidationRow {
     bool fits_not_comparable = false;         // it ran with what a scenario cannot say of its memory: its note says what
     bool doubtful = false;                    // odd by its source's own figures: its note says "Doubtful: .."
     Configuration configuration;              // what is like it, for error bars
-    std::array<double, category_count> breakdown_s{}; // where the predicted time goes
-    CostShares shares{};                              // by group of constants; 0 where they were not asked for
-    std::optional<double> planned_share;              // predicted peak, of what the device has
-    double moving = 0;                                // what comes and goes within a step, of that peak
-    double step_time_bar = 0, memory_bar = 0;         // half widths of its interval
-    CostFactors factors = no_factors;                 // it is predicted with, by group of constants
-    std::string failure;                              // why there is no prediction; empty: there is one
+    ByEnum<Category, double, category_count> breakdown_s{}; // where the predicted time goes
+    CostShares shares{};                                    // by group of constants; 0 where they were not asked for
+    std::optional<double> planned_share;                    // predicted peak, of what the device has
+    double moving = 0;                                      // what comes and goes within a step, of that peak
+    double step_time_bar = 0, memory_bar = 0;               // half widths of its interval
+    CostFactors factors = no_factors;                       // it is predicted with, by group of constants
+    std::string failure;                                    // why there is no prediction; empty: there is one
     bool refused = false; // .. because its scenario cannot be said or is not built; else the prediction itself went wrong
 
     std::optional<bool> fitted() const; // what is known of it: a run that was timed did

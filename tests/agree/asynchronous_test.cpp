@@ -59,7 +59,7 @@ Tensors by_hand(const Scenario& scenario) {
         std::vector<Tensors> history{newest};
         for (std::int64_t step = 0; step < scenario.strategy.flush_every; ++step) {
             Tensors read = newest;
-            for (auto& [name, t] : read) t = history[static_cast<std::size_t>(step - age(scenario, stage.at(name), step))].at(name);
+            for (auto& [name, t] : read) t = history[step - age(scenario, stage.at(name), step)].at(name);
             scatter(*world, Quantity::parameters, read);
             load_batch(*world, corpus, round * scenario.strategy.flush_every + step);
             runs->step(nullptr);
@@ -126,10 +126,10 @@ TEST(Asynchronous, StalenessAndVersionsAreThePapers) {
         EXPECT_EQ(a.worst, p - 1);
         EXPECT_EQ(a.versions, p) << "a version for each microbatch under way";
         for (int stage = 0; stage < p; ++stage) {
-            EXPECT_EQ(a.stages[static_cast<std::size_t>(stage)].worst, p - 1 - stage);
-            EXPECT_EQ(a.stages[static_cast<std::size_t>(stage)].versions, p - stage);
-            EXPECT_EQ(b.stages[static_cast<std::size_t>(stage)].worst, 1);
-            EXPECT_EQ(b.stages[static_cast<std::size_t>(stage)].versions, 2);
+            EXPECT_EQ(a.stages[stage].worst, p - 1 - stage);
+            EXPECT_EQ(a.stages[stage].versions, p - stage);
+            EXPECT_EQ(b.stages[stage].worst, 1);
+            EXPECT_EQ(b.stages[stage].versions, 2);
         }
         EXPECT_NEAR(a.mean, (p - 1) / 2.0, 0.1 * p);
         EXPECT_NEAR(b.mean, 1, 0.05);

@@ -64,11 +64,10 @@ void add_kept(const World& world, Role role, Tensors& sum) {
             const auto* data = reinterpret_cast<const double*>(rank->memory.block(static_cast<BufferId>(b), -1));
             const std::int64_t slice = role == Role::sum_error ? elements(x) : 0;
             std::int64_t at = 0; // of the whole vector: a slice's rank has that of its index
-            const std::int64_t first = slice > 0 ? rank->context.at[static_cast<std::size_t>(Axis::dp)] * slice : 0;
+            const std::int64_t first = slice > 0 ? rank->context.at[Axis::dp] * slice : 0;
             const auto put = [&](const std::string& name, std::int64_t n) {
                 for (std::int64_t i = 0; i < n; ++i, ++at)
-                    if (at >= first && (slice == 0 || at < first + slice))
-                        sum.at(name).values[static_cast<std::size_t>(i)] += data[at - first];
+                    if (at >= first && (slice == 0 || at < first + slice)) sum.at(name).values[i] += data[at - first];
             };
             if (x.bucket >= 0)
                 for (const BucketTensor& t : world.plan.buckets[x.bucket].tensors) put(world.plan.tensors[t.tensor].name, t.end - t.begin);

@@ -133,7 +133,7 @@ void expect_recorded(const Fields& strategy) {
     for (int layer = 0; layer < 2; ++layer) {
         const std::vector<double> shares = expert_shares(*again.model.moe, layer);
         for (std::size_t e = 0; e < shares.size(); ++e)
-            EXPECT_NEAR(shares[e], static_cast<double>(loads[static_cast<std::size_t>(layer)][e]) / (3 * 16 * 8 * 2), 1e-12);
+            EXPECT_NEAR(shares[e], static_cast<double>(loads[layer][e]) / (3 * 16 * 8 * 2), 1e-12);
     }
     const Report recorded = predict(again).report, uniform = predict(even).report;
     EXPECT_GT(recorded.experts.fullest_rank, 1);

@@ -31,7 +31,7 @@ Allocated allocated(World& world, const PlanMemory& predicted, int r) {
     const StagePlan stage = stage_plan(world, rank);
     const std::vector<std::int64_t> staging = staging_needed(world, rank, stage);
     return {stage.layout.extent[0], std::accumulate(staging.begin(), staging.end(), std::int64_t{0}), rank.memory.map().planned[0],
-            predicted.stages[static_cast<std::size_t>(rank.stage)].allocated_peak.count};
+            predicted.stages[rank.stage].allocated_peak.count};
 }
 
 // The first rank of some stages: of the first, of the last, and of one between.

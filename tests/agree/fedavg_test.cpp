@@ -57,12 +57,12 @@ Tensors by_hand(const Scenario& scenario) {
     Tensors mean;
     for (int step = 0; step < rounds * inner_steps; ++step) {
         for (int c = 0; c < clients; ++c) {
-            load_own(*worlds[static_cast<std::size_t>(c)], corpus, step, c);
-            executors[static_cast<std::size_t>(c)]->step(nullptr);
+            load_own(*worlds[c], corpus, step, c);
+            executors[c]->step(nullptr);
         }
         if ((step + 1) % inner_steps != 0) continue;
         for (int c = 0; c < clients; ++c) {
-            const Tensors own = gather(*worlds[static_cast<std::size_t>(c)], Quantity::parameters).tensors;
+            const Tensors own = gather(*worlds[c], Quantity::parameters).tensors;
             if (c == 0) mean = own;
             for (auto& [name, t] : mean)
                 for (std::size_t i = 0; i < t.values.size(); ++i)

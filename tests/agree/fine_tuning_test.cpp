@@ -37,14 +37,13 @@ std::vector<double> product(const Tensor& a, bool turn_a, const Tensor& b, bool 
     const std::int64_t n = rows(a, turn_a), inner = rows(a, !turn_a), k = rows(b, !turn_b);
     const auto at = [&](const Tensor& t, bool turned, std::int64_t e, std::int64_t i, std::int64_t j) {
         const std::int64_t columns = t.shape[behind + 1];
-        return t.values[static_cast<std::size_t>(e * t.shape[behind] * columns + (turned ? j * columns + i : i * columns + j))];
+        return t.values[e * t.shape[behind] * columns + (turned ? j * columns + i : i * columns + j)];
     };
     std::vector<double> c(static_cast<std::size_t>(experts * n * k), 0);
     for (std::int64_t e = 0; e < experts; ++e)
         for (std::int64_t i = 0; i < n; ++i)
             for (std::int64_t j = 0; j < k; ++j)
-                for (std::int64_t l = 0; l < inner; ++l)
-                    c[static_cast<std::size_t>((e * n + i) * k + j)] += factor * at(a, turn_a, e, i, l) * at(b, turn_b, e, l, j);
+                for (std::int64_t l = 0; l < inner; ++l) c[(e * n + i) * k + j] += factor * at(a, turn_a, e, i, l) * at(b, turn_b, e, l, j);
     return c;
 }
 

@@ -62,7 +62,7 @@ void expect_each_is_missed(const std::vector<std::string>& fields) {
     EXPECT_FALSE(places.empty());
     for (const Place& p : places) {
         const auto drop = [&](Plan& broken) { test::drop_op(broken, p.block, p.op); };
-        const Op& op = plan.blocks[static_cast<std::size_t>(p.block)].ops[static_cast<std::size_t>(p.op)];
+        const Op& op = plan.blocks[p.block].ops[p.op];
         Plan broken = plan;
         drop(broken);
         EXPECT_FALSE(verify(broken).empty()) << "verify does not miss " << op.name;

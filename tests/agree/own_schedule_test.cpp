@@ -56,7 +56,7 @@ TEST_F(OwnSchedule, IsTakenByTheParserAndOrdersThePlan) {
     EXPECT_EQ(verify(plan).size(), 0u);
     std::string steps; // forward and backward actions of the last stage, in issue order
     for (const Action& a : plan.programs[1].actions) {
-        const BlockKind kind = plan.blocks[static_cast<std::size_t>(a.block)].kind;
+        const BlockKind kind = plan.blocks[a.block].kind;
         if (kind == BlockKind::forward || kind == BlockKind::backward)
             steps += (kind == BlockKind::forward ? " F" : " B") + std::to_string(a.microbatch[0]);
     }

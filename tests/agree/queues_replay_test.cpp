@@ -30,7 +30,7 @@ TEST(QueuesReplay, CommunicationIsItsDelay) {
         executor->step(&record);
         int seen = 0, ran = 0;
         for (const OpTime& t : record) {
-            const Op& op = *order.issues[static_cast<std::size_t>(t.issue)].op;
+            const Op& op = *order.issues[t.issue].op;
             ++(communicates(op) ? seen : ran);
             if (!communicates(op)) continue;
             EXPECT_GE(t.end - t.posted, delay - 1000) << op.name;

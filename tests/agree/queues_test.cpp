@@ -28,8 +28,7 @@ TEST_P(Queues, AreSerialToTheBit) {
     expect_same(serial, queues);
     const MemoryReport predicted = memory(queues.world->plan, scenario);
     for (const auto& rank : queues.world->ranks)
-        EXPECT_EQ(rank->memory.device().highest, predicted.stages[static_cast<std::size_t>(rank->stage)].allocated_peak.count)
-            << "rank " << rank->rank;
+        EXPECT_EQ(rank->memory.device().highest, predicted.stages[rank->stage].allocated_peak.count) << "rank " << rank->rank;
 }
 
 // By every pair of users of every two buffers that share a byte: what the planner concludes from clocks.
@@ -75,8 +74,8 @@ TEST(QueuesTimes, FollowTheDependencies) {
     for (std::size_t r = 0; r < world->ranks.size(); ++r)
         begin[r].assign(world->rank(static_cast<int>(r)).order->issues.size(), -1), end[r] = begin[r];
     for (const OpTime& t : record) {
-        begin[static_cast<std::size_t>(t.rank)][static_cast<std::size_t>(t.issue)] = t.posted;
-        end[static_cast<std::size_t>(t.rank)][static_cast<std::size_t>(t.issue)] = t.end;
+        begin[t.rank][t.issue] = t.posted;
+        end[t.rank][t.issue] = t.end;
         EXPECT_LE(t.posted, t.begin);
         EXPECT_LE(t.begin, t.end);
     }
@@ -89,8 +88,8 @@ TEST(QueuesTimes, FollowTheDependencies) {
             ++ops;
             ASSERT_GE(end[r][i], 0) << place(world->plan, order.issues[i]);
             for (std::int32_t d : order.deps_of(order.issues[i])) {
-                if (is_host_only(*order.issues[static_cast<std::size_t>(d)].op)) continue;
-                EXPECT_LE(end[r][static_cast<std::size_t>(d)], begin[r][i] + rounding) << place(world->plan, order.issues[i]);
+                if (is_host_only(*order.issues[d].op)) continue;
+                EXPECT_LE(end[r][d], begin[r][i] + rounding) << place(world->plan, order.issues[i]);
             }
         }
         EXPECT_GT(ops, 100);

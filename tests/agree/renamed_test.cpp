@@ -81,11 +81,10 @@ void expect_same_faults(const Plan& plan, std::uint64_t seed) {
         };
         Plan broken_plan = plan;
         const std::int32_t block = pick(1, plan.blocks.size());
-        const std::size_t ops = plan.blocks[static_cast<std::size_t>(block)].ops.size();
+        const std::size_t ops = plan.blocks[block].ops.size();
         if (ops < 2) continue;
         test::drop_op(broken_plan, block, pick(2, ops));
-        EXPECT_EQ(rules(broken_plan), rules(renamed(broken_plan)))
-            << "without an op of " << plan.blocks[static_cast<std::size_t>(block)].name;
+        EXPECT_EQ(rules(broken_plan), rules(renamed(broken_plan))) << "without an op of " << plan.blocks[block].name;
     }
 }
 

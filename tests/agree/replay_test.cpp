@@ -95,7 +95,7 @@ TEST(Replay, OnQueuesCommunicationsBeginWithTheirMoves) {
     begin_with_moves(times, delays);
     int waited = 0;
     for (const OpTime& t : times) {
-        const Delay& d = delays[static_cast<std::size_t>(t.issue)];
+        const Delay& d = delays[t.issue];
         if (d.wait == 0) continue;
         ++waited;
         EXPECT_EQ(t.end - t.begin, d.move);

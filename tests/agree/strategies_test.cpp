@@ -36,8 +36,7 @@ TEST_P(Parity, MemoryIsAsPredicted) {
     const Trained t = train(scenario, {.steps = 2, .real = DType::fp32});
     const MemoryReport predicted = memory(t.world->plan, scenario);
     for (const auto& rank : t.world->ranks)
-        EXPECT_EQ(rank->memory.device().highest, predicted.stages[static_cast<std::size_t>(rank->stage)].allocated_peak.count)
-            << "rank " << rank->rank;
+        EXPECT_EQ(rank->memory.device().highest, predicted.stages[rank->stage].allocated_peak.count) << "rank " << rank->rank;
 }
 
 INSTANTIATE_TEST_SUITE_P(Strategies, Parity, testing::ValuesIn(strategies()), [](const auto& tested) { return tested.param.name; });

@@ -18,7 +18,7 @@ TEST(Team, EveryPartRunsOnceHoweverManyThereAre) {
     EXPECT_EQ(team.threads(), 3);
     for (int call = 0; call < 2000; ++call) {
         std::vector<std::atomic<int>> seen(static_cast<std::size_t>(call % 17));
-        team.run(std::ssize(seen), [&](std::int64_t i) { ++seen[static_cast<std::size_t>(i)]; });
+        team.run(std::ssize(seen), [&](std::int64_t i) { ++seen[i]; });
         for (const auto& n : seen) EXPECT_EQ(n, 1);
         if (call % 500 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5)); // its threads fall asleep
     }
@@ -29,7 +29,7 @@ TEST(Team, PartsFollowEachOtherAndCoverAll) {
     for (const std::int64_t n : {0, 1, 5, 1000, 12345}) {
         std::vector<std::atomic<int>> seen(static_cast<std::size_t>(n));
         split(&team, n, 7, [&](std::int64_t from, std::int64_t to) {
-            for (std::int64_t i = from; i < to; ++i) ++seen[static_cast<std::size_t>(i)];
+            for (std::int64_t i = from; i < to; ++i) ++seen[i];
         });
         for (const auto& x : seen) EXPECT_EQ(x, 1);
     }

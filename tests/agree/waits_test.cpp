@@ -95,8 +95,8 @@ TEST(Waits, ArePartedWhereTheReasonChanges) {
     const auto reader = static_cast<std::int32_t>(reads - order.issues.begin());
     const OpTime moved{1, at, 0, 100, 150, 200, 0, {}}, read{1, reader, -1, 200, 200, 300, 0, {}};
     std::vector<const OpTime*> times(order.issues.size(), nullptr);
-    times[static_cast<std::size_t>(at)] = &moved;
-    times[static_cast<std::size_t>(reader)] = &read;
+    times[at] = &moved;
+    times[reader] = &read;
     const std::vector<Span> waits = waits_of(world->plan, order, times, Time{300'000});
     ASSERT_EQ(waits.size(), 3u);
     EXPECT_EQ(waits[0].cause, WaitCause::host); // it was not posted yet

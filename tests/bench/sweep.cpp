@@ -25,7 +25,7 @@ void run_points(benchmark::State& state, const orrery::SweepDocument& document) 
     const std::vector<std::int64_t> order = orrery::evaluation_order(document).points;
     orrery::ReadyPlans kept;
     for (auto _ : state) {
-        const std::int64_t i = order[static_cast<std::size_t>(next)];
+        const std::int64_t i = order[next];
         const orrery::SweepRow row = orrery::evaluate(document.point(i), i, document.base_dir(), &kept);
         next = (next + 1) % document.size();
         ++done;

@@ -83,9 +83,9 @@ void arrive(Hub& hub, Call call, std::int64_t round) {
         return;
     }
     auto& members = hub.rounds[round];
-    members.resize(static_cast<std::size_t>(hub.size));
+    members.resize(hub.size);
     call.there = true;
-    members[static_cast<std::size_t>(call.rank)] = call;
+    members[call.rank] = call;
     if (std::ranges::all_of(members, &Call::there)) meet(members);
 }
 

@@ -21,7 +21,7 @@ TEST_P(OnGpu, GradientsAreTheCpus) {
         const auto a = gpu.values(gpu.gradient_of(w)), b = cpu.values(cpu.gradient_of(w));
         double difference = 0, size = 1e-12;
         for (std::size_t i = 0; i < a.size(); ++i) difference += (a[i] - b[i]) * (a[i] - b[i]), size += b[i] * b[i];
-        EXPECT_LT(std::sqrt(difference), 1e-4 * std::sqrt(size)) << cpu.plan().buffers[static_cast<std::size_t>(w)].name;
+        EXPECT_LT(std::sqrt(difference), 1e-4 * std::sqrt(size)) << cpu.plan().buffers[w].name;
     }
 }
 

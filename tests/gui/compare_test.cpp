@@ -155,8 +155,7 @@ class CompareTest : public QObject {
         for (std::int32_t span = 0; span < 24; ++span) {
             const SpanRef here = in_overlay(o, o.trace, m, {1, span}, false);
             QCOMPARE(here.lane, 3);
-            QCOMPARE(o.trace.ops[static_cast<std::size_t>(span_of(o.trace, here).op)].name,
-                     m.ops[static_cast<std::size_t>(span_of(m, {1, span}).op)].name);
+            QCOMPARE(o.trace.ops[span_of(o.trace, here).op].name, m.ops[span_of(m, {1, span}).op].name);
             QCOMPARE(span_of(o.trace, here).begin.ps, span_of(m, {1, span}).begin.ps - 777);
         }
     }

@@ -65,10 +65,9 @@ class MemoryTest : public QObject {
             for (int i = 0; i < columns; ++i) {
                 std::int64_t most = 0; // by brute force: the level at the column's begin and every one that starts in it
                 for (int k = 0; k < 1000; ++k)
-                    if (s.at[static_cast<std::size_t>(k)] < c.edge(i + 1) &&
-                        (k + 1 == 1000 || s.at[static_cast<std::size_t>(k) + 1] > c.edge(i)))
-                        most = std::max(most, s.total[static_cast<std::size_t>(k)]);
-                QCOMPARE(s.total[static_cast<std::size_t>(highest[static_cast<std::size_t>(i)])], most);
+                    if (s.at[k] < c.edge(i + 1) && (k + 1 == 1000 || s.at[static_cast<std::size_t>(k) + 1] > c.edge(i)))
+                        most = std::max(most, s.total[k]);
+                QCOMPARE(s.total[highest[static_cast<std::size_t>(i)]], most);
             }
         }
     }
@@ -92,11 +91,11 @@ class MemoryTest : public QObject {
         const auto data = spiky();
         NodeMemory& host = data->report->memory.host;
         host.used.peak = Bytes{38 * gb};
-        host.used.by_kind[static_cast<std::size_t>(MemoryKind::parameters)] = Bytes{16 * gb};
-        host.used.by_kind[static_cast<std::size_t>(MemoryKind::optimizer_states)] = Bytes{22 * gb};
+        host.used.by_kind[MemoryKind::parameters] = Bytes{16 * gb};
+        host.used.by_kind[MemoryKind::optimizer_states] = Bytes{22 * gb};
         host.capacity = Bytes{64 * gb};
         data->report->memory.disk.used.peak = Bytes{96 * gb};
-        data->report->memory.disk.used.by_kind[static_cast<std::size_t>(MemoryKind::optimizer_states)] = Bytes{96 * gb};
+        data->report->memory.disk.used.by_kind[MemoryKind::optimizer_states] = Bytes{96 * gb};
         data->report->memory.disk.capacity = Bytes{90 * gb};
         RunStore runs;
         ViewState state;

@@ -238,7 +238,7 @@ class SessionTest : public QObject {
         QVERIFY(is.valid());
         const auto what = [](MainWindow& w, SliceId id) {
             const Trace& t = *w.store().find(id.run)->data->trace;
-            const Span& s = t.lanes[static_cast<std::size_t>(id.lane)].spans[static_cast<std::size_t>(id.span)];
+            const Span& s = t.lanes[id.lane].spans[id.span];
             return std::tuple(title(t, s), s.microbatch, s.begin.ps);
         };
         QVERIFY(what(other, is) == what(window, was));

@@ -51,8 +51,7 @@ class StrategiesTest : public QObject {
         QVERIFY(!model.index(1, StrategiesModel::StepColumn).data().toString().contains(QChar(0xb1)));
         QCOMPARE(shown(model, 1, StrategiesModel::MfuColumn), report.mfu);
         QCOMPARE(shown(model, 1, StrategiesModel::BubbleColumn), report.bubble_fraction);
-        QCOMPARE(shown(model, 1, StrategiesModel::TensorColumn),
-                 report.breakdown_s[static_cast<std::size_t>(Category::exposed_tp)] / report.step_time_s);
+        QCOMPARE(shown(model, 1, StrategiesModel::TensorColumn), report.breakdown_s[Category::exposed_tp] / report.step_time_s);
         QCOMPARE(model.index(0, StrategiesModel::FitsColumn).data(StrategiesModel::SortRole).toDouble(), 1.0);
         store.remove(a);
         QCOMPARE(model.rowCount(), 1);
@@ -152,7 +151,7 @@ class StrategiesTest : public QObject {
             QCOMPARE(table.rows[row][column("MFU (%)")].toDouble() / 100, report.mfu);
             QCOMPARE(table.rows[row][column("Tokens/s")].toDouble(), report.tokens_per_s);
             QCOMPARE(table.rows[row][column("Fits")], QString("fits"));
-            QCOMPARE(table.rows[row][column("compute (s)")].toDouble(), report.breakdown_s[static_cast<std::size_t>(Category::compute)]);
+            QCOMPARE(table.rows[row][column("compute (s)")].toDouble(), report.breakdown_s[Category::compute]);
         }
         const QString csv = to_csv(table);
         QVERIFY2(csv.section('\n', 1, 1).startsWith("'=1+1,"), qPrintable(csv));

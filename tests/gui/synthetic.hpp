@@ -63,7 +63,7 @@ inline Trace trace(const Shape& shape = {}) {
     t.name = "synthetic";
     t.source = "simulated";
     t.queues = {"compute", "tp", "dp", "pp"};
-    t.queues.resize(static_cast<std::size_t>(shape.queues));
+    t.queues.resize(shape.queues);
     t.ops = ops();
     std::mt19937_64 random(shape.seed);
     const double weight = 1 + (shape.queues - 1) * shape.communication;

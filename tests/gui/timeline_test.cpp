@@ -403,7 +403,7 @@ class TimelineTest : public QObject {
         };
         QCOMPARE(lanes().size(), data->trace->lanes.size());
         for (std::int32_t rank = 0; rank < 32; ++rank) {
-            const std::set<std::int32_t> its{data->lane_of_rank[static_cast<std::size_t>(rank)]};
+            const std::set<std::int32_t> its{data->lane_of_rank[rank]};
             filter->clear();
             QTest::keyClicks(filter, QString("rank %1").arg(rank));
             QCOMPARE(lanes(), its);

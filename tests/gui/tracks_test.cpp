@@ -16,7 +16,7 @@ KindTimes brute_force(const TrackStore& store, const Track& t, std::int64_t begi
     for (std::int32_t i = 0; i < slice_count(t); ++i) {
         const Span& s = slice(store, t, i);
         const std::int64_t part = std::min(s.end.ps, end) - std::max(s.begin.ps, begin);
-        if (part > 0) out[static_cast<std::size_t>(kind(store, t, i))] += part;
+        if (part > 0) out[kind(store, t, i)] += part;
     }
     return out;
 }
@@ -69,7 +69,7 @@ class TracksTest : public QObject {
             for (int c = 0; c < columns.count; ++c) {
                 const KindTimes truth = brute_force(store, t, columns.edge(c), columns.edge(c + 1));
                 for (std::size_t k = 0; k < t.kinds.size(); ++k)
-                    QCOMPARE(busy[static_cast<std::size_t>(c) * t.kinds.size() + k], truth[static_cast<std::size_t>(t.kinds[k])]);
+                    QCOMPARE(busy[static_cast<std::size_t>(c) * t.kinds.size() + k], truth[t.kinds[k]]);
             }
         }
     }
@@ -117,7 +117,7 @@ class TracksTest : public QObject {
         for (std::int32_t i = 0; i < 10; ++i) {
             const Place p = place_of(store, 0, i);
             QVERIFY(p.track >= 0);
-            QCOMPARE(span_index(store.tracks[static_cast<std::size_t>(p.track)], p.slice), i);
+            QCOMPARE(span_index(store.tracks[p.track], p.slice), i);
         }
     }
 
@@ -141,15 +141,14 @@ class TracksTest : public QObject {
                 Tiles only;
                 only.background = qRgb(0, 0, 0);
                 for (Tile& tile : only.kinds) tile.fill(qRgb(0, 0, 0));
-                only.kinds[static_cast<std::size_t>(k)].fill(qRgb(255, 255, 255));
+                only.kinds[k].fill(qRgb(255, 255, 255));
                 QImage image(columns.count, height, QImage::Format_RGB32);
                 image.fill(Qt::black);
                 paint(image, {0, 0, height}, times, columns, only);
                 for (int c = 0; c < columns.count; c += 7) {
                     const std::int64_t left = columns.edge(c), right = columns.edge(c + 1);
                     const double truth =
-                        static_cast<double>(brute_force(store, store.tracks[t], left, right)[static_cast<std::size_t>(k)]) /
-                        static_cast<double>(right - left);
+                        static_cast<double>(brute_force(store, store.tracks[t], left, right)[k]) / static_cast<double>(right - left);
                     double painted = 0;
                     for (int y = 0; y < height; ++y) painted += qRed(image.pixel(c, y)) / 255.0 / height;
                     worst = std::max(worst, std::abs(painted - truth));

@@ -206,12 +206,12 @@ class ViewsTest : public QObject {
             apart.fold = false;
             const Simulation each = simulate(*data->plan, *data->scenario, fabric, cost, apart);
             std::vector<double> bytes(fabric.links().size(), 0);
-            for (const LinkUse& l : each.links) bytes[static_cast<std::size_t>(l.link)] = l.bytes;
+            for (const LinkUse& l : each.links) bytes[l.link] = l.bytes;
             std::vector<int> members(data->links.size(), 0);
             for (std::size_t l = 0; l < bytes.size(); ++l) {
                 const std::int32_t c = data->link_class[l];
-                QCOMPARE(c < 0 ? 0 : data->links[static_cast<std::size_t>(c)].bytes, bytes[l]);
-                if (c >= 0) ++members[static_cast<std::size_t>(c)];
+                QCOMPARE(c < 0 ? 0 : data->links[c].bytes, bytes[l]);
+                if (c >= 0) ++members[c];
             }
             for (std::size_t c = 0; c < members.size(); ++c) QCOMPARE(members[c], data->links[c].twins);
         }
@@ -265,7 +265,7 @@ class ViewsTest : public QObject {
         QVERIFY(rows.has_value());
         QCOMPARE(*rows, (std::array<int, 3>{4, 4, 4}));
         std::vector<LinkId> like;
-        for (std::int32_t one : data->link_class) like.push_back(one < 0 ? -1 : data->links[static_cast<std::size_t>(one)].link);
+        for (std::int32_t one : data->link_class) like.push_back(one < 0 ? -1 : data->links[one].link);
         ClusterPicture p = picture(Fabric(c), *data->trace, 16, like);
         lay_as_grid(p, *rows, c.devices_per_node);
         QCOMPARE(p.vertices.size(), 64u);
@@ -275,8 +275,8 @@ class ViewsTest : public QObject {
         for (const auto& v : p.vertices) places.insert({v.x, v.level});
         QCOMPARE(places.size(), 64u);
         for (const auto& e : p.edges) {
-            ++links[static_cast<std::size_t>(e.from)];
-            const auto &from = p.vertices[static_cast<std::size_t>(e.from)], &to = p.vertices[static_cast<std::size_t>(e.to)];
+            ++links[e.from];
+            const auto &from = p.vertices[e.from], &to = p.vertices[e.to];
             QVERIFY(from.x == to.x || from.level == to.level);
         }
         for (int n : links) QCOMPARE(n, 6);

@@ -93,8 +93,8 @@ class WholeRunTest : public QObject {
         WholeRunReport r;
         r.mean_wall_s = 100;
         r.productive_s = 90;
-        r.lost_s[static_cast<std::size_t>(LostTime::wasted)] = 6;
-        r.lost_s[static_cast<std::size_t>(LostTime::recovery)] = 4;
+        r.lost_s[LostTime::wasted] = 6;
+        r.lost_s[LostTime::recovery] = 4;
         model.setReport(&r);
         QCOMPARE(model.rowCount(), 3);
         QCOMPARE(model.data(model.index(1, 1)).toString(), QStringLiteral("6.00 %"));

@@ -40,7 +40,7 @@ TEST(Asynchronous, BetweenDrainsThereIsNoBubble) {
         double busiest = 0, update = 0;
         for (const LaneResult& lane : one.simulation.lanes) {
             busiest = std::max(busiest, lane.compute_busy.seconds());
-            update = std::max(update, lane.breakdown[static_cast<std::size_t>(Category::optimizer)].seconds());
+            update = std::max(update, lane.breakdown[Category::optimizer].seconds());
         }
         const double steady = (c - b) / 20;
         EXPECT_GE(steady, busiest * (1 - 1e-3)) << versions;

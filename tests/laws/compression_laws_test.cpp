@@ -26,7 +26,7 @@ std::int64_t reduced(const Plan& plan) {
     std::int64_t bytes = 0;
     for (const Action& a : plan.programs[0].actions)
         for (std::int32_t i = a.first; i < a.last; ++i) {
-            const Op& op = plan.blocks[static_cast<std::size_t>(a.block)].ops[static_cast<std::size_t>(i)];
+            const Op& op = plan.blocks[a.block].ops[i];
             const auto* c = std::get_if<Collective>(&op.work);
             if (c && c->kind == CollectiveKind::all_reduce && op.phase == Phase::gradient_reduce) bytes += c->bytes.count;
         }
@@ -69,7 +69,7 @@ TEST(GradientCompression, InBlocksSendsAQuarterAndAnEighth) {
         std::int64_t bytes = 0;
         for (const Action& a : plan.programs[0].actions)
             for (std::int32_t i = a.first; i < a.last; ++i) {
-                const Op& op = plan.blocks[static_cast<std::size_t>(a.block)].ops[static_cast<std::size_t>(i)];
+                const Op& op = plan.blocks[a.block].ops[i];
                 const auto* c = std::get_if<Collective>(&op.work);
                 if (c && op.phase == Phase::gradient_reduce) bytes += c->bytes.count * (c->kind == CollectiveKind::all_reduce ? 2 : 1);
             }
@@ -226,7 +226,7 @@ TEST(GradientCompression, BetweenNodesAloneCrossesThemLess) {
         const Fabric fabric(s.cluster);
         double bytes = 0;
         for (const LinkUse& l : simulate(plan, s, fabric, CostModel(s, fabric)).links)
-            if (fabric.links()[static_cast<std::size_t>(l.link)].kind == LinkKind::nic) bytes += l.bytes * l.twins;
+            if (fabric.links()[l.link].kind == LinkKind::nic) bytes += l.bytes * l.twins;
         return bytes / static_cast<double>(parameters(plan));
     };
     // Of a parameter's byte half stays in the node on each of two ways, seen at two ends of two links.

@@ -87,7 +87,7 @@ TEST(DelayedUpdate, IsNeverSlowerOnABetterHost) {
 
 // Gradients pass through the host anyway and wait there; those that live there are there twice, these and the step's own.
 TEST(DelayedUpdate, KeepsGradientsOfOneStepOnTheHost) {
-    const auto kept = [](const Gpt& g, MemoryKind k) { return of(g).memory.host.used.by_kind[static_cast<std::size_t>(k)].count; };
+    const auto kept = [](const Gpt& g, MemoryKind k) { return of(g).memory.host.used.by_kind[k].count; };
     const auto on_device = [](const Gpt& g) { return of(g).memory.stages[0].allocated_peak.count; };
     for (MemoryKind k : {MemoryKind::gradients, MemoryKind::parameters, MemoryKind::optimizer_states})
         EXPECT_EQ(kept(updating(true), k), kept(updating(false), k));

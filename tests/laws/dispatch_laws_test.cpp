@@ -65,7 +65,7 @@ TEST(Dispatch, OfDeepEpCostsARackWhatItCostsHostsApart) {
         EXPECT_EQ(joined[i].load, apart[i].load);
     }
     const Fabric fabric(rack("hybridep", 4).cluster);
-    for (const LinkLoad& l : hybrid) EXPECT_EQ(fabric.links()[static_cast<std::size_t>(l.link)].kind, LinkKind::scale_up);
+    for (const LinkLoad& l : hybrid) EXPECT_EQ(fabric.links()[l.link].kind, LinkKind::scale_up);
 }
 
 TEST(Dispatch, TakesTheSameTimeFoldedAndUnfolded) {

@@ -31,7 +31,7 @@ Gpt small(const std::string& schedule, int p, int v, int m) {
     return g;
 }
 
-const Block& block_of(const Plan& plan, std::int32_t b) { return plan.blocks[static_cast<std::size_t>(b)]; }
+const Block& block_of(const Plan& plan, std::int32_t b) { return plan.blocks[b]; }
 
 // The blocks that a block stands for: itself, or its parts with their ports.
 std::vector<BlockPart> parts_of(const Plan& plan, std::int32_t b) {
@@ -157,7 +157,7 @@ double total_flops(const Plan& plan) {
     for (const Program& program : plan.programs)
         for (const Action& a : program.actions)
             for (std::int32_t i = a.first; i < a.last; ++i) {
-                const Op& op = block_of(plan, a.block).ops[static_cast<std::size_t>(i)];
+                const Op& op = block_of(plan, a.block).ops[i];
                 if (op.phase != Phase::optimizer) sum += flops(op.work).count;
             }
     return sum;
@@ -174,7 +174,7 @@ TEST(DualLaws, BothDirectionsTogetherTrainOneModel) {
         for (const Op& op : b.ops)
             if (const auto* c = std::get_if<Collective>(&op.work); c && op.phase == Phase::gradient_reduce) {
                 EXPECT_EQ(size(two, c->comm), 4) << op.name;
-                const auto& stages = two.communicators[static_cast<std::size_t>(c->comm)].stages;
+                const auto& stages = two.communicators[c->comm].stages;
                 ASSERT_EQ(stages.size(), 2u);
                 EXPECT_EQ(stages[0] + stages[1], 3);
                 reduced[b.stage] += double(c->bytes.count);
@@ -184,7 +184,7 @@ TEST(DualLaws, BothDirectionsTogetherTrainOneModel) {
 
 double exposed(const Simulation& s, Category c) {
     double sum = 0;
-    for (const LaneResult& lane : s.lanes) sum += double(lane.breakdown[static_cast<std::size_t>(c)].ps) * lane.ranks;
+    for (const LaneResult& lane : s.lanes) sum += double(lane.breakdown[c].ps) * lane.ranks;
     return sum;
 }
 

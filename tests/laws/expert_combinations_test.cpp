@@ -160,7 +160,7 @@ class Schedules : public testing::TestWithParam<int> {}; // of `pipelines`
 
 // Each schedule with each kind of context parallelism, with experts apart or not, tensor-parallel or not.
 TEST_P(Schedules, GoWithEveryKindOfContextAndExperts) {
-    const Pipeline& pipeline = pipelines[static_cast<std::size_t>(GetParam())];
+    const Pipeline& pipeline = pipelines[GetParam()];
     Mixture one = small();
     one.global_batch = 16;
     const Work whole = work_of(lower(one.make()));
@@ -186,7 +186,7 @@ TEST_P(Schedules, GoWithEveryKindOfContextAndExperts) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Experts, Schedules, testing::Range(0, static_cast<int>(std::size(pipelines))), [](const auto& p) {
-    std::string name = pipelines[static_cast<std::size_t>(p.param)].schedule;
+    std::string name = pipelines[p.param].schedule;
     std::replace(name.begin(), name.end(), '-', '_');
     return name;
 });

@@ -19,9 +19,7 @@
 namespace orrery::laws {
 namespace {
 
-const Communicator& communicator(const Plan& plan, const Op& op) {
-    return plan.communicators[static_cast<std::size_t>(std::get<Collective>(op.work).comm)];
-}
+const Communicator& communicator(const Plan& plan, const Op& op) { return plan.communicators[std::get<Collective>(op.work).comm]; }
 
 TEST(Experts, DispatchAndCombineMoveARowPerTokenAndExpert) {
     for (const auto& [tp, ep, top_k] : {std::tuple{1, 4, 2}, {2, 4, 2}, {2, 8, 3}, {1, 2, 1}}) {
@@ -102,8 +100,8 @@ TEST(Experts, GradientsAreReducedAmongThoseWhoHoldThem) {
     each_op(plan, 0, [&](const Block& block, const Op& op) {
         if (block.kind != BlockKind::reduce || !std::holds_alternative<Collective>(op.work)) return;
         const CommId comm = std::get<Collective>(op.work).comm;
-        const bool expert = plan.buffers[static_cast<std::size_t>(op.in[0])].expert;
-        for (BufferId b : op.in) EXPECT_EQ(plan.buffers[static_cast<std::size_t>(b)].expert, expert);
+        const bool expert = plan.buffers[op.in[0]].expert;
+        for (BufferId b : op.in) EXPECT_EQ(plan.buffers[b].expert, expert);
         for (int rank = 0; rank < 16; ++rank) {
             const std::vector<int> group = members(plan, comm, rank);
             EXPECT_EQ(group.size(), expert ? 4u : 8u);
@@ -111,7 +109,7 @@ TEST(Experts, GradientsAreReducedAmongThoseWhoHoldThem) {
                 EXPECT_EQ(other % (expert ? 4 : 2), rank % (expert ? 4 : 2));
             }
         }
-        reduced.insert(plan.communicators[static_cast<std::size_t>(comm)].name);
+        reduced.insert(plan.communicators[comm].name);
     });
     EXPECT_EQ(reduced, (std::set<std::string>{"dp.reduce", "edp.reduce"}));
 }
@@ -264,8 +262,7 @@ TEST(Experts, GradientsOfProbabilitiesComeFromTheActivation) {
         if (op.name.ends_with("expert_act.bwd")) {
             ++activations;
             ASSERT_EQ(op.out.size(), 2u);
-            EXPECT_EQ(plan.buffers[static_cast<std::size_t>(op.out[1])].shape,
-                      (std::vector<std::int64_t>{m.micro_batch * m.sequence * m.top_k, 1}));
+            EXPECT_EQ(plan.buffers[op.out[1]].shape, (std::vector<std::int64_t>{m.micro_batch * m.sequence * m.top_k, 1}));
         }
         biases += op.name.ends_with("expert_fc2_bias.bwd");
         summed += op.name.find("row_probabilities") != std::string::npos && p->kind == PointwiseKind::add;
@@ -437,7 +434,7 @@ TEST(Experts, SharedExpertsRunUnderTheDispatch) {
     m.cluster = R"({"preset": "dgx-h100", "nodes": 8, "devices_per_node": 1})";
     const auto exposed = [&](const char* overlap) {
         m.strategy = fmt::format(R"(, "overlap": {{"expert_parallel": {}}})", overlap);
-        return predict(m.make()).report.breakdown_s[static_cast<std::size_t>(Category::exposed_ep)];
+        return predict(m.make()).report.breakdown_s[Category::exposed_ep];
     };
     const double apart = exposed("false"), under = exposed("true");
     EXPECT_GT(apart, 0);

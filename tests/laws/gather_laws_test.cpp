@@ -66,11 +66,11 @@ TEST(GatherLaws, ALayerAheadIsGatheredAndCopiedWithoutAWait) {
     double moving = 0, first_and_last = 0;
     const Trace& t = *p.simulation.trace;
     for (const Span& span : t.lanes.front().spans) {
-        if (span.kind != SpanKind::op || t.queues[static_cast<std::size_t>(span.queue)] != "dp.shard") continue;
+        if (span.kind != SpanKind::op || t.queues[span.queue] != "dp.shard") continue;
         moving += (span.end - span.begin).seconds();
         first_and_last = std::max(first_and_last, (span.end - span.begin).seconds());
     }
-    const double exposed = p.simulation.lanes.front().breakdown[static_cast<std::size_t>(Category::exposed_dp)].seconds();
+    const double exposed = p.simulation.lanes.front().breakdown[Category::exposed_dp].seconds();
     EXPECT_GT(moving, 20 * first_and_last); // there is something to hide
     EXPECT_LT(exposed, 3 * first_and_last); // the first gathers and the last reduction
 }
@@ -87,7 +87,7 @@ TEST(GatherLaws, UnderAPipelineFsdp2GathersAndReducesOnceAStep) {
         double bytes = 0;
         for (const Action& a : plan.programs.front().actions)
             for (std::int32_t i = a.first; i < a.last; ++i) {
-                const Op& op = plan.blocks[static_cast<std::size_t>(a.block)].ops[static_cast<std::size_t>(i)];
+                const Op& op = plan.blocks[a.block].ops[i];
                 if (const auto* c = std::get_if<Collective>(&op.work);
                     c && (op.phase == Phase::param_gather || op.phase == Phase::gradient_reduce))
                     bytes += static_cast<double>(c->bytes.count);

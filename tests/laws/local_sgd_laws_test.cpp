@@ -26,11 +26,10 @@ std::int64_t reduced(const Plan& plan, const std::vector<Program>& programs) {
     for (const Program& p : programs)
         for (const Action& a : p.actions)
             for (std::int32_t i = a.first; i < a.last; ++i) {
-                const Op& op = plan.blocks[static_cast<std::size_t>(a.block)].ops[static_cast<std::size_t>(i)];
+                const Op& op = plan.blocks[a.block].ops[i];
                 const auto* c = std::get_if<Collective>(&op.work);
                 if (!c || c->kind != CollectiveKind::all_reduce) continue;
-                if (plan.communicators[static_cast<std::size_t>(c->comm)].axes & (mask(Axis::dp) | mask(Axis::dpr)))
-                    bytes += c->bytes.count;
+                if (plan.communicators[c->comm].axes & (mask(Axis::dp) | mask(Axis::dpr))) bytes += c->bytes.count;
             }
     return bytes;
 }
@@ -114,7 +113,7 @@ TEST(Diloco, SendsItsPayloadOnce) {
         const Fabric fabric(s.cluster);
         double bytes = 0;
         for (const LinkUse& l : simulate(plan, s, fabric, CostModel(s, fabric)).links)
-            if (fabric.links()[static_cast<std::size_t>(l.link)].kind == LinkKind::nic) bytes += l.bytes * l.twins;
+            if (fabric.links()[l.link].kind == LinkKind::nic) bytes += l.bytes * l.twins;
         return bytes;
     };
     const double wide = across("fp32");

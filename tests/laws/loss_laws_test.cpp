@@ -32,7 +32,7 @@ std::int64_t peak_of_logits(const Plan& plan) {
             const auto* a = std::get_if<Alloc>(&op.work);
             const auto* f = std::get_if<Free>(&op.work);
             if (!a && !f) continue;
-            const Buffer& b = plan.buffers[static_cast<std::size_t>(a ? a->buffer : f->buffer)];
+            const Buffer& b = plan.buffers[a ? a->buffer : f->buffer];
             if (b.name.find("loss") == std::string::npos && b.name.find("logits") == std::string::npos) continue;
             if (b.role == Role::gradient_summand) continue; // of the weight
             level += a ? b.bytes.count : -b.bytes.count;

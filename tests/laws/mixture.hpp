@@ -49,10 +49,8 @@ struct Mixture {
 
 // f(action's block, op) for every op each rank of `stage` runs in a step.
 template <class F> void each_op(const Plan& plan, int stage, F&& f) {
-    for (const Action& a : plan.programs[static_cast<std::size_t>(stage)].actions)
-        for (std::int32_t i = a.first; i < a.last; ++i)
-            f(plan.blocks[static_cast<std::size_t>(a.block)],
-              plan.blocks[static_cast<std::size_t>(a.block)].ops[static_cast<std::size_t>(i)]);
+    for (const Action& a : plan.programs[stage].actions)
+        for (std::int32_t i = a.first; i < a.last; ++i) f(plan.blocks[a.block], plan.blocks[a.block].ops[i]);
 }
 
 inline bool expert_parameter(const Buffer& b) { return b.expert && b.role == Role::parameter; }

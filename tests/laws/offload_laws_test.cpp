@@ -20,17 +20,15 @@ Gpt offloading(const std::string& offload, const std::string& more = "") {
 
 Prediction of(const Gpt& g) { return predict(g.make()); }
 
-std::int64_t kind_bytes(const Report& r, MemoryKind k) { return r.memory.stages[0].by_kind[static_cast<std::size_t>(k)].count; }
-std::int64_t node_bytes(const Report& r, MemoryKind k) { return r.memory.host.used.by_kind[static_cast<std::size_t>(k)].count; }
+std::int64_t kind_bytes(const Report& r, MemoryKind k) { return r.memory.stages[0].by_kind[k].count; }
+std::int64_t node_bytes(const Report& r, MemoryKind k) { return r.memory.host.used.by_kind[k].count; }
 
 // Bytes of the copies one way in a step of the first stage.
 std::int64_t copied(const Plan& plan, CopyKind kind) {
     std::int64_t bytes = 0;
     for (const Action& a : plan.programs[0].actions)
         for (std::int32_t i = a.first; i < a.last; ++i)
-            if (const auto* c = std::get_if<Copy>(&plan.blocks[static_cast<std::size_t>(a.block)].ops[static_cast<std::size_t>(i)].work);
-                c && c->kind == kind)
-                bytes += c->bytes.count;
+            if (const auto* c = std::get_if<Copy>(&plan.blocks[a.block].ops[i].work); c && c->kind == kind) bytes += c->bytes.count;
     return bytes;
 }
 
@@ -183,7 +181,7 @@ TEST(DiskOffload, MovesExactlyTheStatesToTheDisk) {
     const Report here = of(keeps).report, away = of(on_disk()).report;
     const std::int64_t states = kind_bytes(here, MemoryKind::optimizer_states);
     EXPECT_EQ(kind_bytes(away, MemoryKind::optimizer_states), 0);
-    EXPECT_EQ(away.memory.disk.used.by_kind[static_cast<std::size_t>(MemoryKind::optimizer_states)].count, 4 * states);
+    EXPECT_EQ(away.memory.disk.used.by_kind[MemoryKind::optimizer_states].count, 4 * states);
     EXPECT_EQ(copied(plan, CopyKind::nvme_to_host), states); // all of a rank's, once there and once back
     EXPECT_EQ(copied(plan, CopyKind::host_to_nvme), states);
 }

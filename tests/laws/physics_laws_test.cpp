@@ -64,7 +64,7 @@ TEST(PhysicsLaws, TheHostWaitsForLossesAndTheNormWhereTheirCodeReadsThem) {
         int n = 0;
         for (const Action& a : plan.programs.back().actions) // the last stage, which has the losses
             for (std::int32_t i = a.first; i < a.last; ++i) {
-                const Op& op = plan.blocks[static_cast<std::size_t>(a.block)].ops[static_cast<std::size_t>(i)];
+                const Op& op = plan.blocks[a.block].ops[i];
                 n += std::holds_alternative<HostSync>(op.work) && op.name.ends_with(suffix);
             }
         return n;
@@ -110,7 +110,7 @@ TEST(PhysicsLaws, RingVolume) {
         const Simulation run = simulate(plan, s, fabric, CostModel(s, fabric));
         double busiest = 0;
         for (const LinkUse& l : run.links)
-            if (fabric.links()[static_cast<std::size_t>(l.link)].kind == LinkKind::scale_up) busiest = std::max(busiest, l.bytes);
+            if (fabric.links()[l.link].kind == LinkKind::scale_up) busiest = std::max(busiest, l.bytes);
         EXPECT_NEAR(busiest, 2.0 * (n - 1) / n * gradients, 1e-3 * gradients) << n;
     }
 }

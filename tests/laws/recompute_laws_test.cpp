@@ -32,7 +32,7 @@ TEST(RecomputeLaws, WaitsForTheGradient) {
                 for (std::int32_t op = a.first; op < a.last && first < 0; ++op)
                     if (block.ops[op].queue == compute_queue) first = op;
                 for (std::int32_t d = a.deps_begin; d < a.deps_end; ++d) {
-                    const ActionDep& dep = program.deps[static_cast<std::size_t>(d)];
+                    const ActionDep& dep = program.deps[d];
                     const std::int32_t on =
                         dep.on_action < 0 ? dep.on_action + static_cast<std::int32_t>(program.actions.size()) : dep.on_action;
                     if (plan.blocks[program.actions[on].block].kind != BlockKind::exchange || block.ops[dep.op].queue != compute_queue)
@@ -55,9 +55,7 @@ TEST(RecomputeLaws, ALargerMemoryBudgetIsNeverSlower) {
                 "strategy": {{"framework": "torchtitan", "recompute": {}}}}})",
             recompute));
     };
-    const auto activations = [](const Report& r) {
-        return r.memory.stages[0].by_kind[static_cast<std::size_t>(MemoryKind::activations)].count;
-    };
+    const auto activations = [](const Report& r) { return r.memory.stages[0].by_kind[MemoryKind::activations].count; };
     const auto made_again = [](const Plan& plan) {
         double sum = 0;
         for (const Block& b : plan.blocks)

@@ -52,8 +52,8 @@ struct Gpt {
 inline std::int64_t left_allocated(const Plan& plan, const Block& block) {
     std::int64_t bytes = 0;
     for (const Op& op : block.ops) {
-        if (const auto* a = std::get_if<Alloc>(&op.work)) bytes += plan.buffers[static_cast<std::size_t>(a->buffer)].bytes.count;
-        if (const auto* f = std::get_if<Free>(&op.work)) bytes -= plan.buffers[static_cast<std::size_t>(f->buffer)].bytes.count;
+        if (const auto* a = std::get_if<Alloc>(&op.work)) bytes += plan.buffers[a->buffer].bytes.count;
+        if (const auto* f = std::get_if<Free>(&op.work)) bytes -= plan.buffers[f->buffer].bytes.count;
     }
     return bytes;
 }

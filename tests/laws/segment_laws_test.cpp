@@ -35,7 +35,7 @@ Scenario segments(int n, int layers = 16, const std::string& more = "", const st
 
 std::int64_t activations(const Scenario& s) {
     const Report r = predict(s).report;
-    return r.memory.stages[0].by_kind[static_cast<std::size_t>(MemoryKind::activations)].count;
+    return r.memory.stages[0].by_kind[MemoryKind::activations].count;
 }
 
 TEST(Segments, OfOneLayerEachAreFullRecomputation) {

@@ -143,13 +143,13 @@ TEST(StackLaws, UpdatesInTheBackwardPassLeaveNoGradients) {
         EXPECT_EQ(verify(plan).size(), 0u) << to_text(verify(plan));
         double alive = resident(plan, 0)[MemoryKind::gradients], most = alive;
         const auto count = [&](BufferId id, double sign) {
-            const Buffer& b = plan.buffers[static_cast<std::size_t>(id)];
+            const Buffer& b = plan.buffers[id];
             if (b.kind == MemoryKind::gradients) alive += sign * static_cast<double>(b.bytes.count);
             most = std::max(most, alive);
         };
         for (const Action& a : plan.programs[0].actions)
             for (std::int32_t i = a.first; i < a.last; ++i) {
-                const Work& work = plan.blocks[static_cast<std::size_t>(a.block)].ops[static_cast<std::size_t>(i)].work;
+                const Work& work = plan.blocks[a.block].ops[i].work;
                 if (const auto* x = std::get_if<Alloc>(&work)) count(x->buffer, 1);
                 if (const auto* x = std::get_if<Free>(&work)) count(x->buffer, -1);
             }
@@ -227,7 +227,7 @@ TEST(StackLaws, GradientShardsComeWithTheBackwardPass) {
         return std::any_of(plan.blocks.begin(), plan.blocks.end(), [&](const Block& b) {
             return std::any_of(b.ops.begin(), b.ops.end(), [&](const Op& op) {
                 const auto* a = std::get_if<Alloc>(&op.work);
-                return a && plan.buffers[static_cast<std::size_t>(a->buffer)].role == Role::gradient_shard;
+                return a && plan.buffers[a->buffer].role == Role::gradient_shard;
             });
         });
     };

@@ -192,7 +192,7 @@ TEST(WhatIfLaws, KindsOfNetworksRankByProtocol) {
         job["training"]["global_batch_size"] = 128;
         job["training"]["micro_batch_size"] = 1;
         job["cluster"]["inter_node"]["kind"] = kind;
-        const double exposed = predicted(job).report.breakdown_s[static_cast<std::size_t>(Category::exposed_dp)];
+        const double exposed = predicted(job).report.breakdown_s[Category::exposed_dp];
         EXPECT_GT(exposed, last) << kind;
         last = exposed;
     }

@@ -81,11 +81,10 @@ TEST(ZeroLaws, MegatronsStepWidensMomentsOfSixteenBits) {
 std::map<CollectiveKind, double> data_parallel_bytes(const Plan& plan) {
     std::map<CollectiveKind, double> sum;
     for (const Action& a : plan.programs[0].actions) {
-        const Block& b = plan.blocks[static_cast<std::size_t>(a.block)];
+        const Block& b = plan.blocks[a.block];
         for (std::int32_t i = a.first; i < a.last; ++i)
-            if (const auto* c = std::get_if<Collective>(&b.ops[static_cast<std::size_t>(i)].work))
-                if (plan.communicators[static_cast<std::size_t>(c->comm)].name.rfind("dp.", 0) == 0)
-                    sum[c->kind] += static_cast<double>(c->bytes.count);
+            if (const auto* c = std::get_if<Collective>(&b.ops[i].work))
+                if (plan.communicators[c->comm].name.rfind("dp.", 0) == 0) sum[c->kind] += static_cast<double>(c->bytes.count);
     }
     return sum;
 }

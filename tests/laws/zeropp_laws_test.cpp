@@ -44,7 +44,7 @@ double across(const Scenario& s, bool fold = true) {
     const Simulation run = simulate(plan, s, fabric, CostModel(s, fabric), options);
     double bytes = 0;
     for (const LinkUse& l : run.links)
-        if (fabric.links()[static_cast<std::size_t>(l.link)].kind == LinkKind::nic) bytes += l.bytes * l.twins;
+        if (fabric.links()[l.link].kind == LinkKind::nic) bytes += l.bytes * l.twins;
     return bytes / (2 * nodes);
 }
 
@@ -57,7 +57,7 @@ Model bytes_of_model(const Scenario& s) {
     const Plan plan = lower(s);
     Model m;
     for (const TensorBucket& b : plan.buckets) {
-        const bool layer = plan.tensors[static_cast<std::size_t>(b.tensors[0].tensor)].name.starts_with("l");
+        const bool layer = plan.tensors[b.tensors[0].tensor].name.starts_with("l");
         (layer ? m.layers : m.roots) += 2.0 * static_cast<double>(b.shard) * size(plan, b.reduce);
     }
     return m;

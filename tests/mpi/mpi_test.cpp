@@ -167,8 +167,7 @@ TEST_F(Mpi, OneTraceOfAllRanks) {
         EXPECT_FALSE(lane.spans.empty());
         for (const orrery::Span& s : lane.spans) {
             EXPECT_LE(s.end, t.end);
-            if (s.kind == orrery::SpanKind::op && t.ops[static_cast<std::size_t>(s.op)].kind == "all-reduce" &&
-                t.queues[static_cast<std::size_t>(s.queue)] == "tp")
+            if (s.kind == orrery::SpanKind::op && t.ops[s.op].kind == "all-reduce" && t.queues[s.queue] == "tp")
                 begins[{s.op, s.microbatch}].push_back(s.begin);
         }
     }
@@ -214,9 +213,9 @@ TEST_F(Mpi, AStoppedRankIsNamedInTenSecondsByOneOther) {
         const auto ranks = ranks_of(p, 3);
         ASSERT_EQ(ranks.size(), 3u) << p.text().substr(0, 2000);
         const auto began = std::chrono::steady_clock::now();
-        kill(ranks[static_cast<std::size_t>(victim)], SIGSTOP);
+        kill(ranks[victim], SIGSTOP);
         const int code = p.wait(30);
-        kill(ranks[static_cast<std::size_t>(victim)], SIGKILL); // where mpirun could not
+        kill(ranks[victim], SIGKILL); // where mpirun could not
         const std::string text = p.text(), tail = text.substr(text.size() > 2000 ? text.size() - 2000 : 0);
         EXPECT_EQ(code, 6) << victim << tail;
         EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count(), 15) << victim;

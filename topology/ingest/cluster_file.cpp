@@ -122,14 +122,13 @@ void draw_tree(Drawing& d, const NodeFacts& node, int n) {
     std::vector<int> order(node.parts.size());
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
     for (const int i : order) {
-        const Part& p = node.parts[static_cast<std::size_t>(i)];
+        const Part& p = node.parts[i];
         if (p.kind == Kind::nvswitch) continue;
         if (p.kind == Kind::nic && std::find(d.c.nics.begin(), d.c.nics.end(), i) == d.c.nics.end()) continue;
-        const std::string& name = names[static_cast<std::size_t>(i)];
+        const std::string& name = names[i];
         d.vertex(name, p.kind == Kind::gpu ? "device" : p.kind == Kind::nic ? "nic" : p.kind == Kind::socket ? "host" : "switch", n);
         if (p.kind == Kind::socket) sockets.push_back(name);
-        if (p.parent >= 0)
-            d.link(name, names[static_cast<std::size_t>(p.parent)], "gb_per_s", p.gb_per_s > 0 ? p.gb_per_s : usual, pcie_us);
+        if (p.parent >= 0) d.link(name, names[p.parent], "gb_per_s", p.gb_per_s > 0 ? p.gb_per_s : usual, pcie_us);
     }
     for (std::size_t s = 1; s < sockets.size(); ++s) d.link(sockets[0], sockets[s], "gb_per_s", socket_gb_per_s(node), pcie_us);
 }
@@ -164,9 +163,7 @@ DrawnNode draw_node(Drawing& d, int n) {
         draw_tree(d, *node, n);
         for (std::size_t i = 0; i < node->parts.size(); ++i)
             if (node->parts[i].kind == Kind::gpu) out.gpus.push_back(fmt::format("{}#{}", part_name(n, i, node->parts[i]), i));
-        for (const int i : d.c.nics)
-            out.nics.push_back(
-                fmt::format("{}#{}", part_name(n, static_cast<std::size_t>(i), node->parts[static_cast<std::size_t>(i)]), i));
+        for (const int i : d.c.nics) out.nics.push_back(fmt::format("{}#{}", part_name(n, static_cast<std::size_t>(i), node->parts[i]), i));
     } else {
         for (int g = 0; g < d.c.devices_per_node; ++g) d.vertex(out.gpus.emplace_back(fmt::format("node{}.gpu{}", n, g)), "device", n);
     }
@@ -201,18 +198,18 @@ void draw_fabric(Drawing& d, const std::vector<DrawnNode>& nodes) {
         if (x.kind == FabricVertex::Kind::fabric_switch) {
             d.vertex(names.emplace_back(fmt::format("{}#{}", x.name, v)), "switch", -1);
         } else {
-            const auto& nics = nodes[static_cast<std::size_t>(x.host)].nics;
+            const auto& nics = nodes[x.host].nics;
             // A tree of Slurm's has one port a node: it stands for all NICs.
-            names.push_back(static_cast<std::size_t>(x.index) < nics.size() ? nics[static_cast<std::size_t>(x.index)] : "");
+            names.push_back(static_cast<std::size_t>(x.index) < nics.size() ? nics[x.index] : "");
         }
     }
     for (const FabricLink& l : f->links) {
         const double gbit = l.gbit > 0 ? l.gbit : d.c.nic_gbit;
         const double us = l.latency_us >= 0 ? l.latency_us : cable_us;
-        const std::string &a = names[static_cast<std::size_t>(l.a)], &b = names[static_cast<std::size_t>(l.b)];
-        const bool one_for_all = f->nics_per_node == 0 && f->vertices[static_cast<std::size_t>(l.a)].kind == FabricVertex::Kind::port;
+        const std::string &a = names[l.a], &b = names[l.b];
+        const bool one_for_all = f->nics_per_node == 0 && f->vertices[l.a].kind == FabricVertex::Kind::port;
         if (one_for_all)
-            for (const std::string& nic : nodes[static_cast<std::size_t>(f->vertices[static_cast<std::size_t>(l.a)].host)].nics)
+            for (const std::string& nic : nodes[f->vertices[static_cast<std::size_t>(l.a)].host].nics)
                 d.link(nic, b, "gbit_per_s", gbit, us);
         else if (!a.empty() && !b.empty())
             d.link(a, b, "gbit_per_s", gbit * (f->nics_per_node == 0 ? std::max(1, d.c.nics_per_node * d.c.nodes_per_leaf) : 1), us);

@@ -16,7 +16,7 @@ namespace {
 
 using Kind = Part::Kind;
 
-const Part& part(const NodeFacts& node, int i) { return node.parts[static_cast<std::size_t>(i)]; }
+const Part& part(const NodeFacts& node, int i) { return node.parts[i]; }
 
 std::vector<int> parts_of(const NodeFacts& node, Kind kind) {
     std::vector<int> out;

@@ -23,17 +23,16 @@ void find_levels(FabricFacts& f, const std::vector<std::vector<int>>& beside) {
     for (std::size_t v = 0; v < f.vertices.size(); ++v)
         if (f.vertices[v].kind == Kind::port)
             for (const int s : beside[v])
-                if (f.vertices[static_cast<std::size_t>(s)].kind == Kind::fabric_switch &&
-                    f.vertices[static_cast<std::size_t>(s)].level < 0) {
-                    f.vertices[static_cast<std::size_t>(s)].level = 0;
+                if (f.vertices[s].kind == Kind::fabric_switch && f.vertices[s].level < 0) {
+                    f.vertices[s].level = 0;
                     here.push_back(s);
                 }
     for (int level = 0; !here.empty(); ++level) {
         f.switches.push_back(static_cast<int>(here.size()));
         std::vector<int> next;
         for (const int s : here)
-            for (const int up : beside[static_cast<std::size_t>(s)]) {
-                FabricVertex& v = f.vertices[static_cast<std::size_t>(up)];
+            for (const int up : beside[s]) {
+                FabricVertex& v = f.vertices[up];
                 if (v.kind != Kind::fabric_switch || v.level >= 0) continue;
                 v.level = level + 1;
                 next.push_back(up);
@@ -46,14 +45,14 @@ void find_levels(FabricFacts& f, const std::vector<std::vector<int>>& beside) {
 void number_ports(FabricFacts& f) {
     std::vector<std::vector<int>> of_host(f.hosts.size());
     for (std::size_t v = 0; v < f.vertices.size(); ++v)
-        if (f.vertices[v].kind == Kind::port) of_host[static_cast<std::size_t>(f.vertices[v].host)].push_back(static_cast<int>(v));
+        if (f.vertices[v].kind == Kind::port) of_host[f.vertices[v].host].push_back(static_cast<int>(v));
     std::map<int, int> ports;
     for (auto& list : of_host) {
         std::stable_sort(list.begin(), list.end(), [&](int a, int b) {
-            const std::string &x = f.vertices[static_cast<std::size_t>(a)].name, &y = f.vertices[static_cast<std::size_t>(b)].name;
+            const std::string &x = f.vertices[a].name, &y = f.vertices[b].name;
             return x.size() != y.size() ? x.size() < y.size() : x < y;
         });
-        for (std::size_t i = 0; i < list.size(); ++i) f.vertices[static_cast<std::size_t>(list[i])].index = static_cast<int>(i);
+        for (std::size_t i = 0; i < list.size(); ++i) f.vertices[list[i]].index = static_cast<int>(i);
         if (!list.empty()) ++ports[static_cast<int>(list.size())];
     }
     if (ports.empty()) return;
@@ -69,7 +68,7 @@ void number_ports(FabricFacts& f) {
 void drop_other_hosts(FabricFacts& f) {
     std::vector<int> ports(f.hosts.size()), host(f.hosts.size(), -1), vertex(f.vertices.size(), -1);
     for (const FabricVertex& v : f.vertices)
-        if (v.host >= 0) ++ports[static_cast<std::size_t>(v.host)];
+        if (v.host >= 0) ++ports[v.host];
     FabricFacts kept;
     std::string left;
     for (std::size_t h = 0; h < f.hosts.size(); ++h) {
@@ -83,12 +82,12 @@ void drop_other_hosts(FabricFacts& f) {
     if (left.empty()) return;
     for (std::size_t v = 0; v < f.vertices.size(); ++v) {
         FabricVertex moved = f.vertices[v];
-        if (moved.host >= 0 && (moved.host = host[static_cast<std::size_t>(moved.host)]) < 0) continue;
+        if (moved.host >= 0 && (moved.host = host[moved.host]) < 0) continue;
         vertex[v] = static_cast<int>(kept.vertices.size());
         kept.vertices.push_back(std::move(moved));
     }
     for (FabricLink l : f.links) {
-        l.a = vertex[static_cast<std::size_t>(l.a)], l.b = vertex[static_cast<std::size_t>(l.b)];
+        l.a = vertex[l.a], l.b = vertex[l.b];
         if (l.a >= 0 && l.b >= 0) kept.links.push_back(l);
     }
     f.hosts = std::move(kept.hosts), f.vertices = std::move(kept.vertices), f.links = std::move(kept.links);
@@ -107,15 +106,15 @@ struct LeafCounts {
 void describe(FabricFacts& f) {
     std::vector<std::vector<int>> beside(f.vertices.size());
     for (const FabricLink& l : f.links) {
-        beside[static_cast<std::size_t>(l.a)].push_back(l.b);
-        beside[static_cast<std::size_t>(l.b)].push_back(l.a);
+        beside[l.a].push_back(l.b);
+        beside[l.b].push_back(l.a);
     }
     find_levels(f, beside);
     number_ports(f);
     drop_other_hosts(f);
     std::map<int, LeafCounts> leaves;
     std::map<double, int> rates;
-    const auto vertex = [&](int v) -> const FabricVertex& { return f.vertices[static_cast<std::size_t>(v)]; };
+    const auto vertex = [&](int v) -> const FabricVertex& { return f.vertices[v]; };
     for (const FabricLink& l : f.links)
         for (const auto& [leaf, other] : {std::pair{l.a, l.b}, std::pair{l.b, l.a}}) {
             if (vertex(leaf).level != 0) continue;

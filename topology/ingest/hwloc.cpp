@@ -47,7 +47,7 @@ std::string_view info(const XmlElement& object, std::string_view name) {
 }
 
 void name_device(HwlocReading& r, const XmlElement& device, int index) {
-    Part& part = r.facts.parts[static_cast<std::size_t>(index)];
+    Part& part = r.facts.parts[index];
     for (const XmlElement& os : device.children) {
         if (os.name != "object" || os.attribute("type") != "OSDev") continue;
         r.by_object[std::string(os.attribute("gp_index"))] = index; // NVML's devices stand in NVLinkBandwidth
@@ -80,14 +80,14 @@ void read_objects(HwlocReading& r, const XmlElement& element, int parent) {
             if (const auto bytes = number_of(object.attribute("local_memory")); bytes && *bytes >= 0) r.facts.memory_gb += *bytes / 1e9;
         } else if (type == "Bridge" && object.attribute("bridge_type") != "0-1") {
             const int at = add(Kind::bridge, std::string(object.attribute("pci_busid")));
-            r.facts.parts[static_cast<std::size_t>(at)].gb_per_s = pcie_rate(r, object);
+            r.facts.parts[at].gb_per_s = pcie_rate(r, object);
         } else if (type == "PCIDev") {
             const PciType pci = pci_type(r, object);
             const bool gpu = (pci.type.starts_with("03") && (pci.vendor == "0x10de" || pci.vendor == "0x1002")) || pci.type == "1200";
             const bool nic = pci.type == "0207" || pci.type == "0200";
             if (gpu || nic || (pci.type == "0680" && pci.vendor == "0x10de")) {
                 const int at = add(gpu ? Kind::gpu : nic ? Kind::nic : Kind::nvswitch, std::string(object.attribute("pci_busid")));
-                Part& part = r.facts.parts[static_cast<std::size_t>(at)];
+                Part& part = r.facts.parts[at];
                 part.gb_per_s = pcie_rate(r, object);
                 part.vendor = pci.vendor, part.pci = pci.device;
                 if (nic) part.network = pci.type == "0207" ? "infiniband" : "ethernet";
@@ -124,9 +124,7 @@ void read_nvlinks(HwlocReading& r, const XmlElement& distances) {
                            counted(n, "object"), n * n));
     r.facts.links_stated = true;
     double least = 0;
-    const auto kind_at = [&](std::size_t i) {
-        return parts[i] < 0 ? std::optional<Kind>{} : std::optional(r.facts.parts[static_cast<std::size_t>(parts[i])].kind);
-    };
+    const auto kind_at = [&](std::size_t i) { return parts[i] < 0 ? std::optional<Kind>{} : std::optional(r.facts.parts[parts[i]].kind); };
     for (std::size_t i = 0; i < n; ++i)
         for (std::size_t j = 0; j < n; ++j)
             if (i != j && rates[i * n + j] > 0 && kind_at(i) == Kind::gpu)

@@ -76,13 +76,12 @@ void read_nic(NcclReading& r, const XmlElement& nic, int part, int parent) {
     for (const XmlElement& net : nic.children) {
         if (net.name != "net") continue;
         ++r.facts.counts["net"];
-        const int port = part >= 0 && r.facts.parts[static_cast<std::size_t>(part)].nic_gbit == 0
+        const int port = part >= 0 && r.facts.parts[part].nic_gbit == 0
                              ? part
-                             : add(r, Kind::nic, net, std::string(net.attribute("name")),
-                                   part >= 0 ? r.facts.parts[static_cast<std::size_t>(part)].parent : parent);
-        Part& p = r.facts.parts[static_cast<std::size_t>(port)];
+                             : add(r, Kind::nic, net, std::string(net.attribute("name")), part >= 0 ? r.facts.parts[part].parent : parent);
+        Part& p = r.facts.parts[port];
         if (part >= 0 && port != part) {
-            const Part& card = r.facts.parts[static_cast<std::size_t>(part)];
+            const Part& card = r.facts.parts[part];
             p.network = card.network, p.vendor = card.vendor, p.pci = card.pci, p.gb_per_s = card.gb_per_s;
         }
         if (!net.attribute("name").empty()) p.name = net.attribute("name");
@@ -108,7 +107,7 @@ void read_pci(NcclReading& r, const XmlElement& pci, int parent) {
     const int part = add(r, gpu ? Kind::gpu : nic ? Kind::nic : type == "0x068000" ? Kind::nvswitch : Kind::bridge, pci, id, parent);
     if (!r.by_bus_id.emplace(id, part).second)
         refuse(r.file, pci.line, fmt::format("bus id {} stands twice: the file is damaged", shown(id)));
-    Part& p = r.facts.parts[static_cast<std::size_t>(part)];
+    Part& p = r.facts.parts[part];
     p.gb_per_s = pcie_rate(r, pci);
     p.vendor = lower(pci.attribute("vendor")), p.pci = lower(pci.attribute("device"));
     if (nic) p.network = type == "0x020700" ? "infiniband" : "ethernet";

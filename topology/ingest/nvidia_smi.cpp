@@ -108,14 +108,14 @@ std::vector<int> groups(const Matrix& m, std::initializer_list<const char*> near
     std::vector<int> group(m.columns.size());
     std::iota(group.begin(), group.end(), 0);
     const auto root = [&](int i) {
-        while (group[static_cast<std::size_t>(i)] != i) i = group[static_cast<std::size_t>(i)];
+        while (group[i] != i) i = group[i];
         return i;
     };
     for (std::size_t i = 0; i < m.cells.size(); ++i)
         for (std::size_t j = 0; j < i; ++j)
             if (std::any_of(near.begin(), near.end(), [&](const char* n) { return m.cells[i][j] == n; })) {
                 const int a = root(static_cast<int>(i)), b = root(static_cast<int>(j));
-                group[static_cast<std::size_t>(std::max(a, b))] = std::min(a, b);
+                group[std::max(a, b)] = std::min(a, b);
             }
     for (std::size_t i = 0; i < group.size(); ++i) group[i] = root(static_cast<int>(i));
     return group;

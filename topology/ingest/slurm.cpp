@@ -62,7 +62,7 @@ void build_tree(const InputFile& file, const std::vector<SlurmSwitch>& switches,
     }
     for (const SlurmSwitch& s : switches) { // a switch above itself
         std::set<int> met;
-        for (auto up = above.find(s.name); up != above.end(); up = above.find(f.vertices[static_cast<std::size_t>(up->second)].name))
+        for (auto up = above.find(s.name); up != above.end(); up = above.find(f.vertices[up->second].name))
             if (!met.insert(up->second).second) refuse(file, s.line, fmt::format("switch {} is above itself", shown(s.name)));
     }
     if (f.hosts.empty()) refuse(file, 0, "the tree has no nodes: a leaf switch lists them with Nodes=");

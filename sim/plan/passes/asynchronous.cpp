@@ -27,7 +27,7 @@ class StageFlow {
             if (p.trained()) weights_.push_back(p.weight);
         versions_.push_back(weights_);
         readers_.push_back(0);
-        version_of_.assign(static_cast<std::size_t>(l.plan.microbatches), -1);
+        version_of_.assign(l.plan.microbatches, -1);
     }
 
     void run() {
@@ -37,10 +37,10 @@ class StageFlow {
             const bool computes = !action.parts.empty();
             const std::int32_t microbatch = action.run.microbatch[0];
             const bool forward = computes && action.parts[0].step.kind == StepKind::forward;
-            if (computes) read(action, forward ? begin_reading(microbatch) : version_of_[static_cast<std::size_t>(microbatch)]);
+            if (computes) read(action, forward ? begin_reading(microbatch) : version_of_[microbatch]);
             draft_.actions.push_back(std::move(action));
             if (!computes || forward) continue;
-            --readers_[static_cast<std::size_t>(version_of_[static_cast<std::size_t>(microbatch)])];
+            --readers_[version_of_[static_cast<std::size_t>(microbatch)]];
             if ((microbatch + 1) % of_a_step_ == 0) end_step();
         }
     }
@@ -74,10 +74,10 @@ class StageFlow {
     std::int64_t updates_wanted(std::int64_t microbatch) const { return std::max<std::int64_t>(0, microbatch / of_a_step_ - 1); }
 
     std::int32_t begin_reading(std::int32_t microbatch) {
-        const std::int32_t version = two() ? written_[static_cast<std::size_t>(updates_wanted(microbatch))] : newest_;
-        ++readers_[static_cast<std::size_t>(version)];
+        const std::int32_t version = two() ? written_[updates_wanted(microbatch)] : newest_;
+        ++readers_[version];
         next_ = microbatch + 1;
-        return version_of_[static_cast<std::size_t>(microbatch)] = version;
+        return version_of_[microbatch] = version;
     }
 
     void read(DraftAction& action, std::int32_t version) {
@@ -102,8 +102,7 @@ class StageFlow {
         const auto free = [&](std::int32_t v) {
             // Microbatches to come read the newest, or of 2BW those from some update on.
             const auto from = written_.begin() + (two() && next_ < l_.plan.microbatches ? updates_wanted(next_) : step_);
-            return readers_[static_cast<std::size_t>(v)] == 0 &&
-                   std::find(std::min(from, written_.end()), written_.end(), v) == written_.end();
+            return readers_[v] == 0 && std::find(std::min(from, written_.end()), written_.end(), v) == written_.end();
         };
         if (free(newest_)) return newest_;
         for (std::int32_t v = 0; v < static_cast<std::int32_t>(versions_.size()); ++v)
@@ -128,7 +127,7 @@ class StageFlow {
     void rename(std::vector<BufferId>& list, std::int32_t version) const {
         for (BufferId& b : list)
             if (const auto at = std::find(weights_.begin(), weights_.end(), b); at != weights_.end())
-                b = versions_[static_cast<std::size_t>(version)][static_cast<std::size_t>(at - weights_.begin())];
+                b = versions_[version][at - weights_.begin()];
     }
 
     // The block of a pass, reading that version.

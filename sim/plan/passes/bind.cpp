@@ -72,13 +72,12 @@ Program program_of(const Draft& draft, int stage) {
 // The draft's waits by place, in the order of the actions that wait.
 std::vector<ExplicitDep> waits_of(const Plan& plan, const Draft& draft) {
     std::vector<std::int32_t> place(static_cast<std::size_t>(draft.ids), -1);
-    for (std::size_t i = 0; i < draft.actions.size(); ++i)
-        place[static_cast<std::size_t>(draft.actions[i].id)] = static_cast<std::int32_t>(i);
+    for (std::size_t i = 0; i < draft.actions.size(); ++i) place[draft.actions[i].id] = static_cast<std::int32_t>(i);
     std::vector<ExplicitDep> deps;
     for (std::size_t i = 0; i < draft.actions.size(); ++i)
         for (const DraftWait& wait : draft.actions[i].waits) {
-            const std::int32_t on = place[static_cast<std::size_t>(wait.on)];
-            const Action& a = draft.actions[static_cast<std::size_t>(on)].run;
+            const std::int32_t on = place[wait.on];
+            const Action& a = draft.actions[on].run;
             const std::int32_t op = last_timed_op(plan.blocks[a.block], a.first, a.last);
             if (op >= 0) deps.push_back({static_cast<std::int32_t>(i), {wait.op, on, op}});
         }

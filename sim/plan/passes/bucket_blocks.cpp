@@ -249,8 +249,7 @@ Bytes BucketBlocks::gathered_bytes(const Bucket& b) const {
 void BucketBlocks::gather_low(const Bucket& b) {
     for (std::int32_t i : b.parameters) {
         const Parameter& p = parameter(b, i);
-        if (!p.matrix || l.graphs[static_cast<std::size_t>(p.chunk)].unit_kinds[static_cast<std::size_t>(p.unit)] != UnitKind::layer)
-            continue;
+        if (!p.matrix || l.graphs[p.chunk].unit_kinds[p.unit] != UnitKind::layer) continue;
         l.buffer(p.weight).dtype = DType::fp8;
         l.buffer(p.weight).bytes = bytes(l.buffer(p.weight).shape, DType::fp8);
     }

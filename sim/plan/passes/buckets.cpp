@@ -34,7 +34,7 @@ std::vector<Bucket> apart(const Lowering& l, const Bucket& whole, std::int64_t l
     rest.parameters.clear();
     rest.elements = 0;
     for (std::int32_t i : whole.parameters) {
-        const std::int64_t elements = l.parameters[whole.stage][static_cast<std::size_t>(i)].elements;
+        const std::int64_t elements = l.parameters[whole.stage][i].elements;
         Bucket by_itself = whole;
         by_itself.parameters = {i};
         by_itself.elements = elements;
@@ -108,7 +108,7 @@ std::vector<Bucket> cut(const Lowering& l, int chunk, Bytes limit, DType grad_dt
 bool used_elsewhere(const Lowering& l, const Bucket& b) {
     const auto& parameters = l.parameters[b.stage];
     const auto is = [&](const Value& v, std::int32_t i) {
-        return l.plan.tensors[static_cast<std::size_t>(parameters[static_cast<std::size_t>(i)].tensor)].name == v.name;
+        return l.plan.tensors[parameters[static_cast<std::size_t>(i)].tensor].name == v.name;
     };
     return std::any_of(l.graphs.begin(), l.graphs.end(), [&](const Graph& g) {
         return g.stage == b.stage && g.chunk != b.chunk && std::any_of(g.values.begin(), g.values.end(), [&](const Value& v) {

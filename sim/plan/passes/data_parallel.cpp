@@ -114,7 +114,7 @@ struct Weaving {
     std::int32_t unhidden = -1; // a reduction that the next piece has to wait for
 
     bool root(int unit) const {
-        const UnitKind kind = w.l.graphs[step.chunk].unit_kinds[static_cast<std::size_t>(unit)];
+        const UnitKind kind = w.l.graphs[step.chunk].unit_kinds[unit];
         return whole_root && (kind == UnitKind::embedding || kind == UnitKind::head);
     }
     // Gathered in the forward pass and kept until the backward pass is through.

@@ -93,7 +93,7 @@ void exchange(Lowering& l) {
     PipelineProgram program = insert_exchanges(steps_of(l.drafts), l.schedule->stage_of, l.plan.stages, static_cast<int>(l.chunks.size()),
                                                l.scenario.strategy.overlap.pipeline, l.schedule->directions);
     leave_out_unwanted(l, program);
-    for (int stage = 0; stage < l.plan.stages; ++stage) Exchanger(l, stage).run(program[static_cast<std::size_t>(stage)]);
+    for (int stage = 0; stage < l.plan.stages; ++stage) Exchanger(l, stage).run(program[stage]);
 }
 
 } // namespace orrery

@@ -30,7 +30,7 @@ struct Parts {
     const std::vector<BlockPart>& list;
 
     const Block& block(std::size_t part) const { return plan.blocks[list[part].block]; }
-    const Op& op(const Group& g) const { return block(g.part).ops[static_cast<std::size_t>(g.op)]; }
+    const Op& op(const Group& g) const { return block(g.part).ops[g.op]; }
     bool computes(const Group& g) const { return op(g).queue == compute_queue; }
     bool speaks(const Group& g) const { return op(g).queue >= first_comm_queue; }
 
@@ -39,7 +39,7 @@ struct Parts {
         std::vector<Group> out;
         std::int32_t first = 0;
         for (std::int32_t i = 0; i < static_cast<std::int32_t>(ops.size()); ++i) {
-            const Work& work = ops[static_cast<std::size_t>(i)].work;
+            const Work& work = ops[i].work;
             if (std::holds_alternative<Alloc>(work)) continue;
             if (std::holds_alternative<Free>(work))
                 out.back().frees.push_back({part, i});
@@ -49,7 +49,7 @@ struct Parts {
         }
         return out;
     }
-    BufferId freed(const PartOp& f) const { return std::get<Free>(block(f.part).ops[static_cast<std::size_t>(f.op)].work).buffer; }
+    BufferId freed(const PartOp& f) const { return std::get<Free>(block(f.part).ops[f.op].work).buffer; }
 };
 
 // The input half may still use what the weight half frees: each free goes after the last op that touches its buffer.
@@ -57,10 +57,10 @@ void settle_frees(const Parts& parts, std::vector<Group>& groups) {
     std::vector<std::size_t> last(parts.plan.buffers.size(), 0);
     for (std::size_t i = 0; i < groups.size(); ++i)
         for (const auto* list : {&parts.op(groups[i]).in, &parts.op(groups[i]).out})
-            for (BufferId b : *list) last[static_cast<std::size_t>(storage(parts.plan, b))] = i;
+            for (BufferId b : *list) last[storage(parts.plan, b)] = i;
     std::vector<std::vector<PartOp>> frees(groups.size());
     for (std::size_t i = 0; i < groups.size(); ++i)
-        for (const PartOp& f : groups[i].frees) frees[std::max(i, last[static_cast<std::size_t>(parts.freed(f))])].push_back(f);
+        for (const PartOp& f : groups[i].frees) frees[std::max(i, last[parts.freed(f)])].push_back(f);
     for (std::size_t i = 0; i < groups.size(); ++i) groups[i].frees = std::move(frees[i]);
 }
 
@@ -72,11 +72,11 @@ std::vector<Group> merge_halves(const Parts& parts, const std::vector<Group>& in
         std::int32_t written = never, read = never;
     }; // the last write, and the first read after it
     std::vector<Use> uses(parts.plan.buffers.size());
-    const auto use = [&](BufferId b) -> Use& { return uses[static_cast<std::size_t>(storage(parts.plan, b))]; };
+    const auto use = [&](BufferId b) -> Use& { return uses[storage(parts.plan, b)]; };
     std::int32_t first_computation = 0;
     for (std::int32_t i = static_cast<std::int32_t>(inputs.size()); i-- > 0;) {
-        const Op& op = parts.op(inputs[static_cast<std::size_t>(i)]);
-        if (parts.computes(inputs[static_cast<std::size_t>(i)])) first_computation = i;
+        const Op& op = parts.op(inputs[i]);
+        if (parts.computes(inputs[i])) first_computation = i;
         for (BufferId b : op.out)
             if (Use& u = use(b); u.written == never) u.written = i;
         for (BufferId b : op.in)
@@ -96,8 +96,8 @@ std::vector<Group> merge_halves(const Parts& parts, const std::vector<Group>& in
         }
     };
     for (std::int32_t i = 0; i < static_cast<std::int32_t>(inputs.size()); ++i) {
-        if (parts.computes(inputs[static_cast<std::size_t>(i)])) flush(i);
-        out.push_back(inputs[static_cast<std::size_t>(i)]);
+        if (parts.computes(inputs[i])) flush(i);
+        out.push_back(inputs[i]);
     }
     flush(static_cast<std::int32_t>(inputs.size()));
     settle_frees(parts, out);
@@ -142,11 +142,11 @@ void append(const Parts& parts, const Group& g, std::vector<std::vector<std::int
     const auto add = [&](std::size_t part, std::int32_t i) {
         Op op = parts.block(part).ops[i];
         op.port = parts.list[part].port;
-        for (std::int32_t& d : op.deps) d = moved[part][static_cast<std::size_t>(d)];
+        for (std::int32_t& d : op.deps) d = moved[part][d];
         std::sort(op.deps.begin(), op.deps.end());
         if (auto* x = std::get_if<Exchange>(&op.work))
             for (Transfer& t : x->transfers) t.port = op.port;
-        moved[part][static_cast<std::size_t>(i)] = static_cast<std::int32_t>(out.ops.size());
+        moved[part][i] = static_cast<std::int32_t>(out.ops.size());
         out.ops.push_back(std::move(op));
     };
     for (std::int32_t i = g.first; i <= g.op; ++i) add(g.part, i);

@@ -58,7 +58,7 @@ void insert_memory_ops(Block& block, const std::vector<std::pair<std::int32_t, B
         for (; f < frees.size() && frees[f].first == static_cast<std::int32_t>(i); ++f) memory_op(Free{frees[f].second});
     }
     for (Op& op : ops)
-        for (std::int32_t& d : op.deps) d = moved[static_cast<std::size_t>(d)];
+        for (std::int32_t& d : op.deps) d = moved[d];
     block.ops = std::move(ops);
     for (std::size_t u = 0; u < block.unit_begin.size(); ++u) block.unit_begin[u] = 0;
     std::size_t u = 0;
@@ -69,7 +69,7 @@ void insert_memory_ops(Block& block, const std::vector<std::pair<std::int32_t, B
 // Values that cross stages. A gradient that nothing before it wants is not there.
 void mark_ends(const Lowering& l, std::vector<char>& received, std::vector<char>& sent) {
     const auto mark = [&](std::vector<char>& list, BufferId b) {
-        if (b >= 0) list[static_cast<std::size_t>(storage(l.plan, b))] = 1;
+        if (b >= 0) list[storage(l.plan, b)] = 1;
     };
     for (std::size_t c = 0; c < l.chunks.size(); ++c) {
         const ChunkBlocks& ends = l.chunks[c];
@@ -104,7 +104,7 @@ void lifetimes(Lowering& l) {
                     for (BufferId raw : *list) {
                         const BufferId id = storage(plan, raw);
                         if (l.buffer(id).scope != Scope::microbatch) continue;
-                        Life& life = lives[static_cast<std::size_t>(id)];
+                        Life& life = lives[id];
                         if (life.first.block < 0) {
                             life.first = {b, static_cast<std::int32_t>(i)};
                             met.push_back(id);
@@ -120,15 +120,15 @@ void lifetimes(Lowering& l) {
             const bool last_in_weight = plan.blocks[life.last.block].kind == BlockKind::weight;
             const bool saved_output = sent[id] && plan.blocks[life.first.block].kind == BlockKind::forward &&
                                       plan.blocks[life.last.block].kind != BlockKind::forward;
-            if (!received[id]) allocs[static_cast<std::size_t>(life.first.block)].push_back({life.first.op, static_cast<BufferId>(id)});
+            if (!received[id]) allocs[life.first.block].push_back({life.first.op, static_cast<BufferId>(id)});
             if (!sent[id] || last_in_weight || saved_output) {
-                frees[static_cast<std::size_t>(life.last.block)].push_back({life.last.op, static_cast<BufferId>(id)});
+                frees[life.last.block].push_back({life.last.op, static_cast<BufferId>(id)});
                 sent[id] = 0;
             }
             if (life.one_block && !received[id] && !sent[id]) l.buffer(static_cast<BufferId>(id)).scope = Scope::action;
         }
         for (std::int32_t b : order) {
-            auto &a = allocs[static_cast<std::size_t>(b)], &f = frees[static_cast<std::size_t>(b)];
+            auto &a = allocs[b], &f = frees[b];
             std::sort(a.begin(), a.end());
             std::sort(f.begin(), f.end());
             insert_memory_ops(plan.blocks[b], a, f);

@@ -13,7 +13,7 @@ namespace {
 
 // A value of a part of the vocabulary or of its sums, as every rank has it of all columns.
 void make_whole(Value& v, std::int64_t t) {
-    if (v.placement.on(Axis::tp) == PlacementKind::sharded) v.shape[static_cast<std::size_t>(v.placement.dim[0])] *= t;
+    if (v.placement.on(Axis::tp) == PlacementKind::sharded) v.shape[v.placement.dim[0]] *= t;
     v.placement.set(Axis::tp, PlacementKind::invariant);
 }
 

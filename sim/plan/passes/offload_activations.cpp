@@ -52,7 +52,7 @@ std::vector<int> places_of_layers(const Lowering& l, const Graph& g) {
         for (const Node& n : other.nodes) {
             if (n.layer < 0 || n.layer == last) continue;
             last = n.layer;
-            if (&other == &g) place[static_cast<std::size_t>(n.layer)] = next;
+            if (&other == &g) place[n.layer] = next;
             ++next;
         }
         if (&other == &g) break;
@@ -88,7 +88,7 @@ void Insertions::apply(Block& block) {
         if (i == block.ops.size()) break;
         moved[i] = static_cast<std::int32_t>(ops.size());
         ops.push_back(std::move(block.ops[i]));
-        for (std::int32_t& d : ops.back().deps) d = moved[static_cast<std::size_t>(d)];
+        for (std::int32_t& d : ops.back().deps) d = moved[d];
     }
     block.ops = std::move(ops);
     std::size_t u = 0;
@@ -122,7 +122,7 @@ class Offloading {
     void store(std::int32_t block, const Touched& in, const Places& to);
     void fetch(std::int32_t block, const Touched& in, BufferId x, BufferId written, const Places& from);
     void wait(std::int32_t block, std::int64_t end, const char* what, BufferId x, BufferId written);
-    const Block& block(std::int32_t b) const { return l_.plan.blocks[static_cast<std::size_t>(b)]; }
+    const Block& block(std::int32_t b) const { return l_.plan.blocks[b]; }
     // The first op of the run of ops of one unit that op i stands in, and the op behind it.
     std::int64_t begin_of_unit(const Block& b, std::int64_t i) const;
     std::int64_t end_of_unit(const Block& b, std::int64_t i) const;
@@ -140,7 +140,7 @@ class Offloading {
 void Offloading::find_lives() {
     for (BufferId b : l_.leaving) {
         const BufferId root = storage(l_.plan, b);
-        if (std::int32_t& index = leaves_[static_cast<std::size_t>(root)]; index < 0) {
+        if (std::int32_t& index = leaves_[root]; index < 0) {
             index = static_cast<std::int32_t>(lives_.size());
             lives_.emplace_back();
         }
@@ -148,9 +148,9 @@ void Offloading::find_lives() {
     const auto visit = [&](std::int32_t id) {
         if (id < 0) return;
         const auto touched = [&](BufferId raw) -> Touched* {
-            const std::int32_t index = leaves_[static_cast<std::size_t>(storage(l_.plan, raw))];
+            const std::int32_t index = leaves_[storage(l_.plan, raw)];
             if (index < 0) return nullptr;
-            Life& life = lives_[static_cast<std::size_t>(index)];
+            Life& life = lives_[index];
             if (life.empty() || life.back().first != id) life.push_back({id, {}});
             return &life.back().second;
         };
@@ -181,13 +181,13 @@ bool Offloading::goes(const Life& life) const {
 }
 
 std::int64_t Offloading::begin_of_unit(const Block& b, std::int64_t i) const {
-    while (i > 0 && b.ops[static_cast<std::size_t>(i - 1)].unit == b.ops[static_cast<std::size_t>(i)].unit) --i;
+    while (i > 0 && b.ops[i - 1].unit == b.ops[i].unit) --i;
     return i;
 }
 
 std::int64_t Offloading::end_of_unit(const Block& b, std::int64_t i) const {
-    const std::int16_t unit = b.ops[static_cast<std::size_t>(i)].unit;
-    while (i < at(b.ops.size()) && b.ops[static_cast<std::size_t>(i)].unit == unit) ++i;
+    const std::int16_t unit = b.ops[i].unit;
+    while (i < at(b.ops.size()) && b.ops[i].unit == unit) ++i;
     return i;
 }
 
@@ -220,8 +220,8 @@ Op Offloading::copy(const Op& near, CopyKind kind, BufferId from, BufferId to) c
     static constexpr QueueId queues[] = {d2h_queue, h2d_queue, to_disk_queue, from_disk_queue};
     static constexpr const char* names[] = {"to_host.", "from_host.", "to_disk.", "from_disk."};
     const auto k = static_cast<std::size_t>(kind);
-    Op op = op_like(near, Copy{kind, l_.plan.buffers[static_cast<std::size_t>(from)].bytes}, queues[k]);
-    op.name = names[k] + l_.plan.buffers[static_cast<std::size_t>(leaves ? from : to)].name;
+    Op op = op_like(near, Copy{kind, l_.plan.buffers[from].bytes}, queues[k]);
+    op.name = names[k] + l_.plan.buffers[leaves ? from : to].name;
     op.in = {from};
     op.out = {to};
     return op;
@@ -244,19 +244,19 @@ Offloading::Places Offloading::places_of(BufferId x, BufferId written) {
 
 // Computation goes on at `end` where the way of `written` has ended: the memory of `x` is another's from there.
 void Offloading::wait(std::int32_t id, std::int64_t end, const char* what, BufferId x, BufferId written) {
-    const Op& near = block(id).ops[static_cast<std::size_t>(end - 1)];
+    const Op& near = block(id).ops[end - 1];
     Op wait = op_like(near, HostWork{Time{}}, compute_queue);
-    wait.name = what + l_.plan.buffers[static_cast<std::size_t>(x)].name;
+    wait.name = what + l_.plan.buffers[x].name;
     wait.in = wait.out = {written};
-    Insertions& insert = inserted_[static_cast<std::size_t>(id)];
+    Insertions& insert = inserted_[id];
     insert.before(end, std::move(wait));
     insert.before(end, op_like(near, Free{x}, host_queue));
 }
 
 void Offloading::send(std::int32_t id, const Touched& in, BufferId x, const Places& to) {
     const Block& b = block(id);
-    Insertions& insert = inserted_[static_cast<std::size_t>(id)];
-    const Op& last = b.ops[static_cast<std::size_t>(in.last)];
+    Insertions& insert = inserted_[id];
+    const Op& last = b.ops[in.last];
     insert.before(in.last + 1, op_like(last, Alloc{to.host}, host_queue));
     insert.before(in.last + 1, copy(last, CopyKind::device_to_host, in.written, to.host));
     if (to.disk >= 0) store(id, in, to);
@@ -265,8 +265,8 @@ void Offloading::send(std::int32_t id, const Touched& in, BufferId x, const Plac
 
 void Offloading::store(std::int32_t id, const Touched& in, const Places& to) {
     const Block& b = block(id);
-    Insertions& insert = inserted_[static_cast<std::size_t>(id)];
-    const Op& last = b.ops[static_cast<std::size_t>(in.last)];
+    Insertions& insert = inserted_[id];
+    const Op& last = b.ops[in.last];
     insert.before(in.last + 1, op_like(last, Alloc{to.disk}, host_queue));
     insert.before(in.last + 1, copy(last, CopyKind::host_to_nvme, to.host, to.disk));
     wait(id, units_after(b, in.last, 2), "stored.", to.host, to.host);
@@ -275,20 +275,20 @@ void Offloading::store(std::int32_t id, const Touched& in, const Places& to) {
 // The values written last on the device are those that come back.
 void Offloading::fetch(std::int32_t id, const Touched& in, BufferId x, BufferId written, const Places& from) {
     const Block& b = block(id);
-    Insertions& insert = inserted_[static_cast<std::size_t>(id)];
+    Insertions& insert = inserted_[id];
     if (from.disk >= 0) {
         const std::int64_t early = units_before(b, in.first, 2);
-        const Op& near = b.ops[static_cast<std::size_t>(early)];
+        const Op& near = b.ops[early];
         insert.before(early, op_like(near, Alloc{from.host}, host_queue));
         Op read = copy(near, CopyKind::nvme_to_host, from.disk, from.host);
-        read.layer = b.ops[static_cast<std::size_t>(in.first)].layer;
+        read.layer = b.ops[in.first].layer;
         insert.before(early, std::move(read));
     }
     const std::int64_t begin = units_before(b, in.first, 1);
-    const Op& near = b.ops[static_cast<std::size_t>(begin)];
+    const Op& near = b.ops[begin];
     insert.before(begin, op_like(near, Alloc{x}, host_queue));
     Op back = copy(near, CopyKind::host_to_device, from.host, written);
-    back.layer = b.ops[static_cast<std::size_t>(in.first)].layer;
+    back.layer = b.ops[in.first].layer;
     insert.before(begin, std::move(back));
     if (from.disk >= 0) insert.before(begin, op_like(near, Free{from.host}, host_queue));
 }
@@ -297,16 +297,15 @@ void Offloading::run() {
     find_lives();
     for (std::size_t b = 0; b < leaves_.size(); ++b) { // in the order of the buffers
         if (leaves_[b] < 0) continue;
-        const Life& life = lives_[static_cast<std::size_t>(leaves_[b])];
+        const Life& life = lives_[leaves_[b]];
         if (!goes(life)) continue;
         const auto x = static_cast<BufferId>(b);
         const Places away = places_of(x, life[0].second.written);
         send(life[0].first, life[0].second, x, away);
         fetch(life[1].first, life[1].second, x, life[0].second.written, away);
         const auto& [last, where] = life.back();
-        const Op& freed = block(last).ops[static_cast<std::size_t>(where.free)];
-        inserted_[static_cast<std::size_t>(last)].before(where.free + 1,
-                                                         op_like(freed, Free{away.disk >= 0 ? away.disk : away.host}, host_queue));
+        const Op& freed = block(last).ops[where.free];
+        inserted_[last].before(where.free + 1, op_like(freed, Free{away.disk >= 0 ? away.disk : away.host}, host_queue));
     }
     for (std::size_t b = 0; b < inserted_.size(); ++b) inserted_[b].apply(l_.plan.blocks[b]);
 }
@@ -320,17 +319,14 @@ void note_leaving(Lowering& l, const Graph& g, const std::vector<BufferId>& forw
     const auto listed = [&](OffloadOp op) {
         return o.activation_ops.empty() || std::find(o.activation_ops.begin(), o.activation_ops.end(), op) != o.activation_ops.end();
     };
-    const auto among_layers = [&](int layer) {
-        return layer >= 0 && (o.activation_layers < 0 || place[static_cast<std::size_t>(layer)] < o.activation_layers);
-    };
+    const auto among_layers = [&](int layer) { return layer >= 0 && (o.activation_layers < 0 || place[layer] < o.activation_layers); };
     const auto note = [&](ValueId v) {
-        const BufferId b = forward_buffers[static_cast<std::size_t>(v)];
-        if (b >= 0 && !g.values[static_cast<std::size_t>(v)].parameter && !g.values[static_cast<std::size_t>(v)].counts)
-            l.leaving.push_back(b);
+        const BufferId b = forward_buffers[v];
+        if (b >= 0 && !g.values[v].parameter && !g.values[v].counts) l.leaving.push_back(b);
     };
     std::vector<int> made_in(g.values.size(), -1); // by value: the layer that makes it
     for (const Node& n : g.nodes)
-        for (ValueId v : n.out) made_in[static_cast<std::size_t>(v)] = n.layer;
+        for (ValueId v : n.out) made_in[v] = n.layer;
     for (const Node& n : g.nodes) {
         if (!among_layers(n.layer)) continue;
         const std::optional<OffloadOp> kind = kind_of(n);
@@ -338,7 +334,7 @@ void note_leaving(Lowering& l, const Graph& g, const std::vector<BufferId>& forw
             for (ValueId v : n.out) note(v);
         if (listed(OffloadOp::layer_input))
             for (ValueId v : n.in)
-                if (made_in[static_cast<std::size_t>(v)] != n.layer) note(v);
+                if (made_in[v] != n.layer) note(v);
     }
 }
 

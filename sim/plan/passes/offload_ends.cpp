@@ -162,7 +162,7 @@ void zero_on_host(Lowering& l, int stage) {
             std::vector<BufferId> gradients{b.gradient_shard};
             if (b.gradient_shard < 0) {
                 gradients.clear();
-                for (std::int32_t i : b.parameters) gradients.push_back(l.parameters[stage][static_cast<std::size_t>(i)].gradient);
+                for (std::int32_t i : b.parameters) gradients.push_back(l.parameters[stage][i].gradient);
             }
             for (BufferId g : gradients)
                 if (const auto home = l.homes.find(g); home != l.homes.end()) {
@@ -184,10 +184,10 @@ Op clip_group(const Lowering& l, const GroupClip& clip, const Op& step) {
     std::vector<BufferId> in{clip.total}, out{clip.factor};
     std::int64_t elements = 0;
     for (BufferId b : step.in)
-        if (l.plan.buffers[static_cast<std::size_t>(b)].kind == MemoryKind::gradients) {
+        if (l.plan.buffers[b].kind == MemoryKind::gradients) {
             in.push_back(b);
             out.push_back(b);
-            elements += elements_of(l.plan.buffers[static_cast<std::size_t>(b)]);
+            elements += elements_of(l.plan.buffers[b]);
         }
     return on_host("clip." + step.name, Pointwise{PointwiseKind::clip, Direction::forward, elements, true}, std::move(in), std::move(out));
 }

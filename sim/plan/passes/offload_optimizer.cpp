@@ -36,12 +36,12 @@ struct Operands {
 class HostStep {
   public:
     HostStep(Lowering& l, std::int32_t block, std::size_t step, const GroupClip& clip)
-        : l_(l), block_(l.plan.blocks[static_cast<std::size_t>(block)]), at_(step), clip_(clip), device_(block_.ops[step]) {}
+        : l_(l), block_(l.plan.blocks[block]), at_(step), clip_(clip), device_(block_.ops[step]) {}
     // Delayed, the updates that begin the step; else none: they stand in the block.
     std::vector<Op> run();
 
   private:
-    const Buffer& of(BufferId b) const { return l_.plan.buffers[static_cast<std::size_t>(b)]; }
+    const Buffer& of(BufferId b) const { return l_.plan.buffers[b]; }
     Operands operands(const Op& op) const;
     void divide(const Operands& all);
     std::vector<Operands> groups() const;

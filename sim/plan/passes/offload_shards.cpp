@@ -51,7 +51,7 @@ void store(Lowering& l, BufferId home, std::vector<Op>& ops) {
 }
 
 Block block_of(const Lowering& l, const Bucket& b, BlockKind kind, const char* what) {
-    const Graph& g = l.graphs[static_cast<std::size_t>(b.chunk)];
+    const Graph& g = l.graphs[b.chunk];
     Block out;
     out.name = fmt::format("{}:c{}.u{}", what, g.chunk, b.units.front());
     out.kind = kind;
@@ -117,7 +117,7 @@ std::int32_t store_block(Lowering& l, const Bucket& b, const std::vector<BufferI
 void fetch_shard(Lowering& l, Bucket& b) {
     const BufferId shard = b.weight_shard, home = home_of(l, shard);
     b.read = read_block(l, b, {home});
-    Block& gather = l.plan.blocks[static_cast<std::size_t>(b.gather)];
+    Block& gather = l.plan.blocks[b.gather];
     const std::size_t at = find(gather, [](const Op& op) { return std::holds_alternative<Collective>(op.work); });
     insert(gather, at + 1, {memory_op(Free{shard}, Phase::offload)});
     if (b.read >= 0) insert(gather, at, {memory_op(Free{home}, Phase::offload)});
@@ -128,12 +128,12 @@ void send_shard(Lowering& l, Bucket& b) {
     const BufferId shard = b.gradient_shard, home = home_of(l, shard);
     const bool on_disk = l.disks.contains(home);
     if (b.replicate >= 0) { // the sum over the copies of the shard, at the end of the step
-        Block& replicate = l.plan.blocks[static_cast<std::size_t>(b.replicate)];
+        Block& replicate = l.plan.blocks[b.replicate];
         insert(replicate, replicate.ops.size(), {copy_op(l, shard, home), memory_op(Free{shard}, Phase::offload)});
         insert(replicate, 0, {memory_op(Alloc{shard}, Phase::offload), copy_op(l, home, shard)});
     }
     if (on_disk && b.accumulates) b.store = store_block(l, b, {home});
-    Block& reduce = l.plan.blocks[static_cast<std::size_t>(b.reduce)];
+    Block& reduce = l.plan.blocks[b.reduce];
     if (!b.accumulates) {
         std::vector<Op> leaves{copy_op(l, shard, home), memory_op(Free{shard}, Phase::offload)};
         if (on_disk) {
@@ -156,7 +156,7 @@ void fetch_whole(Lowering& l, Bucket& b) {
     Block gather = block_of(l, b, BlockKind::gather, "fetch"), release = block_of(l, b, BlockKind::release, "release");
     std::vector<BufferId> homes;
     for (std::int32_t i : b.parameters) {
-        const BufferId w = l.parameters[static_cast<std::size_t>(b.stage)][static_cast<std::size_t>(i)].weight;
+        const BufferId w = l.parameters[b.stage][i].weight;
         const BufferId home = home_of(l, w);
         homes.push_back(home);
         gather.ops.push_back(memory_op(Alloc{w}, Phase::offload));
@@ -173,7 +173,7 @@ void send_whole(Lowering& l, Bucket& b) {
     Block send = block_of(l, b, BlockKind::reduce, "send");
     std::vector<BufferId> homes;
     for (std::int32_t i : b.parameters) {
-        const Parameter& p = l.parameters[static_cast<std::size_t>(b.stage)][static_cast<std::size_t>(i)];
+        const Parameter& p = l.parameters[b.stage][i];
         const BufferId home = home_of(l, p.gradient);
         const bool on_disk = l.disks.contains(home);
         homes.push_back(home);
@@ -223,7 +223,7 @@ void read_ahead(const Lowering& l, Draft& draft) {
             if (std::count_if(reads.begin() + static_cast<std::ptrdiff_t>(taken.size()), reads.begin() + static_cast<std::ptrdiff_t>(next),
                               [&](const DraftAction& r) { return gather_of.at(r.run.block) == own; }) > 0)
                 return; // its own room is still taken
-            const std::int32_t op = first_timed_op(l.plan.blocks[static_cast<std::size_t>(reads[next].run.block)], 0, reads[next].run.last);
+            const std::int32_t op = first_timed_op(l.plan.blocks[reads[next].run.block], 0, reads[next].run.last);
             if (next >= buffers) reads[next].waits.push_back({op, taken[next - buffers]});
             draft.actions.push_back(std::move(reads[next]));
         }

@@ -38,8 +38,8 @@ std::int32_t make_begin_block(Lowering& l, const DataParallel& dp, int stage) {
                     elements += b.shard_elements;
                 } else if (b.stage == stage && b.trained && !dp.reduces_each_run(b))
                     for (std::int32_t i : b.parameters) {
-                        zeroed.push_back(l.parameters[stage][static_cast<std::size_t>(i)].gradient);
-                        elements += l.parameters[stage][static_cast<std::size_t>(i)].elements;
+                        zeroed.push_back(l.parameters[stage][i].gradient);
+                        elements += l.parameters[stage][i].elements;
                     }
     } else {
         for (const Parameter& p : l.parameters[stage]) {

@@ -60,7 +60,7 @@ void add_owned(const Lowering& l, const DataParallel& dp, const Bucket& b, Part&
         return;
     }
     for (std::int32_t i : b.parameters) { // experts that no other rank has
-        const Parameter& x = l.parameters[b.stage][static_cast<std::size_t>(i)];
+        const Parameter& x = l.parameters[b.stage][i];
         p.gradients.push_back(x.gradient);
         p.weights.push_back(x.weight);
     }
@@ -201,8 +201,7 @@ void reduce_over_tensor_parallel(Lowering& l, const DataParallel& dp, int stage,
             for (const Bucket& b : buckets)
                 if (b.stage == stage && !b.expert && b.trained &&
                     std::any_of(b.parameters.begin(), b.parameters.end(), [&](std::int32_t i) {
-                        return l.buffer(l.parameters[stage][static_cast<std::size_t>(i)].gradient).placement.on(Axis::tp) ==
-                               PlacementKind::partial;
+                        return l.buffer(l.parameters[stage][i].gradient).placement.on(Axis::tp) == PlacementKind::partial;
                     }))
                     partial.push_back(b.gradient_shard);
         elements = (elements + dp.shards - 1) / dp.shards;
@@ -230,7 +229,7 @@ void reduce_tied_embedding(Lowering& l, const DataParallel& dp, int stage, Block
             for (const auto& buckets : dp.buckets)
                 for (const Bucket& b : buckets)
                     for (std::int32_t i : b.parameters)
-                        if (b.stage == stage && l.parameters[stage][static_cast<std::size_t>(i)].tensor == p.tensor) g = b.gradient_shard;
+                        if (b.stage == stage && l.parameters[stage][i].tensor == p.tensor) g = b.gradient_shard;
         }
         const DType dtype = l.scenario.training.gradient_dtype;
         out.ops.push_back(step_op("finalize.embedding", summands(comm, bytes({elements}, dtype), dtype), {g}, {g}, queue_of(comm),
@@ -446,7 +445,7 @@ std::int32_t make_update_block(Lowering& l, const Bucket& b) {
     made.step();
     if (dp.sharded(b))
         for (Op& op : made.out.ops)
-            if (op.queue == compute_queue) op.queue = queue_of(l.plan.buckets[static_cast<std::size_t>(b.id)].reduce);
+            if (op.queue == compute_queue) op.queue = queue_of(l.plan.buckets[b.id].reduce);
     for (BufferId g : part.gradients) {
         l.buffer(g).scope = Scope::action;
         made.out.ops.push_back(step_op({}, Free{g}, {}, {}, host_queue));

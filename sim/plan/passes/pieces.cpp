@@ -34,7 +34,7 @@ BlockPieces::BlockPieces(const Lowering& l, int stage) : l_(l) {
         for (const Bucket& b : of_chunk)
             for (std::int32_t i : b.parameters) {
                 if (b.stage != stage) continue;
-                const Parameter& p = l.parameters[stage][static_cast<std::size_t>(i)];
+                const Parameter& p = l.parameters[stage][i];
                 bucket_of_[p.weight] = &b;
                 if (p.trained()) bucket_of_[p.gradient] = &b;
             }

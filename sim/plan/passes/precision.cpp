@@ -47,15 +47,14 @@ ValueId low_copy(Graph& g, ValueId x, const std::string& suffix, DType low) {
 bool cast_before_dispatch(Graph& g, std::vector<Node>& nodes, ValueId x, DType low) {
     std::int32_t first = -1;
     const auto brings = [&](std::int32_t i) {
-        return i >= 0 && (nodes[static_cast<std::size_t>(i)].kind == NodeKind::dispatch ||
-                          nodes[static_cast<std::size_t>(i)].kind == NodeKind::permute);
+        return i >= 0 && (nodes[i].kind == NodeKind::dispatch || nodes[i].kind == NodeKind::permute);
     };
-    for (std::int32_t i = producer_of(nodes, x); brings(i); i = producer_of(nodes, nodes[static_cast<std::size_t>(i)].in[0])) {
+    for (std::int32_t i = producer_of(nodes, x); brings(i); i = producer_of(nodes, nodes[i].in[0])) {
         first = i;
-        g.value(nodes[static_cast<std::size_t>(i)].out[0]).dtype = low;
+        g.value(nodes[i].out[0]).dtype = low;
     }
     if (first < 0) return false;
-    Node& mover = nodes[static_cast<std::size_t>(first)];
+    Node& mover = nodes[first];
     const ValueId source = mover.in[0], out = low_copy(g, source, ".cast", low);
     const Node cast = cast_node(mover, mover.name + ".cast", source, out);
     mover.in[0] = out;
@@ -94,15 +93,14 @@ void run_linears_low(Graph& g, const Scenario& scenario, DType low) {
         n.gemm_dtype = low;
         const ValueId x = n.in[0];
         const std::int32_t enter = producer_of(nodes, x);
-        const bool entered = enter >= 0 && nodes[static_cast<std::size_t>(enter)].kind == NodeKind::enter;
-        const ValueId source = entered ? nodes[static_cast<std::size_t>(enter)].in[0] : x;
+        const bool entered = enter >= 0 && nodes[enter].kind == NodeKind::enter;
+        const ValueId source = entered ? nodes[enter].in[0] : x;
         const std::int32_t norm = producer_of(nodes, source);
         if (g.value(x).dtype == low) {
             nodes.push_back(n);
             continue;
         }
-        if (norm >= 0 && nodes[static_cast<std::size_t>(norm)].kind == NodeKind::norm && nodes[static_cast<std::size_t>(norm)].fused &&
-            read_low_only(g, source)) {
+        if (norm >= 0 && nodes[norm].kind == NodeKind::norm && nodes[norm].fused && read_low_only(g, source)) {
             g.value(source).dtype = low;
             g.value(x).dtype = low;
             nodes.push_back(n);

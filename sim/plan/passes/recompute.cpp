@@ -91,7 +91,7 @@ std::map<int, std::int16_t> stretches_of(const Graph& g, const std::vector<std::
     const int length = count / used, longer = count % used;
     for (int i = 0; segments > 0 && i < count; ++i) {
         const int first = i < longer * (length + 1) ? i / (length + 1) * (length + 1) : i - (i - longer * (length + 1)) % length;
-        of[layers[static_cast<std::size_t>(i)]] = layers[static_cast<std::size_t>(first)];
+        of[layers[i]] = layers[first];
     }
     return of;
 }
@@ -118,7 +118,7 @@ void mark_recompute(Lowering& l) {
     if (st.recompute == RecomputeKind::none) return;
     std::vector<int> seen(static_cast<std::size_t>(l.plan.stages), 0); // layers met on each stage, in model order
     for (Graph& g : l.graphs) {
-        const std::vector<std::int16_t> layers = recomputed_layers(st, g, seen[static_cast<std::size_t>(g.stage)]);
+        const std::vector<std::int16_t> layers = recomputed_layers(st, g, seen[g.stage]);
         const std::map<int, std::int16_t> stretches = stretches_of(g, layers, st.recompute_segments);
         std::set<std::int32_t> kept;
         if (st.recompute == RecomputeKind::budget) kept = kept_in_budget(g, st.recompute_budget);

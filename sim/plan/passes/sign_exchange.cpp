@@ -61,8 +61,7 @@ void SignExchange::sum(BufferId fed, std::int64_t n, BufferId into, BufferId err
     const auto own_number = [&](const char* name) { // each rank has one
         const BufferId b = brief(name, Role::gradient_scale, {1}, DType::fp32, false);
         for (int a = 0; a < axis_count; ++a)
-            if (l.plan.communicators[static_cast<std::size_t>(comm)].axes >> a & 1)
-                l.buffer(b).placement.set(static_cast<Axis>(a), PlacementKind::sharded);
+            if (l.plan.communicators[comm].axes >> a & 1) l.buffer(b).placement.set(static_cast<Axis>(a), PlacementKind::sharded);
         return b;
     };
     const auto done = [&](std::initializer_list<BufferId> list) {

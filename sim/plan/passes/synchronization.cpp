@@ -232,7 +232,7 @@ BufferId master_of(const Plan& plan, const std::vector<BufferId>& weights) {
         for (const Op& op : block.ops)
             if (std::holds_alternative<OptimizerStep>(op.work) && std::find(op.out.begin(), op.out.end(), weights.front()) != op.out.end())
                 for (BufferId b : op.out)
-                    if (plan.buffers[static_cast<std::size_t>(b)].role == Role::master) return b;
+                    if (plan.buffers[b].role == Role::master) return b;
     return -1;
 }
 
@@ -311,7 +311,7 @@ int fragment_of(const Lowering& l, const Parameter& p) {
     for (const Graph& g : l.graphs) {
         if (g.stage != p.stage) continue;
         for (int unit = 0; unit < g.units; ++unit) {
-            const bool layer = g.unit_kinds[static_cast<std::size_t>(unit)] == UnitKind::layer;
+            const bool layer = g.unit_kinds[unit] == UnitKind::layer;
             if (g.chunk == p.chunk && unit == p.unit) {
                 own = layer ? layers : -1;
                 behind = !layer && layers > 0;

@@ -23,9 +23,9 @@ struct Ends {
 std::vector<Ends> ends_of(Graph& g) {
     std::vector<Ends> ends(g.values.size());
     for (Node& n : g.nodes) {
-        for (ValueId v : n.out) ends[static_cast<std::size_t>(v)].writer = &n;
+        for (ValueId v : n.out) ends[v].writer = &n;
         for (ValueId v : n.in) {
-            Ends& e = ends[static_cast<std::size_t>(v)];
+            Ends& e = ends[v];
             e.readers += e.reader != &n;
             e.reader = &n;
         }
@@ -51,10 +51,9 @@ void tensor_overlap(Lowering& l) {
         for (Node& n : g.nodes) {
             if (!n.along_seq) continue;
             if (n.kind == NodeKind::enter) {
-                const Ends& e = ends[static_cast<std::size_t>(n.out[0])];
+                const Ends& e = ends[n.out[0]];
                 if (e.readers == 1 && is_dense_linear(g, e.reader)) n.pieces = e.reader->pieces = ranks;
-            } else if (Node* const writer = ends[static_cast<std::size_t>(n.in[0])].writer;
-                       n.kind == NodeKind::exit && is_dense_linear(g, writer)) {
+            } else if (Node* const writer = ends[n.in[0]].writer; n.kind == NodeKind::exit && is_dense_linear(g, writer)) {
                 n.gradient_pieces = writer->gradient_pieces = ranks;
             }
         }

@@ -48,11 +48,11 @@ void tensor_parallel(Lowering& l) {
         std::vector<ValueId> entered(g.values.size(), -1), replaced(g.values.size(), -1);
         for (Node& n : g.nodes) {
             for (ValueId& v : n.in)
-                if (replaced[static_cast<std::size_t>(v)] >= 0) v = replaced[static_cast<std::size_t>(v)];
+                if (replaced[v] >= 0) v = replaced[v];
             const bool weighted = n.kind == NodeKind::linear || n.kind == NodeKind::embedding;
             const bool column = n.kind == NodeKind::linear && sharded(g.value(n.params[0])) && g.value(n.params[0]).placement.dim[0] == 0;
             if (column && !sharded(g.value(n.in[0]))) {
-                ValueId& inside = entered[static_cast<std::size_t>(n.in[0])];
+                ValueId& inside = entered[n.in[0]];
                 if (inside < 0) {
                     Value v = g.value(n.in[0]);
                     const std::string name = v.name;
@@ -61,10 +61,10 @@ void tensor_parallel(Lowering& l) {
                     inside = g.add(std::move(v));
                     entered.push_back(-1);
                     replaced.push_back(-1);
-                    nodes.push_back(boundary(NodeKind::enter, n, name, n.in[0], entered[static_cast<std::size_t>(n.in[0])]));
+                    nodes.push_back(boundary(NodeKind::enter, n, name, n.in[0], entered[n.in[0]]));
                     if (l.practice.linears_meet_apart) nodes.back().times = modules_of(l, n);
                 }
-                n.in[0] = entered[static_cast<std::size_t>(n.in[0])];
+                n.in[0] = entered[n.in[0]];
             }
             if (n.kind == NodeKind::latent_join && !sharded(g.value(n.in[2]))) { // each rank takes the key's common part for its heads
                 Value v = g.value(n.in[2]);
@@ -91,12 +91,12 @@ void tensor_parallel(Lowering& l) {
                 const ValueId out = g.add(std::move(whole));
                 entered.push_back(-1);
                 replaced.push_back(-1);
-                replaced[static_cast<std::size_t>(partial)] = out;
+                replaced[partial] = out;
                 nodes.push_back(boundary(NodeKind::exit, n, name, partial, out));
             }
         }
         g.nodes = std::move(nodes);
-        if (g.output >= 0 && replaced[static_cast<std::size_t>(g.output)] >= 0) g.output = replaced[static_cast<std::size_t>(g.output)];
+        if (g.output >= 0 && replaced[g.output] >= 0) g.output = replaced[g.output];
     }
 }
 

@@ -42,7 +42,7 @@ std::vector<ScheduleStep> both_ways(const BothWays& ways) {
     const int behind = ways.length - ways.place - 1; // ranks between this one and where the ways cross
     const int ahead = ways.place + 1;
     Order order(ways);
-    order.steps.reserve(static_cast<std::size_t>(5 * ways.microbatches));
+    order.steps.reserve(5 * ways.microbatches);
     for (int i = 0; i < 2 * behind; ++i) order.forward(0);
     for (int i = 0; i < ahead; ++i) {
         order.forward(0);

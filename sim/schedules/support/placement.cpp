@@ -38,7 +38,7 @@ Schedule one_forward_one_backward(const ScheduleShape& shape) {
     Schedule schedule;
     for (int rank = 0; rank < shape.stages; ++rank) {
         auto& steps = schedule.ranks.emplace_back();
-        steps.reserve(static_cast<std::size_t>(2 * shape.microbatches));
+        steps.reserve(2 * shape.microbatches);
         const std::int64_t warmup = std::min<std::int64_t>(shape.microbatches, shape.stages - rank - 1);
         for (std::int64_t k = 0; k < shape.microbatches + warmup; ++k) {
             if (k < shape.microbatches) steps.push_back(step(StepKind::forward, rank, k));

@@ -47,8 +47,7 @@ void expect_agrees(const std::string& name, std::vector<std::string> overrides) 
     for (const Tensor& t : golden.tensors) {
         const BufferId w = rank.find("w." + t.name);
         ASSERT_GE(w, 0) << t.name;
-        ASSERT_LE(static_cast<std::int64_t>(t.weight.size()), elements(rank.plan().buffers[static_cast<std::size_t>(w)]))
-            << t.name; // or padded
+        ASSERT_LE(static_cast<std::int64_t>(t.weight.size()), elements(rank.plan().buffers[w])) << t.name; // or padded
         for (std::size_t i = 0; i < t.weight.size(); ++i) rank.set(w, static_cast<std::int64_t>(i), t.weight[i]);
     }
     EXPECT_NEAR(rank.run(true), golden.loss, 1e-12 * golden.loss);

@@ -76,7 +76,7 @@ TEST_F(Checkpoints, AreWholeFromShardsOfAnyStrategy) {
                 std::vector<double> box; // rows 2 r.., columns 2 c..
                 for (std::int64_t i = 2 * r; i < 2 * r + 2; ++i)
                     for (std::int64_t j = 2 * c; j < 2 * c + 2; ++j)
-                        for (std::int64_t k = 0; k < 5; ++k) box.push_back(values[static_cast<std::size_t>((i * 6 + j) * 5 + k)]);
+                        for (std::int64_t k = 0; k < 5; ++k) box.push_back(values[(i * 6 + j) * 5 + k]);
                 const auto size = static_cast<std::int64_t>(box.size());
                 kept.push_back(std::move(box));
                 for (int f = 0; f < flat; ++f) {

@@ -45,7 +45,7 @@ class Post {
             return true;
         };
         l.gather = [this, rank](const std::vector<std::int64_t>& mine) {
-            shared_[static_cast<std::size_t>(rank)] = mine;
+            shared_[rank] = mine;
             meet_.arrive_and_wait();
             const auto all = shared_;
             meet_.arrive_and_wait();
@@ -133,7 +133,7 @@ TEST(Copies, TheLossOfAMemoryIsNoLoss) {
             on_all(ranks, [&](int r, const PeerLink& link) { keep(memory_of(r), r, link, 1, 3); });
             fs::remove_all(memory_of(lost));
             std::vector<std::optional<fs::path>> found(static_cast<std::size_t>(ranks));
-            on_all(ranks, [&](int r, const PeerLink& link) { found[static_cast<std::size_t>(r)] = gather_copies(memory_of(r), link); });
+            on_all(ranks, [&](int r, const PeerLink& link) { found[r] = gather_copies(memory_of(r), link); });
             for (const auto& f : found) expect_step(f, 3, ranks);
         }
     }
@@ -144,7 +144,7 @@ TEST(Copies, WithoutAPartTheStepBeforeIsTaken) {
     on_all(4, [&](int r, const PeerLink& link) { keep(memory_of(r), r, link, 1, 3); });
     for (int r : {1, peer_of(1, 4)}) fs::remove(memory_of(r) / "step-00000003" / "part-1");
     std::vector<std::optional<fs::path>> found(4);
-    on_all(4, [&](int r, const PeerLink& link) { found[static_cast<std::size_t>(r)] = gather_copies(memory_of(r), link); });
+    on_all(4, [&](int r, const PeerLink& link) { found[r] = gather_copies(memory_of(r), link); });
     for (const auto& f : found) expect_step(f, 2, 4);
 }
 
@@ -154,7 +154,7 @@ TEST(Copies, FewerRanksFindAllParts) {
     on_all(4, [&](int r, const PeerLink& link) { keep(memory_of(r), r, link, 1, 2); });
     fs::remove_all(memory_of(3));
     std::vector<std::optional<fs::path>> found(3);
-    on_all(3, [&](int r, const PeerLink& link) { found[static_cast<std::size_t>(r)] = gather_copies(memory_of(r), link); });
+    on_all(3, [&](int r, const PeerLink& link) { found[r] = gather_copies(memory_of(r), link); });
     for (const auto& f : found) expect_step(f, 2, 4);
 }
 

@@ -82,7 +82,7 @@ TEST(Collectives, RingVolumesInsideANode) {
 double nic_bytes(const Costs& c, const std::vector<LinkLoad>& loads, int node) {
     double out = 0;
     for (const LinkLoad& l : loads) {
-        const Link& link = c.fabric.links()[static_cast<std::size_t>(l.link)];
+        const Link& link = c.fabric.links()[l.link];
         if (link.kind == LinkKind::nic && link.node == node) out += l.load;
     }
     return out / 2; // out and in
@@ -138,7 +138,7 @@ TEST(Collectives, ARingOnOneRailHasOneNic) {
     const auto b = c.loads(CollectiveKind::all_reduce, 1e9, c.collective(CollectiveKind::all_reduce, 1e9, other), other);
     for (const LinkLoad& x : a)
         for (const LinkLoad& y : b) {
-            const LinkKind kind = c.fabric.links()[static_cast<std::size_t>(x.link)].kind;
+            const LinkKind kind = c.fabric.links()[x.link].kind;
             EXPECT_FALSE(x.link == y.link && (kind == LinkKind::nic || kind == LinkKind::scale_up)) << "two rails share " << x.link;
         }
 }
@@ -271,7 +271,7 @@ TEST(Collectives, OmniPathGivesNcclAShareOfItsRate) {
     EXPECT_NEAR(one.cap.gigabytes() * 1.5, 5.07, 0.05);
     double busiest = 0;
     for (const LinkLoad& l : c.loads(CollectiveKind::all_reduce, 4e9, one, rail))
-        busiest = std::max(busiest, l.load * one.cap.value / c.fabric.links()[static_cast<std::size_t>(l.link)].capacity.value);
+        busiest = std::max(busiest, l.load * one.cap.value / c.fabric.links()[l.link].capacity.value);
     EXPECT_NEAR(busiest, 1, 0.01); // nothing is left for a second ring
 }
 

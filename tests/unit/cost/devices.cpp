@@ -143,7 +143,7 @@ TEST(EveryCluster, TimesEveryCollectiveWithinItsLinks) {
                         if (bytes >= 3e6) { EXPECT_FALSE(loads.empty()) << where; }
                         if (bytes == 0) { EXPECT_TRUE(loads.empty()) << where; }
                         for (const LinkLoad& l : loads) {
-                            const Link& link = c.fabric.links()[static_cast<std::size_t>(l.link)];
+                            const Link& link = c.fabric.links()[l.link];
                             EXPECT_LE(l.load * cost.cap.value, link.capacity.value * (1 + 1e-9))
                                 << where << " " << c.fabric.link_name(l.link) << " " << cost.algorithm;
                         }
@@ -151,7 +151,7 @@ TEST(EveryCluster, TimesEveryCollectiveWithinItsLinks) {
             }
             const CommCost p2p = c.model.transfer(Bytes::mebibytes(16), 0, n - 1);
             for (const LinkLoad& l : c.model.transfer_loads(0, n - 1))
-                EXPECT_LE(l.load * p2p.cap.value, c.fabric.links()[static_cast<std::size_t>(l.link)].capacity.value * (1 + 1e-9)) << name;
+                EXPECT_LE(l.load * p2p.cap.value, c.fabric.links()[l.link].capacity.value * (1 + 1e-9)) << name;
         }
 }
 

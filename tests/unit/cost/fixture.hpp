@@ -69,7 +69,7 @@ inline double alone_us(const CommCost& c) { return microseconds(c.latency) + (c.
 
 inline std::vector<int> ranks(int n, int first = 0, int stride = 1) {
     std::vector<int> out(static_cast<std::size_t>(n));
-    for (int i = 0; i < n; ++i) out[static_cast<std::size_t>(i)] = first + i * stride;
+    for (int i = 0; i < n; ++i) out[i] = first + i * stride;
     return out;
 }
 

@@ -230,8 +230,7 @@ TEST(Gemm, ExpertsOfAFrameworkRunOneAfterAnother) {
         double sum = 0;
         for (const Point& p : points)
             for (int i = 0; i < 3; ++i) {
-                const auto d =
-                    std::array{Direction::forward, Direction::input_gradient, Direction::weight_gradient}[static_cast<std::size_t>(i)];
+                const auto d = std::array{Direction::forward, Direction::input_gradient, Direction::weight_gradient}[i];
                 const bool gradient = d == Direction::weight_gradient;
                 const double us = Costs(s).compute_us(
                     Linear{d, p.rows, p.out, p.in, p.experts, DType::bf16, gradient ? DType::fp32 : DType::bf16, gradient});

@@ -52,7 +52,7 @@ TEST(AgreementOnStandIns, FindsAWrongKernel) {
     how.machine.kernel = [kernel = how.machine.kernel](const Op& op, std::span<const Operand> in, std::span<const Operand> out,
                                                        const KernelContext& context) {
         kernel(op, in, out, context);
-        if (op.name != "l1.qkv.wgrad" || context.at[static_cast<std::size_t>(Axis::dp)] != 1) return;
+        if (op.name != "l1.qkv.wgrad" || context.at[Axis::dp] != 1) return;
         for (float& g : std::span(reinterpret_cast<float*>(out[0].data), static_cast<std::size_t>(elements(*out[0].buffer)))) g *= 1.001f;
     };
     fake::reset(2);

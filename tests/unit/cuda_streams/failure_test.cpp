@@ -87,7 +87,7 @@ TEST(Failure, ALossThatIsNoNumberIsNamed) {
     world->machine.kernel = [kernel = world->machine.kernel](const Op& op, std::span<const Operand> in, std::span<const Operand> out,
                                                              const KernelContext& context) {
         kernel(op, in, out, context);
-        if (op.name == "l1.fc2" && context.at[static_cast<std::size_t>(Axis::dp)] == 1) reinterpret_cast<float*>(out[0].data)[5] = NAN;
+        if (op.name == "l1.fc2" && context.at[Axis::dp] == 1) reinterpret_cast<float*>(out[0].data)[5] = NAN;
     };
     const auto executor = queues_executor(*world, stand_ins(*world));
     load_batch(*world, {"", scenario.model.vocab_size, 1}, 0);

@@ -60,8 +60,8 @@ TEST(Processes, TrainAsOneProcessDoes) {
             queues_executor(*world, fleet_of(*world, r, std::make_shared<TcpStore>("127.0.0.1", server.port(), r, 10), 20));
         for (int step = 0; step < 3; ++step) {
             load_batch(*world, {"", scenario.model.vocab_size, scenario.training.seed}, step);
-            executor->step(step == 2 ? &records[static_cast<std::size_t>(r)] : nullptr);
-            losses[static_cast<std::size_t>(r)].push_back(mean_loss(*world));
+            executor->step(step == 2 ? &records[r] : nullptr);
+            losses[r].push_back(mean_loss(*world));
         }
     });
     for (const auto& of_rank : losses) EXPECT_EQ(of_rank, serial.losses);
@@ -81,7 +81,7 @@ TEST(Processes, WithAnotherPlanAreRefused) {
         const auto world = make_world(scenario, DType::fp32, {r});
         try {
             queues_executor(*world, fleet_of(*world, r, std::make_shared<TcpStore>("127.0.0.1", server.port(), r, 10), 5));
-        } catch (const LostPeer& e) { said[static_cast<std::size_t>(r)] = e.what(); }
+        } catch (const LostPeer& e) { said[r] = e.what(); }
     });
     EXPECT_NE(said[0].find("rank 1 has plan"), std::string::npos) << said[0];
     EXPECT_NE(said[1].find("rank 0 has plan"), std::string::npos) << said[1];
@@ -99,7 +99,7 @@ TEST(Processes, WithOtherLibrariesAreRefused) {
         fleet.software = r == 0 ? "CUDA 13.0, NCCL 2.28.9" : "CUDA 13.0, NCCL 2.27.3";
         try {
             queues_executor(*world, std::move(fleet));
-        } catch (const LostPeer& e) { said[static_cast<std::size_t>(r)] = e.what(); }
+        } catch (const LostPeer& e) { said[r] = e.what(); }
     });
     EXPECT_NE(said[0].find("rank 1 has plan"), std::string::npos) << said[0];
     EXPECT_NE(said[0].find("NCCL 2.27.3"), std::string::npos) << said[0];
@@ -185,12 +185,10 @@ TEST(Processes, LeaveWhenOneIsGone) {
                 store->vanish();
             }
             executor->step(nullptr);
-        } catch (const LostPeer& e) { said[static_cast<std::size_t>(r)] = e.what(); }
+        } catch (const LostPeer& e) { said[r] = e.what(); }
     });
     EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count(), 10);
-    for (int r : {0, 1, 3})
-        EXPECT_NE(said[static_cast<std::size_t>(r)].find("the process of rank 2 is gone"), std::string::npos)
-            << said[static_cast<std::size_t>(r)];
+    for (int r : {0, 1, 3}) EXPECT_NE(said[r].find("the process of rank 2 is gone"), std::string::npos) << said[r];
     EXPECT_EQ(fake::live_streams() + fake::live_allocations(), 0);
 }
 

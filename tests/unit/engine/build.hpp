@@ -55,7 +55,7 @@ struct Network {
         fill(2 * ranks, port);
         fill(2 * nodes() * nics, nic);
         if (trunk > 0) fill(2 * leaves(), trunk);
-        for (auto [link, factor] : degraded) w.capacity[static_cast<std::size_t>(link)] /= factor;
+        for (auto [link, factor] : degraded) w.capacity[link] /= factor;
         w.slowness = slowness;
         return w;
     }
@@ -116,8 +116,8 @@ struct Builder {
         plan.mesh.size = {tp, 1, 1, dp, 1, pp};
         plan.mesh.order = {Axis::tp, Axis::cp, Axis::ep, Axis::dp, Axis::dpr, Axis::pp};
         plan.stages = pp;
-        plan.programs.resize(static_cast<std::size_t>(pp));
-        for (int s = 0; s < pp; ++s) plan.programs[static_cast<std::size_t>(s)].stage = static_cast<std::int16_t>(s);
+        plan.programs.resize(pp);
+        for (int s = 0; s < pp; ++s) plan.programs[s].stage = static_cast<std::int16_t>(s);
     }
 
     CommId comm(std::string name, AxisMask axes, std::vector<std::int16_t> stages = {}) {
@@ -189,8 +189,8 @@ struct Builder {
 
     // Returns the action's index in its program.
     std::int32_t act(std::int32_t b, std::vector<ActionDep> deps = {}, std::int32_t microbatch = 0) {
-        const Block& of = plan.blocks[static_cast<std::size_t>(b)];
-        Program& p = plan.programs[static_cast<std::size_t>(of.stage)];
+        const Block& of = plan.blocks[b];
+        Program& p = plan.programs[of.stage];
         Action a;
         a.block = b;
         a.last = static_cast<std::int32_t>(of.ops.size());
@@ -258,19 +258,19 @@ inline Plan pipeline(const PipelineShape& shape) {
         std::int32_t rf = -1, sf = -1, rb = -1, sb = -1;
         if (!first) {
             rf = b.block(s, "X:recv");
-            b.exchange({{up[static_cast<std::size_t>(s - 1)], false, shape.bytes}});
+            b.exchange({{up[s - 1], false, shape.bytes}});
         }
         if (!last) {
             sf = b.block(s, "X:send");
-            b.exchange({{up[static_cast<std::size_t>(s)], true, shape.bytes}});
+            b.exchange({{up[s], true, shape.bytes}});
         }
         if (!last) {
             rb = b.block(s, "X:recv_grad");
-            b.exchange({{down[static_cast<std::size_t>(s)], false, shape.bytes}});
+            b.exchange({{down[s], false, shape.bytes}});
         }
         if (!first) {
             sb = b.block(s, "X:send_grad");
-            b.exchange({{down[static_cast<std::size_t>(s - 1)], true, shape.bytes}});
+            b.exchange({{down[s - 1], true, shape.bytes}});
         }
         auto forward = [&](std::int32_t mb) {
             std::vector<ActionDep> deps;

@@ -62,7 +62,7 @@ TEST(Copies, to_the_host_do_not_meet_those_from_it) {
     b.act(block);
     const Simulation s = simulate(b.plan, ports(1));
     EXPECT_EQ(s.step_time.ps, (100 + 1000 + 100) * ns);
-    EXPECT_EQ(s.lanes[0].breakdown[static_cast<std::size_t>(Category::offload)].ps, 1000 * ns);
+    EXPECT_EQ(s.lanes[0].breakdown[Category::offload].ps, 1000 * ns);
 }
 
 TEST(Copies, do_not_slow_computation_and_are_not_slowed_by_it) {

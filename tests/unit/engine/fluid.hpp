@@ -90,7 +90,7 @@ inline std::vector<double> completions(std::span<const double> capacities, std::
             ++ended;
         }
         for (std::int32_t id : sharing.update()) {
-            Active& a = active[static_cast<std::size_t>(id)];
+            Active& a = active[id];
             a.left -= a.rate * (now - a.since);
             a.since = now;
             a.rate = sharing.rate(id);

@@ -54,7 +54,7 @@ void expect_same(const Machine& folded, const Simulation& f, const Simulation& u
     double step = static_cast<double>(u.step_time.ps);
     EXPECT_NEAR(static_cast<double>(f.step_time.ps), step, 1e-9 * step + 1);
     for (const LaneResult& lane : u.lanes) {
-        const LaneResult& twin = f.lanes[static_cast<std::size_t>(folded.lane_of_rank[static_cast<std::size_t>(lane.rank)])];
+        const LaneResult& twin = f.lanes[folded.lane_of_rank[static_cast<std::size_t>(lane.rank)]];
         for (std::size_t c = 0; c < category_count; ++c)
             EXPECT_NEAR(static_cast<double>(twin.breakdown[c].ps), static_cast<double>(lane.breakdown[c].ps), 1e-9 * step + 50)
                 << "rank " << lane.rank << ", " << name(static_cast<Category>(c));
@@ -95,7 +95,7 @@ TEST(Fold, a_straggler_anywhere_splits_classes_and_changes_nothing_else) {
         SCOPED_TRACE(slow);
         Network net{.ranks = 16, .devices_per_node = 8, .nics = 2};
         net.slowness.assign(16, 1.0);
-        net.slowness[static_cast<std::size_t>(slow)] = 1.5;
+        net.slowness[slow] = 1.5;
         Machine folded = compile(plan, net.costs(), net.wires()), flat = compile(plan, net.costs(), net.wires(), {.fold = false});
         Simulation f = run(folded, {});
         EXPECT_GT(f.step_time.ps, simulate(plan, {.ranks = 16, .devices_per_node = 8, .nics = 2}).step_time.ps);

@@ -9,7 +9,7 @@ namespace orrery::engine_test {
 
 namespace {
 
-std::int64_t at_category(const LaneResult& l, Category c) { return l.breakdown[static_cast<std::size_t>(c)].ps; }
+std::int64_t at_category(const LaneResult& l, Category c) { return l.breakdown[c].ps; }
 std::int64_t total(const LaneResult& l) {
     std::int64_t sum = 0;
     for (Time t : l.breakdown) sum += t.ps;
@@ -57,8 +57,7 @@ TEST(Run, a_linear_in_pieces_starts_with_the_gather_in_pieces_it_reads) {
             std::int32_t linear = b.compute(800, {gather});
             b.compute(200, {linear});
             if (pieces)
-                for (std::int32_t i : {gather, linear})
-                    b.plan.blocks[static_cast<std::size_t>(block)].ops[static_cast<std::size_t>(i)].pieces = 2;
+                for (std::int32_t i : {gather, linear}) b.plan.blocks[block].ops[i].pieces = 2;
             b.act(0);
             Simulation s = simulate(b.plan, {.ranks = 2});
             const std::int64_t both = pieces ? std::max<std::int64_t>(800, gathered) : 800 + gathered;

@@ -304,7 +304,7 @@ TEST(Sharing, HistoryCannotBeSeen) {
                 churn.sharing.update();
                 std::vector<std::pair<std::int32_t, Spec>> order(churn.present.begin(), churn.present.end());
                 for (int i = static_cast<int>(order.size()); i > 1; --i)
-                    std::swap(order[static_cast<std::size_t>(i) - 1], order[static_cast<std::size_t>(random.below(i))]);
+                    std::swap(order[static_cast<std::size_t>(i) - 1], order[random.below(i)]);
                 Sharing fresh(churn.capacities);
                 std::vector<std::int32_t> ids;
                 for (auto& [id, spec] : order) {

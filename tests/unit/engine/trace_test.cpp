@@ -43,9 +43,9 @@ TEST(EngineTrace, every_op_of_every_microbatch_is_there_once) {
         for (const Span& span : lane.spans)
             if (span.kind == SpanKind::op) {
                 ++ops;
-                EXPECT_EQ((++seen[{span.op, span.microbatch}]), 1) << s.trace->ops[static_cast<std::size_t>(span.op)].name;
+                EXPECT_EQ((++seen[{span.op, span.microbatch}]), 1) << s.trace->ops[span.op].name;
             }
-        const Program& p = plan.programs[static_cast<std::size_t>(lane.stage)];
+        const Program& p = plan.programs[lane.stage];
         std::size_t expected = 0;
         for (const Action& a : p.actions) expected += static_cast<std::size_t>(a.last - a.first);
         EXPECT_EQ(ops, expected);
@@ -102,8 +102,8 @@ TEST(EngineTrace, a_transfer_starts_when_data_moves_and_both_ends_meet) {
     ASSERT_TRUE(s.trace);
     EXPECT_EQ(s.trace->flows.size(), 12u); // six microbatches, up and down
     for (const Flow& f : s.trace->flows) {
-        const Span& from = s.trace->lanes[static_cast<std::size_t>(f.from_lane)].spans[static_cast<std::size_t>(f.from_span)];
-        const Span& to = s.trace->lanes[static_cast<std::size_t>(f.to_lane)].spans[static_cast<std::size_t>(f.to_span)];
+        const Span& from = s.trace->lanes[f.from_lane].spans[f.from_span];
+        const Span& to = s.trace->lanes[f.to_lane].spans[f.to_span];
         EXPECT_EQ(from.begin, to.begin);
         EXPECT_EQ(from.end, to.end);
         EXPECT_GT(to.end, to.begin);

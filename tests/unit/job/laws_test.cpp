@@ -58,8 +58,7 @@ TEST(JobLaws, WhatIsWorseNeverFinishesEarlier) {
             change.worse(worse);
             // Silent corruption is noticed after a time of its own, and a failure that comes first may spare it: left out.
             TrainingJob sound = job;
-            worse.run.failures.by[static_cast<std::size_t>(FailingPart::sdc)] =
-                sound.run.failures.by[static_cast<std::size_t>(FailingPart::sdc)] = 0;
+            worse.run.failures.by[FailingPart::sdc] = sound.run.failures.by[FailingPart::sdc] = 0;
             EXPECT_GE(simulate_job(worse, 0).wall_s, simulate_job(sound, 0).wall_s * (1 - 1e-9)) << "job " << i << ": " << change.what;
         }
         EXPECT_TRUE(better.finished) << i;
@@ -76,7 +75,7 @@ TEST(JobLaws, WhatIsWorseNeverFinishesEarlierWithRepairs) {
         job.run.failures.transient = 0.5;
         job.run.repair.mean_days = 0.3;
         job.spares = random.below(8);
-        job.run.failures.by[static_cast<std::size_t>(FailingPart::sdc)] = 0;
+        job.run.failures.by[FailingPart::sdc] = 0;
         job.run.elastic = i % 2 == 0 ? Elasticity::drop_replica : Elasticity::none;
         if (i % 4 == 0) job.run.evaluate_every_steps = 500, job.run.evaluation_s = 100;
         const auto wall = [](TrainingJob j) {
@@ -155,11 +154,11 @@ TEST(JobLaws, ErrorsOfEveryKindCostWhatTheyMust) {
     job.save_every = 600;
     const auto only = [&](FailingPart part) {
         job.run.failures.by = {};
-        job.run.failures.by[static_cast<std::size_t>(part)] = 1;
+        job.run.failures.by[part] = 1;
         double recovery = 0, wasted = 0, n = 0;
         for (const JobOutcome& o : simulate_seeds(job, 10, 2)) {
-            recovery += o.lost_s[static_cast<std::size_t>(LostTime::recovery)];
-            wasted += o.lost_s[static_cast<std::size_t>(LostTime::wasted)];
+            recovery += o.lost_s[LostTime::recovery];
+            wasted += o.lost_s[LostTime::wasted];
             n += static_cast<double>(o.interruptions);
         }
         return std::pair{recovery / n, wasted / n};
@@ -211,7 +210,7 @@ TEST(JobLaws, StartsWaitForSamples) {
     const JobOutcome before = simulate_job(job, 0);
     job.first_batch_s = 30;
     const JobOutcome after = simulate_job(job, 0);
-    const auto of = [](const JobOutcome& o, LostTime t) { return o.lost_s[static_cast<std::size_t>(t)]; };
+    const auto of = [](const JobOutcome& o, LostTime t) { return o.lost_s[t]; };
     EXPECT_EQ(of(before, LostTime::data), 0);
     EXPECT_GT(after.interruptions, 100);
     EXPECT_NEAR(of(after, LostTime::data), 30.0 * static_cast<double>(after.interruptions), 60) << "but where a failure came between";
@@ -260,7 +259,7 @@ TEST(JobLaws, StepwiseNeedsASurvivor) {
     job.save_every = 1000;
     job.pace = [&job](const MachineState& s) { return Pace{job.step_s(), 1 - 0.5 * s.replicas_lost}; };
     JobOutcome o = simulate_job(job, 0);
-    const auto wasted = [](const JobOutcome& of) { return of.lost_s[static_cast<std::size_t>(LostTime::wasted)]; };
+    const auto wasted = [](const JobOutcome& of) { return of.lost_s[LostTime::wasted]; };
     EXPECT_EQ(o.interruptions, 2);
     EXPECT_NEAR(wasted(o), 500, 60) << "all since the save at 50,000 s, less what the first failure stood still";
     job.run.failures.trace[1].begin_s = job.run.failures.trace[1].end_s = 60'000; // the first is back by then
@@ -285,7 +284,7 @@ TEST(JobLaws, PlannedStopsSaveBefore) {
     job.save.block_s = 3;
     job.save.write_s = 40;
     JobOutcome o = simulate_job(job, 0);
-    const auto of = [&](LostTime t) { return o.lost_s[static_cast<std::size_t>(t)]; };
+    const auto of = [&](LostTime t) { return o.lost_s[t]; };
     ASSERT_GT(o.planned, 50);
     EXPECT_NEAR(of(LostTime::save), 43.0 * static_cast<double>(o.planned), 43);
     EXPECT_EQ(o.saves, o.planned);
@@ -310,8 +309,8 @@ TEST(JobLaws, AnEndWithinAnEvaluationKeepsTheSteps) {
     job.horizon_s = 1000 + 600 + 1000 + 300;
     const JobOutcome o = simulate_job(job, 0);
     EXPECT_EQ(o.steps, 200);
-    EXPECT_EQ(o.lost_s[static_cast<std::size_t>(LostTime::evaluation)], 900);
-    EXPECT_EQ(o.lost_s[static_cast<std::size_t>(LostTime::slower)], 0);
+    EXPECT_EQ(o.lost_s[LostTime::evaluation], 900);
+    EXPECT_EQ(o.lost_s[LostTime::slower], 0);
 }
 
 // The share of node time that is under repair, of a trace that is replayed whole.
@@ -328,7 +327,7 @@ TEST(JobLaws, AReplayedTraceGivesItsUnavailableShare) {
     }
     job.run.failures.trace.push_back({0, 9e6, 1e7}); // it is as long as the run
     std::ranges::stable_sort(job.run.failures.trace, {}, &WholeRun::Outage::begin_s);
-    for (const auto& o : job.run.failures.trace) by_node[static_cast<std::size_t>(o.node)].push_back({o.begin_s, o.end_s});
+    for (const auto& o : job.run.failures.trace) by_node[o.node].push_back({o.begin_s, o.end_s});
     double down = 0;
     for (const auto& outages : by_node) {
         double until = 0;

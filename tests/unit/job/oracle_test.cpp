@@ -19,7 +19,7 @@ TrainingJob synchronous(double m, double tau, double delta, double r) {
     job.nodes = 1000;
     job.run.failures.per_node_day = 86400 / (m * 60) / job.nodes;
     job.run.failures.by = {};
-    job.run.failures.by[static_cast<std::size_t>(FailingPart::gpu)] = 1;
+    job.run.failures.by[FailingPart::gpu] = 1;
     job.run.failures.transient = 1;
     job.run.detect.crash = 0;
     job.run.restart.schedule_s = job.run.restart.compile_s = 0;

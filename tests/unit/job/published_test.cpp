@@ -19,7 +19,7 @@ TrainingJob job_of_rates(int nodes, double per_node_day, double step_s, double s
     job.nodes = nodes;
     job.run.failures.per_node_day = per_node_day;
     job.run.failures.by = {};
-    job.run.failures.by[static_cast<std::size_t>(FailingPart::gpu)] = 1;
+    job.run.failures.by[FailingPart::gpu] = 1;
     job.run.failures.transient = 1;
     job.run.detect.crash = job.run.restart.schedule_s = job.run.restart.compile_s = 0;
     job.run.checkpoint.kind = CheckpointKind::sync;

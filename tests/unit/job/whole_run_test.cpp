@@ -272,7 +272,7 @@ TEST(WholeRun, ItsTimelineIsReadAgain) {
     for (std::size_t i = 0; i < events.size(); ++i) {
         const Span& span = trace.lanes[0].spans[i];
         EXPECT_NEAR(span.begin.seconds(), events[i]["ts"].get<double>() * 1e-6, 1e-6);
-        EXPECT_TRUE(trace.ops[static_cast<std::size_t>(span.op)].name.starts_with(events[i]["name"].get<std::string>()));
+        EXPECT_TRUE(trace.ops[span.op].name.starts_with(events[i]["name"].get<std::string>()));
     }
     EXPECT_NEAR(trace.end.seconds(), 40 * 86400, 1);
 }

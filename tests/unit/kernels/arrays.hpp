@@ -17,8 +17,8 @@ namespace orrery::test {
 struct Array {
     Buffer buffer;
     std::vector<double> data;
-    double& operator[](std::int64_t i) { return data[static_cast<std::size_t>(i)]; }
-    double operator[](std::int64_t i) const { return data[static_cast<std::size_t>(i)]; }
+    double& operator[](std::int64_t i) { return data[i]; }
+    double operator[](std::int64_t i) const { return data[i]; }
 };
 
 inline Array zeros(std::vector<std::int64_t> shape, MemoryKind kind = MemoryKind::activations) {
@@ -26,7 +26,7 @@ inline Array zeros(std::vector<std::int64_t> shape, MemoryKind kind = MemoryKind
     a.buffer.shape = std::move(shape);
     a.buffer.dtype = DType::fp64;
     a.buffer.kind = kind;
-    a.data.assign(static_cast<std::size_t>(elements(a.buffer)), 0.0);
+    a.data.assign(elements(a.buffer), 0.0);
     return a;
 }
 
@@ -52,7 +52,7 @@ struct Flags {
     explicit Flags(std::vector<std::int64_t> shape) {
         buffer.shape = std::move(shape);
         buffer.dtype = DType::boolean;
-        data.assign(static_cast<std::size_t>(elements(buffer)), 0);
+        data.assign(elements(buffer), 0);
     }
 };
 
@@ -70,8 +70,8 @@ struct Rank {
 
     Rank() { plan.mesh.order = parse_rank_order("tp-cp-ep-dp-pp"); }
     Rank& on(Axis axis, int extent, int coordinate) {
-        plan.mesh.size[static_cast<std::size_t>(axis)] = extent;
-        at[static_cast<std::size_t>(axis)] = coordinate;
+        plan.mesh.size[axis] = extent;
+        at[axis] = coordinate;
         return *this;
     }
     KernelContext context() const { return {plan, facts, buckets, DType::fp64, at, {}, first_sequence, step}; }

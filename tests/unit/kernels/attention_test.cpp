@@ -95,8 +95,7 @@ void reference(const Shape& s, Whole& w) {
                 w.lse[row * s.heads + h] = std::log(sum);
                 for (std::int64_t d = 0; d < s.v_dim; ++d) {
                     double o = 0;
-                    for (std::int64_t j = 0; j < sequence; ++j)
-                        o += p[static_cast<std::size_t>(j)] / sum * w.kv[(b * sequence + j) * width + keys + g * s.v_dim + d];
+                    for (std::int64_t j = 0; j < sequence; ++j) o += p[j] / sum * w.kv[(b * sequence + j) * width + keys + g * s.v_dim + d];
                     w.o[row * s.heads * s.v_dim + h * s.v_dim + d] = o;
                 }
             }
@@ -156,12 +155,11 @@ void expect_ring(const Shape& s, int ranks, bool contiguous) {
             Array kv = rows_of(w.kv, f, from), part_q = zeros(q.buffer.shape), part_kv = zeros(kv.buffer.shape);
             rank.run(work(s, Direction::backward, step), {dy, q, kv, o, lse}, {part_q, part_kv});
             for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += part_q.data[i];
-            for (std::size_t i = 0; i < part_kv.data.size(); ++i) home[static_cast<std::size_t>(from)].data[i] += part_kv.data[i];
+            for (std::size_t i = 0; i < part_kv.data.size(); ++i) home[from].data[i] += part_kv.data[i];
         }
         EXPECT_LT(distance(sum, rows_of(dq, f, r).data), 1e-12) << "rank " << r;
     }
-    for (int r = 0; r < ranks; ++r)
-        EXPECT_LT(distance(home[static_cast<std::size_t>(r)].data, rows_of(dkv, f, r).data), 1e-12) << "rank " << r;
+    for (int r = 0; r < ranks; ++r) EXPECT_LT(distance(home[r].data, rows_of(dkv, f, r).data), 1e-12) << "rank " << r;
 }
 
 TEST_P(Attentions, AreTheSameInARing) {
@@ -224,7 +222,7 @@ TEST_P(Attentions, AreTheSameByHeads) {
             got.push_back(zeros({rows * ranks, widths[i] / ranks}));
             const std::int64_t part = rows * widths[i] / ranks;
             for (int from = 0; from < ranks; ++from)
-                for (std::int64_t j = 0; j < part; ++j) got[i][from * part + j] = sent[static_cast<std::size_t>(from)][i][r * part + j];
+                for (std::int64_t j = 0; j < part; ++j) got[i][from * part + j] = sent[from][i][r * part + j];
         }
         Shape mine = s;
         mine.heads /= ranks;
@@ -237,7 +235,7 @@ TEST_P(Attentions, AreTheSameByHeads) {
         Array back = zeros({rows, s.heads * s.v_dim}), o = back;
         const std::int64_t part = elements(back.buffer) / ranks;
         for (int from = 0; from < ranks; ++from)
-            for (std::int64_t j = 0; j < part; ++j) back[from * part + j] = outputs[static_cast<std::size_t>(from)][r * part + j];
+            for (std::int64_t j = 0; j < part; ++j) back[from * part + j] = outputs[from][r * part + j];
         rank_for(s, ranks, r).run(Pointwise{PointwiseKind::unpack, Direction::forward, 0, true}, {back}, {o});
         EXPECT_LT(distance(o.data, rows_of(w.o, facts[0], r).data), 1e-13);
     }

@@ -13,7 +13,7 @@ TEST_P(Gradients, AreTheDerivativesOfTheLoss) {
     SingleRank rank(tiny_scenario(GetParam().overrides));
     // Larger weights than a model starts with, biases and norms off their constants: every term of a gradient must show.
     for (BufferId w : rank.parameters())
-        for (std::int64_t i = 0; i < elements(rank.plan().buffers[static_cast<std::size_t>(w)]); ++i)
+        for (std::int64_t i = 0; i < elements(rank.plan().buffers[w]); ++i)
             rank.set(w, i, rank.value(w, i) + 0.25 * normal(3, static_cast<std::uint64_t>(w), static_cast<std::uint64_t>(i)));
     const double loss = rank.run(true);
     ASSERT_TRUE(std::isfinite(loss));
@@ -22,8 +22,7 @@ TEST_P(Gradients, AreTheDerivativesOfTheLoss) {
     std::size_t index = 0;
     for (BufferId w : rank.parameters()) {
         const std::vector<double>& gradient = gradients[index++];
-        if (rank.plan().buffers[static_cast<std::size_t>(w)].name.ends_with("router.bias"))
-            continue; // corrected by loads, not by a derivative
+        if (rank.plan().buffers[w].name.ends_with("router.bias")) continue; // corrected by loads, not by a derivative
         double size = 1e-4;
         for (double g : gradient) size = std::max(size, std::abs(g));
         for (int sample = 0; sample < 6; ++sample) {
@@ -36,8 +35,7 @@ TEST_P(Gradients, AreTheDerivativesOfTheLoss) {
             rank.set(w, i, x - h);
             const double down = rank.run(false);
             rank.set(w, i, x);
-            EXPECT_NEAR(gradient[static_cast<std::size_t>(i)], (up - down) / (2 * h), 1e-6 * size + 1e-9)
-                << rank.plan().buffers[static_cast<std::size_t>(w)].name << "[" << i << "]";
+            EXPECT_NEAR(gradient[i], (up - down) / (2 * h), 1e-6 * size + 1e-9) << rank.plan().buffers[w].name << "[" << i << "]";
         }
     }
 }
@@ -49,7 +47,7 @@ TEST(Recomputation, ChangesNoBit) {
         again(tiny_scenario({"model.dropout=0.2", "strategy.recompute=full"}), DType::fp32);
     EXPECT_EQ(kept.run(true), again.run(true));
     for (BufferId w : kept.parameters()) {
-        const std::string& name = kept.plan().buffers[static_cast<std::size_t>(w)].name;
+        const std::string& name = kept.plan().buffers[w].name;
         EXPECT_EQ(kept.values(kept.gradient_of(w)), again.values(again.gradient_of(again.find(name)))) << name;
     }
 }
@@ -61,7 +59,7 @@ TEST(Precision, SingleAgreesWithDouble) {
         const auto a = single.values(single.gradient_of(w)), b = twice.values(twice.gradient_of(w));
         double difference = 0, size = 0;
         for (std::size_t i = 0; i < a.size(); ++i) difference += (a[i] - b[i]) * (a[i] - b[i]), size += b[i] * b[i];
-        EXPECT_LT(std::sqrt(difference), 1e-5 * std::sqrt(size)) << single.plan().buffers[static_cast<std::size_t>(w)].name;
+        EXPECT_LT(std::sqrt(difference), 1e-5 * std::sqrt(size)) << single.plan().buffers[w].name;
     }
 }
 

@@ -80,7 +80,7 @@ TEST(Permute, DropsWhatAFullExpertHasNoRoomFor) {
 TEST(Permute, SortsSendersRowsByExpertAndBack) {
     Rank rank;
     rank.plan.expert_mesh = rank.plan.mesh;
-    rank.plan.expert_mesh.size[static_cast<std::size_t>(Axis::ep)] = 2;
+    rank.plan.expert_mesh.size[Axis::ep] = 2;
     rank.facts.moe.experts = 4;
     rank.facts.forced_routing = true;
     Array from = zeros({8, 1}), to = from, back = from;

@@ -57,10 +57,10 @@ class SingleRank {
     double run(bool backward, bool optimizer = false) {
         double loss = 0;
         for (const Action& a : plan_.programs[0].actions) {
-            const Block& block = plan_.blocks[static_cast<std::size_t>(a.block)];
+            const Block& block = plan_.blocks[a.block];
             if (!backward && (block.kind == BlockKind::backward || block.kind == BlockKind::weight)) continue;
             if (!optimizer && block.kind == BlockKind::optimizer) continue;
-            for (std::int32_t i = a.first; i < a.last; ++i) run(block.ops[static_cast<std::size_t>(i)], a);
+            for (std::int32_t i = a.first; i < a.last; ++i) run(block.ops[i], a);
             if (block.kind != BlockKind::forward) continue;
             for (double x : values(find("c0.loss"))) loss += x / static_cast<double>(facts_.loss_tokens);
             for (int i = 0; i < facts_.mtp_layers; ++i)
@@ -75,7 +75,7 @@ class SingleRank {
             if (plan_.buffers[i].name == name) return static_cast<BufferId>(i);
         return -1;
     }
-    template <class T> T* data(BufferId b) { return reinterpret_cast<T*>(memory_[static_cast<std::size_t>(storage(plan_, b))].get()); }
+    template <class T> T* data(BufferId b) { return reinterpret_cast<T*>(memory_[storage(plan_, b)].get()); }
     double value(BufferId b, std::int64_t i) {
         if (sixteen_bit(b)) return std::bit_cast<float>(std::uint32_t{data<std::uint16_t>(b)[i]} << 16);
         return real_ == DType::fp64 ? data<double>(b)[i] : data<float>(b)[i];
@@ -90,7 +90,7 @@ class SingleRank {
     }
     std::vector<double> values(BufferId b) {
         std::vector<double> out;
-        for (std::int64_t i = 0; i < elements(plan_.buffers[static_cast<std::size_t>(b)]); ++i) out.push_back(value(b, i));
+        for (std::int64_t i = 0; i < elements(plan_.buffers[b]); ++i) out.push_back(value(b, i));
         return out;
     }
     std::vector<BufferId> parameters() const {
@@ -99,20 +99,18 @@ class SingleRank {
             if (plan_.buffers[i].kind == MemoryKind::parameters && plan_.buffers[i].storage < 0) out.push_back(static_cast<BufferId>(i));
         return out;
     }
-    BufferId gradient_of(BufferId parameter) const {
-        return find("g." + plan_.buffers[static_cast<std::size_t>(parameter)].name.substr(2));
-    }
+    BufferId gradient_of(BufferId parameter) const { return find("g." + plan_.buffers[parameter].name.substr(2)); }
 
   private:
-    bool sixteen_bit(BufferId b) const { return real_ == DType::bf16 && plan_.buffers[static_cast<std::size_t>(b)].dtype == DType::bf16; }
+    bool sixteen_bit(BufferId b) const { return real_ == DType::bf16 && plan_.buffers[b].dtype == DType::bf16; }
     void first_values(BufferId b) {
         std::vector<double> values(static_cast<std::size_t>(elements(plan_.buffers[static_cast<std::size_t>(b)])));
         KernelContext c{plan_, facts_, buckets_, DType::fp64, {}, {}, 0, 0};
-        initialise({reinterpret_cast<std::byte*>(values.data()), &plan_.buffers[static_cast<std::size_t>(b)], b}, c);
+        initialise({reinterpret_cast<std::byte*>(values.data()), &plan_.buffers[b], b}, c);
         for (std::size_t i = 0; i < values.size(); ++i) set(b, static_cast<std::int64_t>(i), values[i]);
     }
     Operand operand(BufferId b, std::int64_t microbatch) {
-        const Buffer& buffer = plan_.buffers[static_cast<std::size_t>(b)];
+        const Buffer& buffer = plan_.buffers[b];
         std::byte* at = data<std::byte>(b);
         if (buffer.role == Role::batch) at += microbatch * elements(buffer) * 8;
         return {at, &buffer, b};

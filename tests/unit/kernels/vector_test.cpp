@@ -16,7 +16,7 @@ TEST(Vector, SumsAreOfEveryElementWhateverTheLength) {
         double total = 0, squares = 0, most = -std::numeric_limits<double>::infinity();
         for (std::int64_t i = 0; i < n; ++i) {
             const double v = static_cast<double>(i * 37 % 11) - 4;
-            x[static_cast<std::size_t>(i)] = v;
+            x[i] = v;
             total += v;
             squares += v * v;
             most = std::max(most, v);

@@ -44,8 +44,8 @@ Loss cross_entropy(const Array& logits, int of, bool in_place = false) {
     }
     for (std::int64_t i = 0; i < tokens; ++i) {
         double top = max[0][i];
-        for (int r = 1; r < of; ++r) top = std::max(top, max[static_cast<std::size_t>(r)][i]);
-        for (int r = 0; r < of; ++r) max[static_cast<std::size_t>(r)][i] = top;
+        for (int r = 1; r < of; ++r) top = std::max(top, max[r][i]);
+        for (int r = 0; r < of; ++r) max[r][i] = top;
     }
     for (std::size_t r = 0; r < x.size(); ++r) {
         rank_of(static_cast<int>(r), of).run(part(CrossEntropy::Part::sums), {x[r], max[r], labels}, {in_place ? x[r] : e[r], sums[r]});
@@ -57,15 +57,15 @@ Loss cross_entropy(const Array& logits, int of, bool in_place = false) {
     rank_of(0, of).run(part(CrossEntropy::Part::loss), {total}, {loss});
     Loss out{loss.data, std::vector<double>(tokens * padded)};
     for (int r = 0; r < of; ++r) {
-        Array dx = zeros(x[static_cast<std::size_t>(r)].buffer.shape);
-        dx.buffer.placement = x[static_cast<std::size_t>(r)].buffer.placement;
-        Array& kept = e[static_cast<std::size_t>(r)];
+        Array dx = zeros(x[r].buffer.shape);
+        dx.buffer.placement = x[r].buffer.placement;
+        Array& kept = e[r];
         rank_of(r, of).run(part(CrossEntropy::Part::gradient), {kept, total, labels}, {in_place ? kept : dx}, "loss.grad",
                            Phase::backward_input, -1);
         if (in_place) dx = kept;
         const std::int64_t n = padded / of;
         for (std::int64_t i = 0; i < tokens; ++i)
-            for (std::int64_t j = 0; j < n; ++j) out.gradient[static_cast<std::size_t>(i * padded + r * n + j)] = dx[i * n + j];
+            for (std::int64_t j = 0; j < n; ++j) out.gradient[i * padded + r * n + j] = dx[i * n + j];
     }
     return out;
 }
@@ -95,11 +95,11 @@ TEST(CrossEntropy, EqualsItsDefinition) {
     for (std::int64_t i = 0; i < tokens; ++i) {
         double sum = 0;
         for (std::int64_t j = 0; j < vocabulary; ++j) sum += std::exp(logits[i * padded + j]);
-        if (labels[i] >= 0) { EXPECT_NEAR(l.loss[static_cast<std::size_t>(i)], std::log(sum) - logits[i * padded + labels[i]], 1e-14); }
+        if (labels[i] >= 0) { EXPECT_NEAR(l.loss[i], std::log(sum) - logits[i * padded + labels[i]], 1e-14); }
         for (std::int64_t j = 0; j < padded; ++j) {
             const double p = j < vocabulary ? std::exp(logits[i * padded + j]) / sum : 0;
             const double expected = labels[i] < 0 ? 0 : (p - (j == labels[i] ? 1 : 0)) / 24;
-            EXPECT_NEAR(l.gradient[static_cast<std::size_t>(i * padded + j)], expected, 1e-15);
+            EXPECT_NEAR(l.gradient[i * padded + j], expected, 1e-15);
         }
     }
 }

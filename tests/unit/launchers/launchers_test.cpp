@@ -234,12 +234,12 @@ bool trains(const Started& s) {
 void lose(int victim, int speaker, const std::string& name) {
     const Started s = start_all(torchrun, 2, 2, free_port(), name, [](int) { return Words{"--steps", "1000000", "-v"}; });
     ASSERT_TRUE(trains(s)) << said(s);
-    kill(s.processes[static_cast<std::size_t>(victim)].id, SIGKILL);
+    kill(s.processes[victim].id, SIGKILL);
     const auto began = std::chrono::steady_clock::now();
     for (std::size_t r = 0; r < s.processes.size(); ++r)
         EXPECT_EQ(s.processes[r].wait(30), static_cast<int>(r) == victim ? 128 + SIGKILL : 6) << r << s.processes[r].text();
     EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count(), 15);
-    const std::string text = s.processes[static_cast<std::size_t>(speaker)].text(); // the store sees it, or NCCL before it
+    const std::string text = s.processes[speaker].text(); // the store sees it, or NCCL before it
     EXPECT_TRUE(text.find("the process of rank " + std::to_string(victim)) != std::string::npos ||
                 text.find("remote process exited") != std::string::npos)
         << said(s);

@@ -51,7 +51,7 @@ inline void add(Plan& p, int block, int microbatch, int first = 0, int last = -1
     Action a;
     a.block = block;
     a.first = first;
-    a.last = last < 0 ? static_cast<int>(p.blocks[static_cast<std::size_t>(block)].ops.size()) : last;
+    a.last = last < 0 ? static_cast<int>(p.blocks[block].ops.size()) : last;
     a.microbatch[0] = microbatch;
     p.programs[0].actions.push_back(a);
 }

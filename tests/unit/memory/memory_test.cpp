@@ -19,9 +19,9 @@ std::int64_t plain_peak(const Plan& p) {
     peak = level;
     for (const Action& a : p.programs[0].actions) {
         for (int i = a.first; i < a.last; ++i) {
-            const Op& o = p.blocks[static_cast<std::size_t>(a.block)].ops[static_cast<std::size_t>(i)];
-            if (const auto* x = std::get_if<Alloc>(&o.work)) level += p.buffers[static_cast<std::size_t>(x->buffer)].bytes.count;
-            if (const auto* x = std::get_if<Free>(&o.work)) level -= p.buffers[static_cast<std::size_t>(x->buffer)].bytes.count;
+            const Op& o = p.blocks[a.block].ops[i];
+            if (const auto* x = std::get_if<Alloc>(&o.work)) level += p.buffers[x->buffer].bytes.count;
+            if (const auto* x = std::get_if<Free>(&o.work)) level -= p.buffers[x->buffer].bytes.count;
             peak = std::max(peak, level);
         }
     }
@@ -36,11 +36,11 @@ TEST(Memory, ActivationsOfEveryMicrobatchInFlightAreHeld) {
     ASSERT_EQ(r.stages.size(), 1u);
     const StageMemory& s = r.stages[0];
     EXPECT_EQ(s.allocated_peak.count, 1000 + 500 + 3 * 100 + 30);
-    EXPECT_EQ(s.by_kind[static_cast<std::size_t>(MemoryKind::activations)].count, 300);
-    EXPECT_EQ(s.by_kind[static_cast<std::size_t>(MemoryKind::workspace)].count, 30);
+    EXPECT_EQ(s.by_kind[MemoryKind::activations].count, 300);
+    EXPECT_EQ(s.by_kind[MemoryKind::workspace].count, 30);
     EXPECT_EQ(s.peak_action, 2);
     EXPECT_EQ(s.peak_op_name, "l0.fc1.fwd (microbatch 2)");
-    EXPECT_EQ(p.blocks[0].ops[static_cast<std::size_t>(s.peak_op)].name, "l0.fc1.fwd");
+    EXPECT_EQ(p.blocks[0].ops[s.peak_op].name, "l0.fc1.fwd");
 }
 
 TEST(Memory, OneForwardOneBackwardHoldsOneMicrobatch) {
@@ -65,7 +65,7 @@ TEST(Memory, TimelineFollowsTheActionsAndEndsWhereItBegan) {
     add(p, 0, 0), add(p, 0, 1), add(p, 1, 0), add(p, 1, 1);
     const StageMemory s = memory(p, bare()).stages[0];
     std::vector<std::int64_t> activations;
-    for (const auto& level : s.timeline) activations.push_back(level[static_cast<std::size_t>(MemoryKind::activations)]);
+    for (const auto& level : s.timeline) activations.push_back(level[MemoryKind::activations]);
     EXPECT_EQ(activations, (std::vector<std::int64_t>{100, 200, 100, 0}));
 }
 
@@ -78,8 +78,8 @@ TEST(Memory, WhatIsFreedFirstWasAliveWhenTheStepBegan) {
     add(p, 2, -1), add(p, 0, 0), add(p, 1, 0), add(p, 3, -1);
     const StageMemory s = memory(p, bare()).stages[0];
     EXPECT_EQ(s.allocated_peak.count, 1000 + 500 + 700);
-    EXPECT_EQ(s.timeline.front()[static_cast<std::size_t>(MemoryKind::parameters)], 1000);
-    EXPECT_EQ(s.timeline.back()[static_cast<std::size_t>(MemoryKind::parameters)], 1700);
+    EXPECT_EQ(s.timeline.front()[MemoryKind::parameters], 1000);
+    EXPECT_EQ(s.timeline.back()[MemoryKind::parameters], 1700);
 }
 
 TEST(Memory, WhatIsAllocatedFirstWasNot) {
@@ -105,8 +105,8 @@ TEST(Memory, PartsOfABlockCountWhatThePartsDo) {
     add(p, 0, 0, 0, 1), add(p, 0, 0, 1, 5), add(p, 1, 0, 0, 1), add(p, 1, 0, 1, 2);
     const StageMemory s = memory(p, bare()).stages[0];
     EXPECT_EQ(s.allocated_peak.count, 1630);
-    EXPECT_EQ(s.timeline[0][static_cast<std::size_t>(MemoryKind::activations)], 100);
-    EXPECT_EQ(s.timeline[3][static_cast<std::size_t>(MemoryKind::activations)], 0);
+    EXPECT_EQ(s.timeline[0][MemoryKind::activations], 100);
+    EXPECT_EQ(s.timeline[3][MemoryKind::activations], 0);
 }
 
 TEST(Memory, SaysWhetherItFits) {

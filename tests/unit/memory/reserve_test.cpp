@@ -30,7 +30,7 @@ std::optional<ReserveItem> find(const StageMemory& s, const std::string& name) {
 // Two tensor-parallel ranks that reduce once.
 Plan with_collective(int tp) {
     Plan p = forward_backward({1000, 500, 1000000, 30});
-    p.mesh.size[static_cast<std::size_t>(Axis::tp)] = tp;
+    p.mesh.size[Axis::tp] = tp;
     p.communicators.push_back(Communicator{"tp", mask(Axis::tp), {}});
     p.blocks[0].ops.push_back(op(Collective{CollectiveKind::all_reduce, 0, Bytes{100}, DType::bf16}, "l0.ar"));
     add(p, 0, 0), add(p, 1, 0);

@@ -113,7 +113,7 @@ TEST(SoftwareOfItsYear, DeepSpeedGatheredBehindRecomputationOnceMore) {
         const Plan plan = plan_of({"strategy.framework=deepspeed", "strategy.zero_stage=3", "strategy.recompute=full",
                                    "strategy.overlap.param_gather=false", std::string("runtime.year=") + year});
         int n = 0;
-        for (const Action& a : plan.programs.front().actions) n += plan.blocks[static_cast<std::size_t>(a.block)].kind == BlockKind::gather;
+        for (const Action& a : plan.programs.front().actions) n += plan.blocks[a.block].kind == BlockKind::gather;
         return n;
     };
     const Plan plan = plan_of({"strategy.framework=deepspeed", "strategy.zero_stage=3"});
@@ -124,12 +124,12 @@ TEST(SoftwareOfItsYear, DeepSpeedGatheredBehindRecomputationOnceMore) {
 TEST(SoftwareOfItsYear, DeepSpeedGathersBehindAReductionNothingHides) {
     const Plan plan = plan_of({"strategy.framework=deepspeed", "strategy.zero_stage=3", "runtime.year=2021"});
     const Program& p = plan.programs.front();
-    const auto kind = [&](std::size_t i) { return plan.blocks[static_cast<std::size_t>(p.actions[i].block)].kind; };
+    const auto kind = [&](std::size_t i) { return plan.blocks[p.actions[i].block].kind; };
     int waiting = 0;
     for (std::size_t i = 0; i < p.actions.size(); ++i) {
         if (kind(i) != BlockKind::gather) continue;
         for (std::int32_t d = p.actions[i].deps_begin; d < p.actions[i].deps_end; ++d)
-            waiting += p.deps[static_cast<std::size_t>(d)].on_action >= 0 &&
+            waiting += p.deps[d].on_action >= 0 &&
                        kind(static_cast<std::size_t>(p.deps[static_cast<std::size_t>(d)].on_action)) == BlockKind::reduce;
     }
     EXPECT_GT(waiting, 0);
@@ -159,12 +159,11 @@ std::map<BlockKind, std::size_t> gathered_at_once(const Plan& plan) {
     std::map<BlockKind, std::size_t> most;
     std::set<BufferId> alive;
     for (const Action& a : plan.programs.front().actions) {
-        const Block& block = plan.blocks[static_cast<std::size_t>(a.block)];
+        const Block& block = plan.blocks[a.block];
         for (std::int32_t i = a.first; i < a.last; ++i) {
-            const Work& work = block.ops[static_cast<std::size_t>(i)].work;
+            const Work& work = block.ops[i].work;
             const auto large = [&](BufferId b) {
-                return plan.buffers[static_cast<std::size_t>(b)].kind == MemoryKind::parameters &&
-                       plan.buffers[static_cast<std::size_t>(b)].shape.size() == 2;
+                return plan.buffers[b].kind == MemoryKind::parameters && plan.buffers[b].shape.size() == 2;
             };
             if (const auto* made = std::get_if<Alloc>(&work); made != nullptr && large(made->buffer)) alive.insert(made->buffer);
             if (const auto* gone = std::get_if<Free>(&work)) alive.erase(gone->buffer);
@@ -268,7 +267,7 @@ TEST(SoftwareOfItsYear, NanotronHoldsWhatItsBranchesAdd) {
         return count(plan, BlockKind::backward, [&](const Op& op) {
             const auto* norm = std::get_if<Norm>(&op.work);
             return norm != nullptr && std::any_of(op.in.begin(), op.in.end(), [&](BufferId b) {
-                       const std::string& name = plan.buffers[static_cast<std::size_t>(b)].name;
+                       const std::string& name = plan.buffers[b].name;
                        return name.ends_with("proj") || name.ends_with("fc2");
                    });
         });

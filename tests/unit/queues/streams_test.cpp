@@ -48,23 +48,23 @@ TEST(CpuStreams, QueuesEventsAndMembers) {
         std::vector<std::jthread> hosts;
         for (int r = 0; r < ranks; ++r)
             hosts.emplace_back([&, r] {
-                StreamDevice& d = *devices[static_cast<std::size_t>(r)];
+                StreamDevice& d = *devices[r];
                 std::unique_ptr<StreamCommunicator> world, group;
                 expect(d.connect(id, ranks, r, "world", world));
                 expect(world->split(0, ranks - r, "group", group)); // the other way round
                 float source = 0;
                 for (int i = 0; i < rounds; ++i) {
                     const auto at = static_cast<std::size_t>(i);
-                    auto& values = mine[static_cast<std::size_t>(r)];
+                    auto& values = mine[r];
                     const EventId before = mark(d, comm_queue);
                     expect(d.wait(work, before)); // the sum before has been made of what is overwritten now
                     source = static_cast<float>(r + 1);
                     expect(d.copy(&values[at], &source, sizeof source, work));
                     const EventId made = mark(d, work);
                     expect(d.wait(comm_queue, made));
-                    expect(world->all_reduce(&values[at], &sums[static_cast<std::size_t>(r)][at], 1, DType::fp32, false, comm_queue));
+                    expect(world->all_reduce(&values[at], &sums[r][at], 1, DType::fp32, false, comm_queue));
                     expect(d.wait(other_queue, made));
-                    expect(group->all_gather(&values[at], &all[static_cast<std::size_t>(r)][at * ranks], 1, DType::fp32, other_queue));
+                    expect(group->all_gather(&values[at], &all[r][at * ranks], 1, DType::fp32, other_queue));
                 }
                 expect(drain(d));
                 d.host_ends();
@@ -72,9 +72,8 @@ TEST(CpuStreams, QueuesEventsAndMembers) {
     }
     for (int r = 0; r < ranks; ++r)
         for (int i = 0; i < rounds; ++i) {
-            EXPECT_EQ(sums[static_cast<std::size_t>(r)][static_cast<std::size_t>(i)], 10);
-            for (int m = 0; m < ranks; ++m)
-                EXPECT_EQ(all[static_cast<std::size_t>(r)][static_cast<std::size_t>(i * ranks + m)], static_cast<float>(ranks - m));
+            EXPECT_EQ(sums[r][i], 10);
+            for (int m = 0; m < ranks; ++m) EXPECT_EQ(all[r][i * ranks + m], static_cast<float>(ranks - m));
         }
 }
 

@@ -97,8 +97,8 @@ TEST(ErrorBar, KnowsWhatWaitsForItsHost) {
 // Rows of a step that rests on `shares`, each off by as much.
 std::vector<Experience> resting_on(CostGroup group, double share, const std::string& dataset, int n, double error, OpenFields open = {}) {
     Configuration c = on("h100", 8);
-    c.shares[static_cast<std::size_t>(group)] = share;
-    c.shares[static_cast<std::size_t>(CostGroup::products)] += 1 - share;
+    c.shares[group] = share;
+    c.shares[CostGroup::products] += 1 - share;
     c.left_open = open;
     return rows(dataset, c, n, error);
 }
@@ -107,8 +107,8 @@ TEST(ErrorBar, IsNarrowerWhereAStepRestsOnSurerConstants) {
     const auto all = resting_on(CostGroup::memory, 0.3, "d", 20, 0.1);
     Configuration sure = all.front().configuration, unsure = sure;
     EXPECT_DOUBLE_EQ(error_bar(sure, all, judged_spreads).step_time, 0.1) << "a step like the rows is as far off as they are";
-    sure.shares = {}, sure.shares[static_cast<std::size_t>(CostGroup::products)] = 1;
-    unsure.shares = {}, unsure.shares[static_cast<std::size_t>(CostGroup::memory)] = 1;
+    sure.shares = {}, sure.shares[CostGroup::products] = 1;
+    unsure.shares = {}, unsure.shares[CostGroup::memory] = 1;
     EXPECT_LT(error_bar(sure, all, judged_spreads).step_time, 0.09);
     EXPECT_GT(error_bar(unsure, all, judged_spreads).step_time, 0.12);
     unsure.shares = {};

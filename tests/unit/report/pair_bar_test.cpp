@@ -11,8 +11,8 @@ namespace {
 Configuration on(int tensor, CostGroup group = CostGroup::products) {
     Configuration c;
     c.device = "h100", c.architecture = "hopper", c.tensor = tensor;
-    c.shares[static_cast<std::size_t>(group)] = 0.4;
-    c.shares[static_cast<std::size_t>(CostGroup::products)] += 0.6;
+    c.shares[group] = 0.4;
+    c.shares[CostGroup::products] += 0.6;
     return c;
 }
 

@@ -59,7 +59,7 @@ TEST(TraceMemory, HighestSampleOfEachLaneIsItsStagesPeakAndTimesAscend) {
                 EXPECT_GE(s.at, before) << strategy;
                 before = s.at;
             }
-            EXPECT_EQ(highest, p.report.memory.stages[static_cast<std::size_t>(lane.stage)].peak.count) << strategy;
+            EXPECT_EQ(highest, p.report.memory.stages[lane.stage].peak.count) << strategy;
             EXPECT_GT(lane.memory.size(), 10u);
         }
     }
@@ -113,7 +113,7 @@ TEST(Report, FiguresAgreeWithEachOther) {
     EXPECT_NEAR(r.mfu, r.flops_per_step / r.step_time_s / 8 / 312e12, 1e-12);
     EXPECT_GT(r.mfu, 0);
     EXPECT_LT(r.mfu, 1);
-    EXPECT_NEAR(r.bubble_fraction, r.breakdown_s[static_cast<std::size_t>(Category::bubble)] / r.step_time_s, 1e-12);
+    EXPECT_NEAR(r.bubble_fraction, r.breakdown_s[Category::bubble] / r.step_time_s, 1e-12);
 }
 
 TEST(Report, BreakdownAddsUpToTheStep) {

@@ -35,8 +35,8 @@ TEST(WholeRunFields, AreRead) {
     ASSERT_TRUE(r.scenario) << to_text(r.problems);
     const WholeRun& run = *r.scenario->run;
     EXPECT_EQ(run.tokens, 1e12);
-    EXPECT_EQ(run.failures.by[static_cast<std::size_t>(FailingPart::gpu)], 3);
-    EXPECT_EQ(run.failures.by[static_cast<std::size_t>(FailingPart::hbm)], 0) << "weights that are given replace all others";
+    EXPECT_EQ(run.failures.by[FailingPart::gpu], 3);
+    EXPECT_EQ(run.failures.by[FailingPart::hbm], 0) << "weights that are given replace all others";
     EXPECT_EQ(run.failures.shape, 0.7);
     EXPECT_EQ(run.checkpoint.every_seconds, 1800);
     EXPECT_EQ(run.checkpoint.kind, CheckpointKind::tiers);

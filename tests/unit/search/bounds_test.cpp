@@ -117,7 +117,7 @@ TEST_P(Bounds, AreNeverAboveWhatIsSimulated) {
     for (int i = 0; i < points; ++i) {
         PointId id;
         id.form = below(space.forms.size());
-        const Form& form = space.forms[static_cast<std::size_t>(id.form)];
+        const Form& form = space.forms[id.form];
         id.core = below(form.cores.size()), id.rest = below(form.rests.size());
         id.recompute = below(space.machines.front().recomputes.size());
         const Scenario* resolved = variation.with(settings_of(space, id));

@@ -97,7 +97,7 @@ std::vector<std::pair<std::int64_t, int>> random_moments(int number, int until, 
     std::vector<std::pair<std::int64_t, int>> when;
     for (int i = 0; i < number; ++i) when.push_back({1 + static_cast<std::int64_t>(random() % static_cast<unsigned>(until)), SIGKILL});
     std::ranges::sort(when);
-    for (int i = 0; i < stops; ++i) when[static_cast<std::size_t>(1 + i * (number - 2) / std::max(1, stops))].second = SIGSTOP;
+    for (int i = 0; i < stops; ++i) when[1 + i * (number - 2) / std::max(1, stops)].second = SIGSTOP;
     return when;
 }
 

@@ -103,7 +103,7 @@ TEST_F(Hostile, WhatWouldTakeMoreIsRefusedWithTheField) {
     refused("dense.json --set cluster.nodes=1000000", "at most 524288 devices");
     Json sweep = Json::parse(dense);
     std::vector<int> many(10000);
-    for (int i = 0; i < 10000; ++i) many[static_cast<std::size_t>(i)] = i + 1;
+    for (int i = 0; i < 10000; ++i) many[i] = i + 1;
     sweep["sweep"] = {{"/training/global_batch_size", many}, {"/model/layers", many}};
     write("sweep.json", sweep.dump());
     refused("sweep.json", "10000 x 10000 combinations: at most 1000000");

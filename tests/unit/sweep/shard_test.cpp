@@ -61,7 +61,7 @@ TEST(Shard, EachPointIsInOnePartAndPartsAreAlike) {
         for (std::int64_t i = 0; i < d.size(); ++i) {
             int in = 0;
             for (std::int64_t k = 1; k <= n; ++k)
-                if (Shard{k, n}.has(point_hash(d.point(i)))) ++in, ++points[static_cast<std::size_t>(k - 1)];
+                if (Shard{k, n}.has(point_hash(d.point(i)))) ++in, ++points[k - 1];
             EXPECT_EQ(in, 1);
         }
         for (const int p : points) EXPECT_GT(p, 0) << "60 points in " << n << " parts";

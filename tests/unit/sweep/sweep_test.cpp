@@ -3,6 +3,7 @@
 #include "sim/sweep/sweep.hpp"
 
 #include "sim/sweep/store.hpp"
+#include "topology/indexed.hpp"
 
 #include <gtest/gtest.h>
 #include <sqlite3.h>
@@ -115,7 +116,7 @@ TEST(Sweep, SharesPlansAndChangesNothing) {
     EXPECT_EQ(order.alike, 8);
     std::vector<std::int64_t> sorted = order.points;
     std::ranges::sort(sorted);
-    for (std::int64_t i = 0; i < d.size(); ++i) EXPECT_EQ(sorted[static_cast<std::size_t>(i)], i);
+    for (std::int64_t i = 0; i < d.size(); ++i) EXPECT_EQ(sorted[i], i);
     ReadyPlans kept;
     int fits = 0;
     for (std::int64_t i : order.points) {
@@ -130,7 +131,7 @@ TEST(Sweep, SharesPlansAndChangesNothing) {
     SweepRunOptions three;
     three.jobs = 3;
     const SweepRun run = run_sweep(d, folder.file("a.sqlite"), three);
-    for (std::int64_t i = 0; i < d.size(); ++i) EXPECT_EQ(run.rows[static_cast<std::size_t>(i)], evaluate(d.point(i), i, ""));
+    for (std::int64_t i = 0; i < d.size(); ++i) EXPECT_EQ(run.rows[i], evaluate(d.point(i), i, ""));
 }
 
 TEST(Sweep, LosesNothingWhenItIsKilled) {
@@ -334,20 +335,20 @@ TEST(Sweep, LeavesCellsEmptyWhereNothingIsKnown) {
         EXPECT_NE(it, head.end()) << name;
         return static_cast<std::size_t>(it - head.begin());
     };
-    std::array<int, 4> seen{};
+    ByEnum<PointStatus, int, 4> seen{};
     for (const SweepRow& r : run.rows) {
         std::getline(lines, line);
         const std::vector<std::string> cells = cells_of(line);
         ASSERT_EQ(cells.size(), head.size()) << line;
         const bool fits = r.status == PointStatus::fits;
-        ++seen[static_cast<std::size_t>(r.status)];
+        ++seen[r.status];
         for (const char* name : {"step_time_s", "tokens_per_s", "mfu", "bubble_fraction", "cost_usd", "energy_j", "usd_per_trillion_tokens",
                                  "days_per_trillion_tokens", "kwh_per_trillion_tokens"})
             EXPECT_EQ(cells[at(name)].empty(), !fits) << name << " of " << line;
         EXPECT_EQ(cells[at("peak_bytes")].empty(), r.status == PointStatus::impossible) << line;
     }
-    EXPECT_GT(seen[static_cast<std::size_t>(PointStatus::fits)], 0);
-    EXPECT_GT(seen[static_cast<std::size_t>(PointStatus::impossible)], 0);
+    EXPECT_GT(seen[PointStatus::fits], 0);
+    EXPECT_GT(seen[PointStatus::impossible], 0);
 }
 
 // Two kinds of devices at prices of their own: the order by cost is that of USD a token, not of seconds; a device without a price is last.

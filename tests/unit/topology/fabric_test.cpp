@@ -141,7 +141,7 @@ TEST(Fabric, PcieIsSharedByPeersNetworkAndHost) {
     const LinkId out = f.route(0, 1).at(0).link;
     EXPECT_EQ(f.route(0, 8).at(0).link, out);
     EXPECT_EQ(f.copy_route(0, true).at(0).link, out);
-    EXPECT_EQ(f.links()[static_cast<std::size_t>(out)].kind, LinkKind::pcie);
+    EXPECT_EQ(f.links()[out].kind, LinkKind::pcie);
     EXPECT_DOUBLE_EQ(gb(f.narrowest(0, 1)), 32);
 }
 
@@ -179,7 +179,7 @@ TEST(Fabric, HashedRoutesPickOnePathAndSpread) {
             ++uses[route[2].link];
         }
     EXPECT_EQ(uses.size(), 32u) << "1,024 flows over 32 uplinks leave none idle";
-    for (const auto& [link, count] : uses) EXPECT_DOUBLE_EQ(gb(f.links()[static_cast<std::size_t>(link)].capacity), 50);
+    for (const auto& [link, count] : uses) EXPECT_DOUBLE_EQ(gb(f.links()[link].capacity), 50);
     c.nodes = 400;
     const Fabric deep(c);
     EXPECT_EQ(deep.route(0, 3199).size(), 8u);
@@ -196,7 +196,7 @@ void expect_routes_are_paths(const Cluster& c) {
     std::vector<int> same(g.vertices.size());
     for (std::size_t v = 0; v < same.size(); ++v) same[v] = static_cast<int>(v);
     for (std::size_t e = f.links().size(); e < g.edges.size(); ++e) {
-        const int from = same[static_cast<std::size_t>(g.edges[e].from)], to = same[static_cast<std::size_t>(g.edges[e].to)];
+        const int from = same[g.edges[e].from], to = same[g.edges[e].to];
         for (int& s : same)
             if (s == from) s = to;
     }
@@ -204,16 +204,15 @@ void expect_routes_are_paths(const Cluster& c) {
         for (int b = 0; b < f.devices(); b += 1 + f.devices() / 17) {
             std::map<int, double> balance;
             for (const auto& [link, share] : f.route(a, b)) {
-                const auto& edge = g.edges[static_cast<std::size_t>(link)];
-                balance[same[static_cast<std::size_t>(edge.from)]] += share;
-                balance[same[static_cast<std::size_t>(edge.to)]] -= share;
+                const auto& edge = g.edges[link];
+                balance[same[edge.from]] += share;
+                balance[same[edge.to]] -= share;
             }
-            if (same[static_cast<std::size_t>(a)] != same[static_cast<std::size_t>(b)]) {
-                balance[same[static_cast<std::size_t>(a)]] -= 1;
-                balance[same[static_cast<std::size_t>(b)]] += 1;
+            if (same[a] != same[b]) {
+                balance[same[a]] -= 1;
+                balance[same[b]] += 1;
             }
-            for (const auto& [vertex, left] : balance)
-                EXPECT_NEAR(left, 0, 1e-12) << a << " to " << b << " at " << g.vertices[static_cast<std::size_t>(vertex)].name;
+            for (const auto& [vertex, left] : balance) EXPECT_NEAR(left, 0, 1e-12) << a << " to " << b << " at " << g.vertices[vertex].name;
         }
 }
 
@@ -287,8 +286,7 @@ TEST(Fabric, HashedFlowsCollideAsBallsInBins) {
             std::map<LinkId, double> load;
             for (std::size_t i = 0; i < static_cast<std::size_t>(e.flows); ++i)
                 for (const auto& [link, share] : f.route(from[i], leaf + to[i]))
-                    if (f.links()[static_cast<std::size_t>(link)].kind == LinkKind::trunk && f.link_name(link).starts_with("leaf0 >"))
-                        load[link] += share;
+                    if (f.links()[link].kind == LinkKind::trunk && f.link_name(link).starts_with("leaf0 >")) load[link] += share;
             double worst = 0;
             for (const auto& [link, l] : load) worst = std::max(worst, l);
             sum += worst;
@@ -305,7 +303,7 @@ TEST(Dragonfly, HasFrontiersBlockingFactor) {
     const Fabric f(c);
     double injection = 0, global = 0, ports = 0;
     for (LinkId id = 0; id < static_cast<LinkId>(f.links().size()); ++id) {
-        const Link& link = f.links()[static_cast<std::size_t>(id)];
+        const Link& link = f.links()[id];
         const std::string& name = f.link_name(id);
         const double tbit = link.capacity.value * 8e-12;
         if (link.kind == LinkKind::nic && link.node < 128 && name.find("> leaf") != std::string::npos) injection += tbit;
@@ -445,7 +443,7 @@ TEST(Fabric, RailOnlyGoesByTheDeviceBeside) {
                                               "leaf4 > node31.nic4", "node31.pcie4 > gpu4"}));
     for (int a = 0; a < 8; ++a)
         for (int b = 8; b < 16; ++b)
-            for (const auto& [link, share] : f.route(a, b)) EXPECT_NE(f.links()[static_cast<std::size_t>(link)].kind, LinkKind::trunk);
+            for (const auto& [link, share] : f.route(a, b)) EXPECT_NE(f.links()[link].kind, LinkKind::trunk);
 }
 
 TEST(Torus, CutsAcrossItsLongestDimension) {

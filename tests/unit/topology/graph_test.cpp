@@ -125,7 +125,7 @@ TEST(Graph, NicsAndHostsAreKnownByTheirKind) {
     const auto copy = f.copy_route(1, true);
     ASSERT_EQ(copy.size(), 2u);
     EXPECT_EQ(f.link_name(copy[1].link), "d0 > h");
-    EXPECT_EQ(f.links()[static_cast<std::size_t>(copy[1].link)].kind, LinkKind::copy);
+    EXPECT_EQ(f.links()[copy[1].link].kind, LinkKind::copy);
     EXPECT_EQ(f.copy_route(1, false).size(), 2u);
 }
 

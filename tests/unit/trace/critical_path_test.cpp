@@ -71,13 +71,13 @@ TEST(CriticalPath, SpansAndGapsAddUp) {
     ASSERT_GT(path.size(), 10u);
     Time sum{0}, before = t.begin;
     for (std::size_t i = 0; i < path.size(); ++i) {
-        const Span& s = t.lanes[static_cast<std::size_t>(path[i].lane)].spans[static_cast<std::size_t>(path[i].span)];
+        const Span& s = t.lanes[path[i].lane].spans[path[i].span];
         if (i > 0) { EXPECT_EQ(s.begin, before + path[i].gap); }
         sum += s.end - s.begin + path[i].gap;
         before = s.end;
     }
     EXPECT_EQ(before, t.end);
-    const Span& first = t.lanes[static_cast<std::size_t>(path[0].lane)].spans[static_cast<std::size_t>(path[0].span)];
+    const Span& first = t.lanes[path[0].lane].spans[path[0].span];
     EXPECT_EQ(sum, t.end - first.begin);
 }
 

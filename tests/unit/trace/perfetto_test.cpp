@@ -76,7 +76,7 @@ TEST(Perfetto, SpansAreThoseOfTheTraceToThePicosecond) {
             ASSERT_EQ(picoseconds(event.at("dur")), (span.end - span.begin).ps);
             const json& args = event.at("args");
             if (span.op >= 0) {
-                const TraceOp& op = trace.ops[static_cast<std::size_t>(span.op)];
+                const TraceOp& op = trace.ops[span.op];
                 EXPECT_EQ(args.at("kind"), op.kind);
                 EXPECT_EQ(args.at("phase"), op.phase);
                 EXPECT_EQ(args.at("layer"), op.layer);
@@ -85,7 +85,7 @@ TEST(Perfetto, SpansAreThoseOfTheTraceToThePicosecond) {
                 EXPECT_EQ(args.value("flops", 0.0), op.flops);
             }
             if (span.kind == SpanKind::op) {
-                EXPECT_EQ(event.at("name"), trace.ops[static_cast<std::size_t>(span.op)].name);
+                EXPECT_EQ(event.at("name"), trace.ops[span.op].name);
                 EXPECT_FALSE(args.contains("cause"));
             } else {
                 EXPECT_EQ(args.at("cause"), name(span.cause));
@@ -129,7 +129,7 @@ TEST(Perfetto, ArrowsStartAndEndInsideTheirSpans) {
     ASSERT_EQ(e.events.at("s").size(), e.events.at("f").size());
     EXPECT_GT(e.events.at("s").size(), trace.flows.size() / 2);
     const auto inside = [&](const json& end, std::int32_t lane, std::int32_t index) {
-        const Span& span = trace.lanes[static_cast<std::size_t>(lane)].spans[static_cast<std::size_t>(index)];
+        const Span& span = trace.lanes[lane].spans[index];
         const std::int64_t at = picoseconds(end.at("ts")) + trace.begin.ps;
         return end.at("pid") == lane + 1 && end.at("tid").get<int>() % 1000 == span.queue && at >= span.begin.ps && at < span.end.ps;
     };

@@ -47,7 +47,7 @@ inline Trace sample_trace(int lanes, int microbatches, int ops_per_microbatch, b
         t.lanes.push_back(std::move(lane));
     }
     for (std::int32_t l = 0; l + 1 < lanes; ++l) {
-        const auto last = static_cast<std::int32_t>(t.lanes[static_cast<std::size_t>(l)].spans.size()) - 1;
+        const auto last = static_cast<std::int32_t>(t.lanes[l].spans.size()) - 1;
         t.flows.push_back({l, last, l + 1, last});
         t.flows.push_back({l + 1, 1, l, 1});
     }

@@ -26,7 +26,7 @@ Report predicted(const Scenario& s) {
     return predict(s, options).report;
 }
 
-double share(const Report& r, CostGroup g) { return r.shares[static_cast<std::size_t>(g)]; }
+double share(const Report& r, CostGroup g) { return r.shares[g]; }
 
 const char* const strategies[] = {R"({"framework": "ddp"})", R"({"framework": "megatron", "tensor_parallel": 4, "pipeline_parallel": 2})",
                                   R"({"framework": "fsdp2", "zero_stage": 3})"};
@@ -68,7 +68,7 @@ TEST(Shares, NoGroupMakesAStepFasterByBeingSlower) {
         const double before = predict(s).report.step_time_s;
         for (int g = 0; g < cost_group_count; ++g) {
             PredictOptions slower;
-            slower.simulate.factors[static_cast<std::size_t>(g)] = 1.3;
+            slower.simulate.factors[g] = 1.3;
             EXPECT_GE(predict(s, slower).report.step_time_s, before * 0.9999) << strategy << ": " << name(static_cast<CostGroup>(g));
         }
     }
@@ -93,8 +93,8 @@ TEST(Shares, TransfersInsideANodeAreNotItsNetworks) {
 
 TEST(Beliefs, AMeasuredStepMovesWhatItRestsOnAndNarrowsIt) {
     CostShares shares{};
-    shares[static_cast<std::size_t>(CostGroup::products)] = 0.5;
-    shares[static_cast<std::size_t>(CostGroup::memory)] = 0.5;
+    shares[CostGroup::products] = 0.5;
+    shares[CostGroup::memory] = 0.5;
     Beliefs b = beliefs_of(judged_spreads.stated);
     const double before = spread_of(b, shares);
     EXPECT_EQ(expected_off(b, shares), 0);
@@ -110,7 +110,7 @@ TEST(Beliefs, AMeasuredStepMovesWhatItRestsOnAndNarrowsIt) {
 
 TEST(Beliefs, LearningTheSameStepOftenEndsAtItsTime) {
     CostShares shares{};
-    shares[static_cast<std::size_t>(CostGroup::products)] = 1;
+    shares[CostGroup::products] = 1;
     Beliefs b = beliefs_before({});
     for (int i = 0; i < 200; ++i) learn(b, shares, -0.1, 0.05);
     EXPECT_NEAR(expected_off(b, shares), -0.1, 2e-3);
@@ -140,7 +140,7 @@ TEST(Beliefs, SpreadsAreFoundInStepsThatWereMadeWithThem) {
         for (double& share : o.shares) share /= sum;
         for (std::size_t g = 0; g < o.shares.size(); ++g) o.off += o.shares[g] * truth[g] * normal();
         o.left_open = {i % 2 == 0, i % 3 == 0};
-        if (o.left_open[0]) o.off += o.shares[static_cast<std::size_t>(CostGroup::attention)] * 0.4 * normal();
+        if (o.left_open[0]) o.off += o.shares[CostGroup::attention] * 0.4 * normal();
         if (o.left_open[1]) o.off += 0.12 * normal();
         o.off += truth[cost_group_count] * normal();
         o.source = std::to_string(i % 40);

@@ -26,8 +26,8 @@ Scenario parsed(const std::shared_ptr<const OwnConstants>& constants = nullptr, 
 
 Lesson of_products(double off) {
     Lesson l;
-    l.shares[static_cast<std::size_t>(CostGroup::products)] = 0.6;
-    l.shares[static_cast<std::size_t>(CostGroup::memory)] = 0.4;
+    l.shares[CostGroup::products] = 0.6;
+    l.shares[CostGroup::memory] = 0.4;
     l.off = off;
     return l;
 }

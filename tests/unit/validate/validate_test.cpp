@@ -240,7 +240,7 @@ TEST(Validate, TauIsGivenWithWhatTheNoiseLeavesOfIt) {
 
 TEST(Validate, PageHoldsEveryRowAndNoScript) {
     ValidationRow r = row("tp8 <pp2> & more", 1.1, 1);
-    r.breakdown_s[0] = 0.8, r.breakdown_s[static_cast<std::size_t>(Category::bubble)] = 0.3;
+    r.breakdown_s[0] = 0.8, r.breakdown_s[Category::bubble] = 0.3;
     const std::string page = to_html(summarise({r, row("other", 3, 2)}));
     EXPECT_NE(page.find("tp8 &lt;pp2&gt; &amp; more"), std::string::npos);
     EXPECT_NE(page.find("compute 73 %, bubble 27 %"), std::string::npos);

@@ -84,10 +84,10 @@ struct Reference {
         for (std::size_t e = 0; e < p.size(); ++e) order[e] = e;
         std::ranges::sort(order, [&](std::size_t a, std::size_t b) { return p[a] > p[b]; });
         double chosen = 0;
-        for (int k = 0; k < m.moe->top_k; ++k) chosen += p[order[static_cast<std::size_t>(k)]];
+        for (int k = 0; k < m.moe->top_k; ++k) chosen += p[order[k]];
         Vector y(x.size(), 0);
         for (int k = 0; k < m.moe->top_k; ++k) {
-            const std::size_t e = order[static_cast<std::size_t>(k)];
+            const std::size_t e = order[k];
             const std::string expert = block + ".experts." + std::to_string(e);
             const Vector z = mixtral ? swiglu(expert + ".w1", expert + ".w3", expert + ".w2", x)
                                      : swiglu(expert + ".gate_proj", expert + ".up_proj", expert + ".down_proj", x);
@@ -165,7 +165,7 @@ struct Reference {
                 for (std::size_t i = 0; i < h; ++i) logits[w] += head[w * h + i] * n[i];
                 all += std::exp(logits[w]);
             }
-            sum += std::log(all) - logits[static_cast<std::size_t>(sequence[t + 1])];
+            sum += std::log(all) - logits[sequence[t + 1]];
         }
         return sum / static_cast<double>(x.size());
     }
