@@ -31,12 +31,12 @@ struct Eight {
 struct Track {
     std::int32_t lane = 0;
     std::int16_t queue = 0;
-    std::int16_t overlap = 0;                         // 0: the queue's first track; n: its n-th, of spans that begin before others end
-    std::int32_t first = 0, count = 0;                // in Lane::spans
-    std::vector<std::int32_t> order;                  // which spans, where they are not all of first .. first + count
-    std::vector<SliceKind> kinds;                     // that occur
+    std::int16_t overlap = 0;          // 0: the queue's first track; n: its n-th, of spans that begin before others end
+    std::int32_t first = 0, count = 0; // in Lane::spans
+    std::vector<std::int32_t> order;   // which spans, where they are not all of first .. first + count
+    std::vector<SliceKind> kinds;      // that occur
     ByEnum<SliceKind, std::int8_t, slice_kind_count> slot{}; // index in kinds; -1: does not occur
-    std::int64_t begin = 0, end = 0;                  // of all its slices
+    std::int64_t begin = 0, end = 0;                         // of all its slices
 
     // One sample every sample_step slices: its begin, then the time busy before it, by kinds. cells: for cells of 2^cell_shift ps from
     // `begin`, how many samples begin before the cell does, so that a time's sample is found without a search.

@@ -1,21 +1,38 @@
 #include "sim/sweep/merge.hpp"
 
+#include "sim/scenario/input_file.hpp"
 #include "sim/sweep/store.hpp"
 
 #include <filesystem>
 #include <stdexcept>
 
 namespace orrery {
+namespace {
+
+// A part that was killed before its first point leaves an empty file. SQLite would make a database of it, or wait for a pipe.
+bool has_points(const std::string& file) {
+    std::error_code failed;
+    return std::filesystem::file_size(file, failed) > 0;
+}
+
+void refuse_other_files(const std::vector<std::string>& files) {
+    for (const std::string& file : files) {
+        std::error_code failed;
+        if (std::filesystem::is_regular_file(file, failed)) continue; // of any size
+        throw std::runtime_error(file + " " + unreadable(file));
+    }
+}
+
+} // namespace
 
 Merged merge_stores(const std::vector<std::string>& files, const std::string& into) {
-    for (const std::string& file : files) // before anything is written
-        if (!std::filesystem::exists(file)) throw std::runtime_error("there is no file " + file + ": name files that sweeps have written");
+    refuse_other_files(files); // before anything is written
     SweepStore target(into);
     std::map<std::string, SweepRow> known = target.rows();
     Merged merged;
     for (const std::string& file : files) {
         std::error_code failed;
-        if (std::filesystem::equivalent(file, into, failed)) continue;
+        if (std::filesystem::equivalent(file, into, failed) || !has_points(file)) continue;
         std::vector<SweepRow> fresh;
         for (auto& [hash, row] : SweepStore(file).rows()) {
             ++merged.read;

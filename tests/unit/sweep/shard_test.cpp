@@ -8,6 +8,8 @@
 
 #include <csignal>
 #include <filesystem>
+#include <fstream>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -124,6 +126,19 @@ TEST(Merge, SaysWhatItCannotReadAndWhatDiffers) {
     EXPECT_EQ(SweepStore(folder.file("all.sqlite")).rows().at(row.hash).step_time_s, 1) << "the first one stays";
     EXPECT_THROW(merge_stores({folder.file("a.sqlite"), folder.file("none.sqlite")}, folder.file("c.sqlite")), std::runtime_error);
     EXPECT_FALSE(std::filesystem::exists(folder.file("c.sqlite"))) << "nothing is written where a file is missing";
+}
+
+TEST(Merge, LeavesItsInputsAsTheyAre) {
+    const Folder folder;
+    std::ofstream(folder.file("killed.sqlite")); // before its first point
+    EXPECT_EQ(merge_stores({folder.file("killed.sqlite")}, folder.file("all.sqlite")).read, 0);
+    EXPECT_EQ(std::filesystem::file_size(folder.file("killed.sqlite")), 0U);
+    ASSERT_EQ(mkfifo(folder.file("pipe").c_str(), 0600), 0);
+    for (const std::string& other : {folder.file("pipe"), folder.file("."), std::string("/dev/zero")}) try {
+            merge_stores({other}, folder.file("none.sqlite"));
+            ADD_FAILURE() << other;
+        } catch (const std::runtime_error& e) { EXPECT_NE(std::string(e.what()).find(other + " is a "), std::string::npos) << e.what(); }
+    EXPECT_FALSE(std::filesystem::exists(folder.file("none.sqlite")));
 }
 
 TEST(Deal, RowsTravelWithEveryBit) {
