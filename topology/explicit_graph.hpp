@@ -17,7 +17,7 @@ class GraphRoutes {
 
     const ExplicitGraph& graph() const { return graph_; }
     int devices() const { return static_cast<int>(devices_.size()); }
-    const ExplicitGraph::Vertex& device(int d) const { return graph_.vertices[devices_[static_cast<std::size_t>(d)]]; }
+    const ExplicitGraph::Vertex& device(int d) const { return graph_.vertices[devices_[d]]; }
 
     // Shortest by latency, then by hops. At a vertex from which several edges lead on equally well, each takes an equal share; or, hashed,
     // the flow takes one of them.

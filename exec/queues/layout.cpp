@@ -36,7 +36,7 @@ class Walk {
 
   private:
     std::int32_t slot_of(BufferId b, std::int32_t microbatch) const {
-        const BufferPlace& root = map_.places[map_.places[static_cast<std::size_t>(b)].root];
+        const BufferPlace& root = map_.places[map_.places[b].root];
         require(root.slot >= 0, "a rank touches a buffer of another stage");
         return root.slot + (root.per_microbatch && microbatch >= 0 ? microbatch : 0);
     }

@@ -12,7 +12,7 @@ Standing standing_of(const World& world, const Rank& rank) {
     Standing s;
     s.start.assign(map.slots, -1);
     s.room.assign(map.slots, 0);
-    for (const StorageMap::Bucket& b : map.buckets) s.room[map.places[static_cast<std::size_t>(b.tensors[0])].slot] = b.stored;
+    for (const StorageMap::Bucket& b : map.buckets) s.room[map.places[b.tensors[0]].slot] = b.stored;
     for (int space = 0; space < memories; ++space) s.fixed[space] = rank.memory.arena(space).extent();
     for (std::size_t b = 0; b < map.places.size(); ++b) {
         const BufferPlace& p = map.places[b];

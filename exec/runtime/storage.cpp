@@ -177,7 +177,7 @@ std::byte*& RankMemory::address(const BufferPlace& p, std::int32_t microbatch) {
 }
 
 std::byte* RankMemory::block(BufferId b, std::int32_t microbatch) const {
-    const BufferPlace& root = map_->places[map_->places[static_cast<std::size_t>(b)].root];
+    const BufferPlace& root = map_->places[map_->places[b].root];
     return addresses_[root.slot + (root.per_microbatch && microbatch >= 0 ? microbatch : 0)];
 }
 

@@ -175,7 +175,7 @@ std::unique_ptr<World> make_world(const Scenario& scenario, Plan plan, DType rea
         std::iota(only.begin(), only.end(), 0);
     }
     std::vector<char> here(w.plan.programs.size(), 0); // stages: of thousands of ranks one may be all there is
-    for (int r : only) here[w.plan.mesh.coordinates(r)[static_cast<std::size_t>(Axis::pp)]] = 1;
+    for (int r : only) here[w.plan.mesh.coordinates(r)[Axis::pp]] = 1;
     for (std::size_t s = 0; s < here.size(); ++s) w.orders.push_back(here[s] ? issue_order(w.plan, w.plan.programs[s]) : IssueOrder{});
     for (std::size_t s = 0; s < here.size(); ++s)
         w.storage.push_back(here[s] ? storage_map(w.plan, w.orders[s], w.buckets, real) : StorageMap{});

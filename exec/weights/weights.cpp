@@ -101,7 +101,7 @@ std::optional<Counterpart> counterpart_of(const World& world, WeightFamily famil
     const ShardView v = view_of(world, rank, part);
     std::int64_t rows = 1;
     for (std::size_t d = 0; d + 1 < std::max<std::size_t>(2, v.whole.size()); ++d) rows *= v.whole[d];
-    const LogicalTensor& logical = world.plan.tensors[world.plan.buffers[static_cast<std::size_t>(part.tensor)].tensor];
+    const LogicalTensor& logical = world.plan.tensors[world.plan.buffers[part.tensor].tensor];
     require((rows == c->rows || (has_vocabulary_rows(logical) && rows > c->rows)) &&
                 (v.whole.size() == 1 ? 1 : v.whole.back()) == c->columns,
             "a tensor of the plan has another shape than its counterpart in files");

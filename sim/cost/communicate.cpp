@@ -220,7 +220,7 @@ bool CostModel::Data::switches_reduce(const KnownGroup& g, bool one_byte) const 
 // A synchronous group runs at the pace of the kind of nodes that is slowest at this.
 template <class Ask> CommCost CostModel::Data::slowest_kind(std::span<const int> ranks, Ask&& ask) const {
     std::vector<char> present(kinds.size(), 0);
-    for (const int r : ranks) present[kind_of_node[static_cast<std::size_t>(fabric->node_of(r))]] = 1;
+    for (const int r : ranks) present[kind_of_node[fabric->node_of(r)]] = 1;
     CommCost most;
     double longest = -1;
     for (std::size_t k = 0; k < kinds.size(); ++k) {

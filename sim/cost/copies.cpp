@@ -57,7 +57,7 @@ void CostModel::Data::load_copies(int of) const {
 
 CommCost CostModel::copy(const Plan& plan, const Op& op, int rank) const {
     const Data& d = *data_;
-    if (!d.kinds.empty()) return d.kinds[d.kind_of_node[static_cast<std::size_t>(d.fabric->node_of(rank))]].copy(plan, op, rank);
+    if (!d.kinds.empty()) return d.kinds[d.kind_of_node[d.fabric->node_of(rank)]].copy(plan, op, rank);
     const double bytes = static_cast<double>(std::get<Copy>(op.work).bytes.count);
     const Time whole = compute(plan, op).duration, start{std::min(whole.ps, Time::microseconds(d.pointwise.copy_us).ps)};
     const Time moving{whole.ps - start.ps};
@@ -66,7 +66,7 @@ CommCost CostModel::copy(const Plan& plan, const Op& op, int rank) const {
 
 std::vector<LinkLoad> CostModel::copy_loads(const Plan& plan, const Op& op, int rank) const {
     const Data& d = *data_;
-    if (!d.kinds.empty()) return d.kinds[d.kind_of_node[static_cast<std::size_t>(d.fabric->node_of(rank))]].copy_loads(plan, op, rank);
+    if (!d.kinds.empty()) return d.kinds[d.kind_of_node[d.fabric->node_of(rank)]].copy_loads(plan, op, rank);
     if (measured_us(d.device, plan, op)) return {}; // what it was measured at may be more than the links are said to have
     if (d.copies.empty()) d.copies.resize(static_cast<std::size_t>(d.fabric->devices()) * 2);
     const bool to_host = std::get<Copy>(op.work).kind == CopyKind::device_to_host;

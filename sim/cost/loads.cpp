@@ -369,7 +369,7 @@ Group group_of(const Fabric& fabric, Domain domain, std::span<const int> ranks) 
     for (std::size_t k = 0; k < count.size(); ++k) g.begin[k + 1] = g.begin[k] + count[k];
     std::vector<int> next(g.begin.begin(), g.begin.end() - 1);
     g.members.resize(ranks.size());
-    for (std::size_t i = 0; i < ranks.size(); ++i) g.members[next[static_cast<std::size_t>(index[i])]++] = ranks[i];
+    for (std::size_t i = 0; i < ranks.size(); ++i) g.members[next[index[i]]++] = ranks[i];
     g.lanes = *std::min_element(count.begin(), count.end());
     if (g.nodes > 1) {
         g.nic_rate = nic_rate(fabric, g.node(0));

@@ -253,7 +253,7 @@ TierMemory fullest_node(const Plan& plan, const std::vector<StageMemory>& stages
     TierMemory fullest, node;
     for (int r = 0; r < plan.mesh.ranks(); ++r) {
         if (r % devices_per_node == 0) node = {};
-        const TierMemory& of_rank = stages[plan.mesh.coordinates(r)[static_cast<std::size_t>(Axis::pp)]].*tier;
+        const TierMemory& of_rank = stages[plan.mesh.coordinates(r)[Axis::pp]].*tier;
         node.peak += of_rank.peak;
         for (std::size_t k = 0; k < node.by_kind.size(); ++k) node.by_kind[k] += of_rank.by_kind[k];
         if (node.peak > fullest.peak) fullest = node;

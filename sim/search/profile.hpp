@@ -33,7 +33,7 @@ struct Profile {
     double reserve = 0;             // bytes of a device outside the plan, at least
     double gradient_buckets = 0;    // beside them, of buffers that a rank need not have whose gradients leave it
 
-    const PartCost& layer(int of_model) const { return layers[like[static_cast<std::size_t>(of_model)]]; }
+    const PartCost& layer(int of_model) const { return layers[like[of_model]]; }
 };
 
 Profile profile_of(const Scenario& scenario, const Fabric& fabric);

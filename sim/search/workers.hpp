@@ -21,7 +21,7 @@ struct Worker {
 
     // Valid until the worker's next call; nullptr where a rule refuses it.
     const Scenario* resolved(const StrategySpace& space, const PointId& id) {
-        return variations[space.forms[static_cast<std::size_t>(id.form)].machine]->with(settings_of(space, id));
+        return variations[space.forms[id.form].machine]->with(settings_of(space, id));
     }
 };
 

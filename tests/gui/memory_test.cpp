@@ -67,7 +67,7 @@ class MemoryTest : public QObject {
                 for (int k = 0; k < 1000; ++k)
                     if (s.at[k] < c.edge(i + 1) && (k + 1 == 1000 || s.at[static_cast<std::size_t>(k) + 1] > c.edge(i)))
                         most = std::max(most, s.total[k]);
-                QCOMPARE(s.total[highest[static_cast<std::size_t>(i)]], most);
+                QCOMPARE(s.total[highest[i]], most);
             }
         }
     }

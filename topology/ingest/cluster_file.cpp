@@ -209,8 +209,7 @@ void draw_fabric(Drawing& d, const std::vector<DrawnNode>& nodes) {
         const std::string &a = names[l.a], &b = names[l.b];
         const bool one_for_all = f->nics_per_node == 0 && f->vertices[l.a].kind == FabricVertex::Kind::port;
         if (one_for_all)
-            for (const std::string& nic : nodes[f->vertices[static_cast<std::size_t>(l.a)].host].nics)
-                d.link(nic, b, "gbit_per_s", gbit, us);
+            for (const std::string& nic : nodes[f->vertices[l.a].host].nics) d.link(nic, b, "gbit_per_s", gbit, us);
         else if (!a.empty() && !b.empty())
             d.link(a, b, "gbit_per_s", gbit * (f->nics_per_node == 0 ? std::max(1, d.c.nics_per_node * d.c.nodes_per_leaf) : 1), us);
     }

@@ -40,7 +40,7 @@ class StageFlow {
             if (computes) read(action, forward ? begin_reading(microbatch) : version_of_[microbatch]);
             draft_.actions.push_back(std::move(action));
             if (!computes || forward) continue;
-            --readers_[version_of_[static_cast<std::size_t>(microbatch)]];
+            --readers_[version_of_[microbatch]];
             if ((microbatch + 1) % of_a_step_ == 0) end_step();
         }
     }

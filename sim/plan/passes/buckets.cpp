@@ -107,9 +107,7 @@ std::vector<Bucket> cut(const Lowering& l, int chunk, Bytes limit, DType grad_dt
 // Whether another chunk of the stage has runs of its own that add to the bucket's gradients (tied embeddings).
 bool used_elsewhere(const Lowering& l, const Bucket& b) {
     const auto& parameters = l.parameters[b.stage];
-    const auto is = [&](const Value& v, std::int32_t i) {
-        return l.plan.tensors[parameters[static_cast<std::size_t>(i)].tensor].name == v.name;
-    };
+    const auto is = [&](const Value& v, std::int32_t i) { return l.plan.tensors[parameters[i].tensor].name == v.name; };
     return std::any_of(l.graphs.begin(), l.graphs.end(), [&](const Graph& g) {
         return g.stage == b.stage && g.chunk != b.chunk && std::any_of(g.values.begin(), g.values.end(), [&](const Value& v) {
                    return v.parameter && std::any_of(b.parameters.begin(), b.parameters.end(), [&](std::int32_t i) { return is(v, i); });

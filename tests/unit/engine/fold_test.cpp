@@ -54,7 +54,7 @@ void expect_same(const Machine& folded, const Simulation& f, const Simulation& u
     double step = static_cast<double>(u.step_time.ps);
     EXPECT_NEAR(static_cast<double>(f.step_time.ps), step, 1e-9 * step + 1);
     for (const LaneResult& lane : u.lanes) {
-        const LaneResult& twin = f.lanes[folded.lane_of_rank[static_cast<std::size_t>(lane.rank)]];
+        const LaneResult& twin = f.lanes[folded.lane_of_rank[lane.rank]];
         for (std::size_t c = 0; c < category_count; ++c)
             EXPECT_NEAR(static_cast<double>(twin.breakdown[c].ps), static_cast<double>(lane.breakdown[c].ps), 1e-9 * step + 50)
                 << "rank " << lane.rank << ", " << name(static_cast<Category>(c));
