@@ -129,8 +129,9 @@ void PlacementCheck::partial_reads(const Op& op) {
         if (accumulated(b)) continue;
         for (Axis a : axes) {
             if (!wide(a, buffer(b).expert) || along(b, a) != summand) continue;
+            const bool added_to = std::holds_alternative<GradientNorm>(op.work) && op.out[0] == b;
             const bool linear_op = std::holds_alternative<Permute>(op.work) || std::holds_alternative<Pointwise>(op.work) ||
-                                   std::holds_alternative<Copy>(op.work);
+                                   std::holds_alternative<Copy>(op.work) || added_to;
             const bool stays = !op.out.empty() && std::all_of(op.out.begin(), op.out.end(),
                                                               [&](BufferId o) { return along(o, a) == summand || accumulated(o); });
             if (!linear_op || !stays) fault("partial-read", b, a, "is a summand, and is read as if it were the sum");

@@ -225,6 +225,7 @@ struct Compress {
     int rank = 1;
     double min_ratio = 2;
 };
+// The sum of squares of the inputs, added to the output where that is an input too.
 struct GradientNorm {
     std::int64_t elements;
     bool fused;

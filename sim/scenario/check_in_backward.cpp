@@ -8,7 +8,7 @@ namespace orrery {
 
 void resolve_in_backward(Reading& reading) {
     Training& t = reading.scenario.training;
-    if (!t.optimizer_in_backward || reading.has("/training/gradient_clipping")) return;
+    if (!t.optimizer_in_backward || reading.scenario.strategy.post_validation || reading.has("/training/gradient_clipping")) return;
     t.gradient_clipping = 0;
     note_default(reading, "/training/gradient_clipping", "0", "the norm of all gradients is known after the last update");
 }
@@ -22,9 +22,11 @@ void check_in_backward(Reading& reading) {
         if (broken) reading.problem(pointer, what);
     };
     const char* with = "training.optimizer_in_backward";
-    refuse(t.gradient_clipping > 0, "/training/gradient_clipping",
+    const bool checks_later = s.post_validation && s.offload.optimizer == Tier::cpu;
+    refuse(t.gradient_clipping > 0 && !checks_later, "/training/gradient_clipping",
            fmt::format("training.gradient_clipping = {:g} needs the norm of all gradients before the first update, which {} does not wait "
-                       "for: set it to 0",
+                       "for: set it to 0, or, with strategy.offload.optimizer = cpu, set strategy.optimizer_sync = post-validation "
+                       "(SuperOffload checks the norm afterwards)",
                        t.gradient_clipping, with));
     refuse(sc.microbatches() > 1, "/training/global_batch_size",
            fmt::format("{} updates after the first microbatch, and a step has {}: set training.global_batch_size = {} (data_parallel x "

@@ -71,7 +71,8 @@ const Fields& training_fields() {
         Field{"optimizer_in_backward", BoolSlot{[](Scenario& s) { return &s.training.optimizer_in_backward; }},
               "each unit's parameters are updated in the backward pass as soon as their gradients are complete, which are freed at once "
               "(torchtune's optimizer_in_bwd, torchtitan's early_step_in_backward); with strategy.offload.optimizer = cpu on the host, "
-              "beside the rest of the pass (SuperOffload); one microbatch a step, no clipping"},
+              "beside the rest of the pass (SuperOffload); one microbatch a step; clipping only with optimizer_sync = post-validation on "
+              "the host"},
         Field{"learning_rate", NumberSlot{[](Scenario& s) { return &s.training.learning_rate; }}, "for runs on real devices"}.least(0).most(
             1e30),
         Field{"warmup_steps", LongSlot{[](Scenario& s) { return &s.training.warmup_steps; }}, "for runs on real devices"}.least(0).most(
@@ -227,8 +228,9 @@ const Fields& strategy_fields() {
         Field{"gradient_compression", SectionSlot{compression_fields, [](Scenario&) {}, "kind"},
               "what travels in place of data-parallel gradients: a kind, or its fields"},
         Field{"synchronization", SectionSlot{synchronization_fields, [](Scenario&) {}}, "when data-parallel replicas meet"},
-        Field{"optimizer_sync", ChoiceSlot{[](Scenario& s, int i) { s.strategy.post_validation = i == 1; }},
-              "global: the gradient norm is a barrier; post-validation: as in the zero-bubble paper"}
+        Field{
+            "optimizer_sync", ChoiceSlot{[](Scenario& s, int i) { s.strategy.post_validation = i == 1; }},
+            "global: the gradient norm is a barrier; post-validation: checked after the step, as in the zero-bubble paper and SuperOffload"}
             .one_of({"global", "post-validation"}),
         Field{"rank_order", CustomSlot{read_rank_order}, "axes of the rank grid, fastest-varying first: tp, cp, ep, dp, pp"}.like(
             R"({"type":"string"})"),

@@ -248,8 +248,9 @@ void note_without_effect(Reading& reading) {
     note_whole_run(reading);
     if (sc.model.mtp_layers > 0) sc.notes.push_back("model.mtp_layers: multi-token-prediction layers are not counted among the parameters");
     if (sc.training.gradient_clipping > 0 && s.post_validation)
-        sc.notes.push_back("strategy.optimizer_sync = post-validation: the gradient norm is checked after the step, as in the zero-bubble "
-                           "paper; simulated only");
+        sc.notes.push_back(std::string("strategy.optimizer_sync = post-validation: the gradient norm is checked after the step, as in ") +
+                           (sc.training.optimizer_in_backward ? "SuperOffload" : "the zero-bubble paper") +
+                           "; a step that has to be clipped is undone and taken again, which is not counted; simulated only");
 }
 
 } // namespace orrery

@@ -154,7 +154,7 @@ Table strategies() {
         {"federated learning", "federated", "clients of a table or drawn; fedavg in rounds, or fedbuff: simulated"},
         {"update in the backward pass", "training.optimizer_in_backward",
          "each bucket is updated when its gradients are there; with offload.optimizer = cpu on the host, beside the pass (SuperOffload)"},
-        {"optimizer barrier", "optimizer_sync", "global, or post-validation as in the zero-bubble paper"},
+        {"optimizer barrier", "optimizer_sync", "global, or post-validation as in the zero-bubble paper and SuperOffload"},
     }};
     Table t{{"strategy", "field of strategy", "what it does"}, {false, false, false}, {}};
     for (const auto& r : rows) {

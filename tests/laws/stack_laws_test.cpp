@@ -196,6 +196,29 @@ TEST(StackLaws, UpdatesOnTheHostBeginInTheBackwardPass) {
     }
 }
 
+// With clipping, too, where the norm is checked afterwards: it is summed bucket by bucket, and no update waits for it.
+TEST(StackLaws, UpdatesOnTheHostDoNotWaitForTheNormThatIsCheckedAfterwards) {
+    const auto job = [&](const std::string& training, const std::string& strategy) {
+        return llama(", " + training, R"(, "recompute": "full", "offload": {"optimizer": "cpu"})" + strategy, "");
+    };
+    const std::string later = R"(, "optimizer_sync": "post-validation")", early = R"("optimizer_in_backward": true)";
+    const Scenario unclipped = job(R"("gradient_clipping": 0, )" + early, ""), checked = job(R"("gradient_clipping": 1, )" + early, later),
+                   waits = job(R"("gradient_clipping": 1)", "");
+    const Plan plan = lower(checked);
+    EXPECT_EQ(verify(plan).size(), 0u) << to_text(verify(plan));
+    const auto counted = [](const Plan& p) {
+        return sum_of<GradientNorm>(p, [](const Op&, const GradientNorm& g) { return static_cast<double>(g.elements); });
+    };
+    EXPECT_GT(counted(plan), 0);
+    EXPECT_EQ(counted(plan), counted(lower(waits))) << "every gradient once";
+    EXPECT_EQ(counted(lower(unclipped)), 0);
+    const double none = predict(unclipped).report.step_time_s, free = predict(checked).report.step_time_s;
+    EXPECT_GE(free, none);
+    EXPECT_LE(free, 1.01 * none);
+    EXPECT_LT(free, 0.8 * predict(waits).report.step_time_s);
+    EXPECT_EQ(job(early, later).training.gradient_clipping, waits.training.gradient_clipping) << "the usual norm, as it is checked";
+}
+
 TEST(StackLaws, UpdatesInTheBackwardPassThatCannotBeAreRefused) {
     const auto refused = [](const std::string& training, const std::string& strategy) {
         const ParseResult r = parse_scenario(fmt::format(R"({{"model": "llama3-8b", "cluster": {{"preset": "dgx-h100", "nodes": 1}},
@@ -207,6 +230,9 @@ TEST(StackLaws, UpdatesInTheBackwardPassThatCannotBeAreRefused) {
     };
     EXPECT_EQ(refused("", ""), "");
     EXPECT_NE(refused(R"(, "gradient_clipping": 1)", "").find("/training/gradient_clipping"), std::string::npos);
+    EXPECT_NE(refused(R"(, "gradient_clipping": 1)", R"(, "optimizer_sync": "post-validation")").find("/training/gradient_clipping"),
+              std::string::npos)
+        << "on the device nothing undoes an update";
     EXPECT_NE(refused(R"(, "micro_batch_size": 1)", R"(, "data_parallel": 4, "tensor_parallel": 2)").find("/training/global_batch_size"),
               std::string::npos);
     EXPECT_NE(refused(R"(, "optimizer": "lamb")", "").find("/training/optimizer"), std::string::npos);

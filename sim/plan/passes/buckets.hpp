@@ -47,6 +47,7 @@ struct DataParallel {
     bool fetches = false;              // one rank's parameters are copied from the host unit by unit, as others gather them
     bool sends = false;                // and its gradients to the host
     bool keeps_until_backward = false; // gathered in the forward pass, released after the backward pass (FSDP's ZeRO-2)
+    BufferId norm = -1;                // of updates in the backward pass that are checked afterwards: the squares so far
     Indexed<std::int16_t, std::vector<Bucket>> buckets; // by chunk, in backward order
 
     bool active() const { return shards * replicas * expert_shards * expert_replicas > 1; }

@@ -10,7 +10,7 @@
 // behind what its gradients will be added to.
 //
 // In the backward pass (training.optimizer_in_backward), a bucket's gradients go to the host, are used there and gone as soon as they are
-// complete, beside the rest of the pass (SuperOffload, arXiv:2509.21271, without clipping: what its speculation hides).
+// complete, beside the rest of the pass (SuperOffload, arXiv:2509.21271; without clipping, or with a norm that is checked afterwards).
 //
 // After it: every optimizer step that works on the host reads and writes the host's buffers alone, and copies bring its gradients and take
 // back what it made. With overlap.offload it works bucket by bucket, so that copies both ways run beside it; else all gradients come first,

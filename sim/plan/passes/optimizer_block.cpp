@@ -254,10 +254,7 @@ struct OptimizerBlock {
     bool post_validation() const { return l.scenario.strategy.post_validation; }
 
     void clip() {
-        Buffer norm = state("norm", Role::gradient_norm, stage, 1, DType::fp32);
-        norm.kind = MemoryKind::workspace;
-        norm.scope = Scope::step;
-        norm.placement = {};
+        Buffer norm = norm_buffer();
         const BufferId total = sum_norm(norm);
         if (post_validation()) return;
         if (l.practice.reads_gradient_norm)
@@ -272,6 +269,45 @@ struct OptimizerBlock {
         clip_out.insert(clip_out.end(), part.gradients.begin(), part.gradients.end());
         out.ops.push_back(step_op("clip", Pointwise{PointwiseKind::clip, Direction::forward, part.elements, fused}, clip_in, clip_out));
         in.push_back(scale);
+    }
+
+    Buffer norm_buffer() const {
+        Buffer norm = state("norm", Role::gradient_norm, stage, 1, DType::fp32);
+        norm.kind = MemoryKind::workspace;
+        norm.scope = Scope::step;
+        norm.placement = {};
+        return norm;
+    }
+
+    // The part of one bucket that is updated in the backward pass: nothing waits for it.
+    void add_to_norm(BufferId& norm) {
+        std::vector<BufferId> from = part.counted;
+        if (norm >= 0) {
+            from.push_back(norm);
+        } else {
+            Buffer made = norm_buffer();
+            place_summand(l, summed_axes(l, dp), made);
+            norm = l.add(std::move(made));
+        }
+        out.ops.push_back(step_op("gradient_norm" + suffix, GradientNorm{part.counted_elements, fused}, from, {norm}));
+    }
+
+    // After the last of them, for the check that may undo the step.
+    void sum_norm_of_updates() {
+        if (dp.norm < 0) return;
+        Buffer total = norm_buffer();
+        const AxisMask axes = summed_axes(l, dp);
+        if (place_summand(l, axes, total) == 1) return;
+        const CommId world = l.add_communicator("norm", axes);
+        total.name = "opt.norm.total";
+        total.storage = dp.norm;
+        total.placement = {};
+        reduce_norm(world, dp.norm, l.add(std::move(total)));
+    }
+
+    void reduce_norm(CommId world, BufferId summand, BufferId total) {
+        out.ops.push_back(step_op("gradient_norm.reduce", Collective{CollectiveKind::all_reduce, world, {4}, DType::fp32}, {summand},
+                                  {total}, queue_of(world), Phase::optimizer));
     }
 
     // The norm of all gradients: ranks that hold the same ones (replicas) have the same summand, and the sum is over the others.
@@ -292,8 +328,7 @@ struct OptimizerBlock {
         norm.storage = summand;
         norm.placement = {};
         const BufferId total = l.add(norm);
-        out.ops.push_back(step_op("gradient_norm.reduce", Collective{CollectiveKind::all_reduce, world, {4}, DType::fp32}, {summand},
-                                  {total}, queue_of(world), Phase::optimizer));
+        reduce_norm(world, summand, total);
         return total;
     }
 
@@ -425,7 +460,9 @@ std::int32_t make_optimizer_block(Lowering& l, int stage) {
     made.out.stage = static_cast<std::int16_t>(stage);
     reduce_over_tensor_parallel(l, dp, stage, made.out);
     reduce_tied_embedding(l, dp, stage, made.out);
-    if (!made.part.gradients.empty() && !l.scenario.training.optimizer_in_backward) {
+    if (l.scenario.training.optimizer_in_backward) {
+        made.sum_norm_of_updates();
+    } else if (!made.part.gradients.empty()) {
         if (made.t.gradient_clipping > 0) made.clip();
         if (!l.plan.served) l.scenario.strategy.streaming() ? made.step_on_fragments() : made.step();
     }
@@ -436,12 +473,15 @@ std::int32_t make_update_block(Lowering& l, const Bucket& b) {
     const DataParallel& dp = l.data_parallel;
     Part part;
     add_owned(l, dp, b, part);
+    part.counted = part.gradients;
+    part.counted_elements = part.elements;
     const std::string name = bucket_name(b);
     OptimizerBlock made{l, dp, b.stage, part, "." + name};
     made.out.name = "update:" + name;
     made.out.kind = BlockKind::optimizer;
     made.out.stage = static_cast<std::int16_t>(b.stage);
     made.out.chunk = static_cast<std::int16_t>(b.chunk);
+    if (made.t.gradient_clipping > 0) made.add_to_norm(l.data_parallel.norm);
     made.step();
     if (dp.sharded(b))
         for (Op& op : made.out.ops)
