@@ -123,6 +123,13 @@ std::string equals(const SearchResult& r, const SearchPoint& first, const TextSt
     return wrapped(all + ".", style.width, "", "  ") + "\n";
 }
 
+// Without failures.
+double days_of_run(const SearchPoint& p) {
+    const auto run = nlohmann::json::parse(p.json).value("run", nlohmann::json::object());
+    const double steps = run.value("steps", 0.0);
+    return (steps > 0 ? steps * p.row.step_time_s : run.value("tokens", 0.0) / p.row.tokens_per_s) / 86400;
+}
+
 } // namespace
 
 std::string no_answer(const SearchResult& r) {
@@ -132,20 +139,27 @@ std::string no_answer(const SearchResult& r) {
         return "no combination of the free fields is legal" +
                (r.nearest_refusal.what.empty() ? std::string() : "; the first that was refused: " + r.nearest_refusal.what);
     const bool late = r.counts.by_deadline + r.counts.too_late > 0;
-    if (r.nearest_late)
-        return fmt::format(
-            "no legal point that fits ends its run in time; the nearest, {}, comes to {} tokens/s. More or faster devices, or "
-            "more days, would help",
-            r.nearest_late->row.label, metric(r.nearest_late->row.tokens_per_s, 3));
+    if (r.nearest_late) {
+        const double days = days_of_run(*r.nearest_late), over = days - r.within_days;
+        return fmt::format("no legal point that fits{} ends its run in time, which is {:.6g} days: the fastest, {}, takes {} days without "
+                           "failures{}. More or faster devices, or more days, would help",
+                           r.counts.left > 0 ? ", of those looked at before the search was stopped," : "", r.within_days,
+                           r.nearest_late->row.label, days_text(days * 86400),
+                           over > 0 ? fmt::format(", {} too many", days_text(over * 86400)) : ", and more with them");
+    }
     if (late && !r.nearest_miss && r.counts.left == 0)
         return fmt::format("none of {} legal points can end its run in time, by a bound of their steps", grouped(r.counts.legal));
     if (!r.nearest_miss) return r.counts.left > 0 ? "the search was stopped before any point was simulated" : "no point could be simulated";
     constexpr const char* with[] = {"", ", with states and activations on the host too",
                                     ", with states and activations on the host and on NVMe too"};
+    const std::int64_t seen = r.counts.legal - r.counts.left;
     return fmt::format("none of {} legal points fits in memory{}; the nearest lacks {}: {}: {}. More devices, a smaller batch or sequence, "
                        "or devices with more memory would help",
-                       grouped(r.counts.legal), with[static_cast<std::size_t>(r.reach)], lacking(*r.nearest_miss),
-                       r.nearest_miss->row.label, r.nearest_miss->row.reason);
+                       r.counts.left > 0 ? fmt::format("the {} that the search looked at, before it was stopped, of {}", grouped(seen),
+                                                       grouped(r.counts.legal))
+                                         : grouped(r.counts.legal),
+                       with[static_cast<std::size_t>(r.reach)], lacking(*r.nearest_miss), r.nearest_miss->row.label,
+                       r.nearest_miss->row.reason);
 }
 
 std::string to_text(const SearchResult& r, const SearchOptions& options, const TextStyle& style) {
