@@ -287,7 +287,7 @@ TEST_F(Simrun, SearchSaysWhyItFoundNothing) {
                                             std::regex(R"("device": "rtx-4090")"), R"("preset": "dgx-a100-40gb")"));
     const Ran larger = run("search larger.json");
     EXPECT_EQ(larger.code, 2);
-    EXPECT_NE(larger.err.find("the smallest cluster that was: "), std::string::npos) << "and the way out: " << larger.err;
+    EXPECT_NE(larger.err.find("the smallest cluster found that does: "), std::string::npos) << "and the way out: " << larger.err;
     const Ran away = run("search deepspeed.json --write best");
     EXPECT_EQ(away.code, 0) << away.err;
     EXPECT_NE(away.out.find("Nothing fits with all states"), std::string::npos) << away.out;
