@@ -205,6 +205,10 @@ std::vector<StrategyChange> colleagues_questions(const Scenario& s) {
             renamed(both(set_field("", "/training/micro_batch_size", number(more)), set_field("", "/strategy/recompute", "\"full\"")),
                     fmt::format("microbatches of {} with full recompute", more)));
     out.push_back(set_field(fmt::format("microbatches of {}", more), "/training/micro_batch_size", number(more)));
+    if (g.offload != Offload{}) out.push_back(set_field("nothing on the host", "/strategy/offload", ""));
+    const bool recomputes = g.recompute != RecomputeKind::none;
+    out.push_back({recomputes ? "no recompute" : "full recompute",
+                   {{"/strategy/recompute", recomputes ? "\"none\"" : "\"full\""}, {"/strategy/recompute_layers", ""}}});
     return out;
 }
 

@@ -85,8 +85,7 @@ std::string to_text(const Advice& a, const TextStyle& style) {
     std::string text = paint(a.name, Ink::bold, style) + "\n" + wrapped(a.verdict, style.width, "  ", "  ");
     text += limits_text(a, style) + faster_text(a, style);
     if (!a.better.empty())
-        text += heading("Headroom that could be spent", "one change each, the fastest that fit; `simrun search` looks at all combinations",
-                        style) +
+        text += heading("Headroom that could be spent", "one change each; `simrun search` looks at all combinations", style) +
                 table_of(a, a.better, 5, style);
     if (!a.safer.empty())
         text += heading("Changes that make it fit surely", "by more than the error of memory predictions", style) +

@@ -38,6 +38,7 @@ class Search {
         for (const SpaceMachine& machine : space_.machines) {
             objectives_.push_back(Objective::of(options_.by, options_.within_days, machine.variations.base(), result_.problems));
             result_.unproven = objectives_.back().unproven(machine.variations.base());
+            if (space_.steps_differ) objectives_.back().step_tokens = tokens_of_a_step(space_.machines.front().variations.base());
         }
         if (!result_.problems.empty()) return std::move(result_);
         evaluator_ = std::make_unique<Evaluator>(space_, objectives_, options_);

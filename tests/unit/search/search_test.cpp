@@ -309,6 +309,47 @@ TEST(Search, AStoppedOneSaysHowFarOffItCanBe) {
     EXPECT_TRUE(stopped_early);
 }
 
+// Steps of unlike batches are compared by the token: else the smallest would win. Answers say which batch is theirs.
+TEST(Search, ComparesUnlikeBatchesByTheToken) {
+    SearchOptions options = with_space(R"({"/training/global_batch_size": [8, 32], "/strategy/schedule": ["none", "1f1b"],
+        "/strategy/recompute": ["none"], "/training/micro_batch_size": [1, 2]})");
+    options.refine = false;
+    for (const SearchBy by : {SearchBy::time, SearchBy::cost}) {
+        options.by = by;
+        options.exhaustive = false;
+        const SearchResult found = search(dense, options);
+        options.exhaustive = true;
+        const SearchResult all = search(dense, options);
+        ASSERT_FALSE(found.points.empty());
+        EXPECT_DOUBLE_EQ(found.points.front().score, all.points.front().score);
+        double fastest = 0;
+        for (const SearchPoint& p : all.points) fastest = std::max(fastest, p.row.tokens_per_s);
+        EXPECT_DOUBLE_EQ(found.points.front().row.tokens_per_s, fastest);
+        EXPECT_NE(found.points.front().row.label.find("32 sequences of 2048 a step"), std::string::npos) << found.points.front().row.label;
+    }
+}
+
+// The answer says what a trillion tokens and the whole run take, as the report of its scenario does.
+TEST(Search, SaysWhatTheWholeJobTakes) {
+    nlohmann::json j = nlohmann::json::parse(dense);
+    j["run"] = {{"tokens", 3e11}};
+    SearchOptions options = with_space(few);
+    options.refine = false;
+    const SearchResult r = search(j.dump(), options);
+    ASSERT_FALSE(r.points.empty());
+    const SearchPoint& first = r.points[leader(r.points)];
+    const Report report = predict(parse_scenario(first.json).scenario.value()).report;
+    const std::string text = to_text(r, options, {});
+    EXPECT_NE(text.find("A trillion tokens by the first: " + to_text(at_this_pace(report, 1e12))), std::string::npos) << text;
+    EXPECT_NE(text.find("the run, without losses: " + to_text(at_this_pace(report, 3e11))), std::string::npos) << text;
+    const auto json = nlohmann::json::parse(to_json(r, options))["best"][0];
+    EXPECT_NEAR(json["run_at_this_pace"]["days"].get<double>(), at_this_pace(report, 3e11).seconds / 86400, 1e-9);
+    EXPECT_NEAR(json["per_trillion_tokens"]["cost_usd"].get<double>(), at_this_pace(report, 1e12).cost_usd, 1e-6);
+    options.by = SearchBy::memory;
+    EXPECT_EQ(to_text(search(j.dump(), options), options, {}).find("of the simulated time"), std::string::npos)
+        << "its bounds are of memory";
+}
+
 // A search that was stopped says of how many points it knows that they do not fit, not that none does.
 TEST(Search, AStoppedOneDoesNotSpeakOfPointsItDidNotSee) {
     nlohmann::json j = nlohmann::json::parse(dense);
