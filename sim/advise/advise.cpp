@@ -15,6 +15,14 @@ namespace orrery {
 namespace {
 
 constexpr double tie = 0.02; // steps repeat no better
+constexpr double more = 1.1; // of a rate of the machine
+
+void raise(BytesPerSecond& rate) { rate.value *= more; }
+
+std::string sentence(std::string text) {
+    if (!text.empty()) text[0] = static_cast<char>(std::toupper(text[0]));
+    return text;
+}
 
 std::string percent(double share) { return fmt::format("{:.1f} %", std::abs(share) * 100); }
 
@@ -124,19 +132,49 @@ class Adviser {
     }
 
     void faster_machine() {
-        constexpr double more = 1.1;
-        const auto raise = [](BytesPerSecond& rate) { rate.value *= more; };
-        with_faster("matrix peak of the devices", [](Scenario& s, CostFactors&) {
-            for (auto& [dtype, peak] : s.cluster.device.peak) peak.value *= more;
+        const auto each_device = [](Cluster& c, const auto& change) {
+            change(c.device);
+            for (OtherNodes& other : c.others) change(other.device);
+        };
+        with_faster("matrix peak of the devices", [&](Scenario& s, CostFactors&) {
+            each_device(s.cluster, [](Device& d) {
+                for (auto& [dtype, peak] : d.peak) peak.value *= more;
+            });
         });
-        with_faster("memory bandwidth of the devices", [&](Scenario& s, CostFactors&) { raise(s.cluster.device.memory_bandwidth); });
+        with_faster("memory bandwidth of the devices",
+                    [&](Scenario& s, CostFactors&) { each_device(s.cluster, [](Device& d) { raise(d.memory_bandwidth); }); });
         if (a_.scenario.cluster.devices_per_node > 1 && !a_.scenario.cluster.graph)
-            with_faster("links inside a node",
-                        [&](Scenario& s, CostFactors&) { raise(s.cluster.intra.bandwidth), raise(s.cluster.device.scale_up); });
+            with_faster("links inside a node", [&](Scenario& s, CostFactors&) {
+                raise(s.cluster.intra.bandwidth);
+                each_device(s.cluster, [](Device& d) { raise(d.scale_up); });
+                for (OtherNodes& other : s.cluster.others) raise(other.scale_up);
+            });
         if (a_.scenario.cluster.nodes > 1 && !a_.scenario.cluster.graph)
-            with_faster("network between nodes", [&](Scenario& s, CostFactors&) { raise(s.cluster.inter.nic_bandwidth); });
-        with_faster("hosts (launches)", [](Scenario&, CostFactors& f) { f[CostGroup::host] /= more; });
+            with_faster("network between nodes", [&](Scenario& s, CostFactors&) {
+                raise(s.cluster.inter.nic_bandwidth);
+                for (OtherNodes& other : s.cluster.others) raise(other.nic_bandwidth);
+            });
+        faster_host();
+        with_faster("hosts (launches, their own work)", [](Scenario&, CostFactors& f) { f[CostGroup::host] /= more; });
         std::ranges::stable_sort(a_.faster, std::greater{}, &FasterPart::gain);
+    }
+
+    // Where something lives on the host or on NVMe: the rates that the cluster states.
+    void faster_host() {
+        const Host& host = a_.scenario.cluster.host;
+        if (a_.scenario.strategy.offload == Offload{}) return;
+        if (host.pcie_bandwidth.value > 0)
+            with_faster("links to the hosts (PCIe)", [](Scenario& s, CostFactors&) { raise(s.cluster.host.pcie_bandwidth); });
+        if (host.memory_bandwidth.value > 0 || host.adam_rate > 0)
+            with_faster("hosts' memory and updates", [](Scenario& s, CostFactors&) {
+                raise(s.cluster.host.memory_bandwidth), raise(s.cluster.host.cxl_bandwidth);
+                s.cluster.host.adam_rate *= more;
+            });
+        if (host.nvme_bandwidth.value + host.nvme_read.value + host.nvme_write.value > 0)
+            with_faster("NVMe of the hosts", [](Scenario& s, CostFactors&) {
+                Host& h = s.cluster.host;
+                raise(h.nvme_bandwidth), raise(h.nvme_read), raise(h.nvme_write);
+            });
     }
 
     void changes() {
@@ -196,13 +234,18 @@ class Adviser {
         return w;
     }
 
-    // Three: those that fit say most, then those that do not, then those that no rule allows.
+    // Three: those that fit say most, then those that do not, then those that no rule allows. None that comes to the scenario's own
+    // strategy or to one that is named already.
     void why_nots() {
         const std::vector<StrategyChange> questions = colleagues_questions(a_.scenario);
         a_.simulated += static_cast<int>(questions.size());
+        const auto same = [](const Scenario& a, const Scenario& b) { return a.strategy == b.strategy && a.training == b.training; };
+        std::vector<Scenario> named{a_.scenario};
+        for (const Trial& t : a_.better) named.push_back(*t.scenario);
         for (Trial& t : try_all(json_, questions, trying_)) {
-            const bool own = t.scenario && t.scenario->strategy == a_.scenario.strategy && t.scenario->training == a_.scenario.training;
-            if (!own) a_.why_not.push_back(answer(std::move(t)));
+            if (t.scenario && std::ranges::any_of(named, [&](const Scenario& s) { return same(s, *t.scenario); })) continue;
+            if (t.scenario) named.push_back(*t.scenario);
+            a_.why_not.push_back(answer(std::move(t)));
         }
         const auto rank = [](const WhyNot& w) { return !w.trial.refused.empty() ? 2 : w.trial.fits() ? 0 : 1; };
         std::ranges::stable_sort(a_.why_not, {}, rank);
@@ -235,7 +278,8 @@ class Adviser {
         if (a_.fix && a_.fix->change) consider(*a_.fix->change);
         const double behind = g.report->step_time_s / best - 1;
         a_.guide.confirmed = behind <= tie;
-        a_.guide.answer = fmt::format("{} ({}, {:.1f} GB)", g.change.words, seconds_text(g.report->step_time_s), g.peak() * 1e-9);
+        a_.guide.answer = fmt::format("{} ({}, {:.1f} GB{})", g.change.words, seconds_text(g.report->step_time_s), g.peak() * 1e-9,
+                                      g.report->narrow() ? ", narrowly" : "");
         a_.guide.answer += a_.guide.confirmed ? fmt::format(": confirmed, nothing simulated here is more than {:.0f} % faster", tie * 100)
                                               : fmt::format(": refuted, {} is {} faster", who, percent(1 - best / g.report->step_time_s));
     }
@@ -250,23 +294,23 @@ class Adviser {
         else
             text = fmt::format("It fits{} ({}), and a step takes {}{} at {:.1f} % MFU. ", r.narrow() ? " narrowly" : "", room,
                                seconds_text(r.step_time_s), bar, r.mfu * 100);
-        if (a_.fix) {
-            std::string fix = to_text(*a_.fix);
-            if (!fix.empty()) fix[0] = static_cast<char>(std::toupper(fix[0]));
-            return text + fix + ".";
-        }
+        if (a_.fix) { return text + sentence(to_text(*a_.fix)) + "."; }
+        const bool faster = !a_.better.empty() && a_.better.front().report->step_time_s <= step() * (1 - tie);
         if (r.narrow() && !a_.safer.empty())
             return text +
-                   fmt::format("Predictions of memory are off by {:.0f} %: {} makes it fit surely ({:.1f} GB) for {:+.1f} % of the step.",
+                   fmt::format("Predictions of memory are off by {:.0f} %: {} makes it fit surely ({:.1f} GB) for {:+.1f} % of the step{}.",
                                r.error_bar.memory * 100, a_.safer.front().change.words, a_.safer.front().peak() * 1e-9,
-                               (a_.safer.front().report->step_time_s / step() - 1) * 100);
-        if (a_.better.empty() || a_.better.front().report->step_time_s > step() * (1 - tie))
+                               (a_.safer.front().report->step_time_s / step() - 1) * 100, faster ? "; " + fastest() : "");
+        if (!faster)
             return text + fmt::format("No single change of the strategy is more than {:.0f} % faster; what limits it is {}.", tie * 100,
                                       a_.path.empty() ? "not known" : a_.path.front().resource);
+        return text + sentence(fastest()) + ".";
+    }
+
+    std::string fastest() const {
         const Trial& best = a_.better.front();
-        return text + fmt::format("{} makes it {} faster ({}, {:.1f} GB{}).", best.change.words,
-                                  percent(1 - best.report->step_time_s / step()), seconds_text(best.report->step_time_s),
-                                  best.peak() * 1e-9, best.report->narrow() ? ", narrowly" : "");
+        return fmt::format("{} makes it {} faster ({}, {:.1f} GB{})", best.change.words, percent(1 - best.report->step_time_s / step()),
+                           seconds_text(best.report->step_time_s), best.peak() * 1e-9, best.report->narrow() ? ", narrowly" : "");
     }
 
     std::string json_;

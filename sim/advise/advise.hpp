@@ -23,7 +23,7 @@ struct FasterPart {
 };
 
 struct NextBottleneck {
-    std::string first, next; // groups of constants: the largest share now, and when that is twice as fast
+    std::string first, next; // groups of constants: the largest share now, and when that is 2, 4 or 8 times as fast
     double first_share = 0, next_share = 0, times = 0, step_time_s = 0; // the first so many times as fast
 };
 

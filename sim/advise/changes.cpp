@@ -36,8 +36,17 @@ void twice_and_half(std::vector<StrategyChange>& out, const Scenario& s, int deg
     }
 }
 
+// More than the one layer that an even split leaves over.
+bool uneven(const std::vector<int>& layers) {
+    if (layers.empty()) return false;
+    const auto [least, most] = std::ranges::minmax_element(layers);
+    return *most - *least > 1;
+}
+
+// With what else it sets, in brackets.
 StrategyChange renamed(StrategyChange change, const std::string& words) {
-    change.words = words;
+    const std::size_t aside = change.words.find(" (");
+    change.words = words + (aside == std::string::npos ? "" : change.words.substr(aside));
     return change;
 }
 
@@ -51,22 +60,34 @@ StrategyChange set_degrees(const Scenario& s, const Degrees& d) {
     const Strategy& g = s.strategy;
     StrategyChange c{degrees_words(d), {{"/strategy/data_parallel", ""}}};
     const int tensor = d.tensor ? d.tensor : g.tensor_parallel, pipeline = d.pipeline ? d.pipeline : g.pipeline_parallel;
+    std::string aside; // what whoever makes the change by hand must set too
+    const auto beside = [&](const char* words) { aside += (aside.empty() ? " (" : ", ") + std::string(words); };
     if (d.tensor) {
         c.fields.push_back({"/strategy/tensor_parallel", number(d.tensor)});
         if (tensor == 1 || g.tensor_parallel == 1) c.fields.push_back({"/strategy/sequence_parallel", tensor > 1 ? "true" : "false"});
+        if (tensor > 1 && g.tensor_parallel == 1 && !g.sequence_parallel) beside("sequence parallel");
     }
     if (d.context) c.fields.push_back({"/strategy/context_parallel", number(d.context)});
     if (d.expert) c.fields.push_back({"/strategy/expert_parallel", number(d.expert)});
-    if (pipeline > 1 && g.schedule == "none") c.fields.push_back({"/strategy/schedule", "\"1f1b\""});
-    if (d.pipeline) {
-        c.fields.push_back({"/strategy/pipeline_parallel", number(d.pipeline)});
+    if (pipeline > 1 && g.schedule == "none") {
+        c.fields.push_back({"/strategy/schedule", "\"1f1b\""});
+        beside("1f1b");
+    }
+    if (d.pipeline) c.fields.push_back({"/strategy/pipeline_parallel", number(d.pipeline)});
+    if (pipeline != g.pipeline_parallel) {
+        if (uneven(g.layers_per_chunk)) beside("layers evenly");
         c.fields.push_back({"/strategy/layer_split", ""});
-        if (!g.recompute_layers.empty()) c.fields.push_back({"/strategy/recompute_layers", ""});
+        if (!g.recompute_layers.empty()) {
+            c.fields.push_back({"/strategy/recompute_layers", ""});
+            beside("recompute of all layers");
+        }
         if (g.virtual_pipeline > 1 && (pipeline == 1 || s.model.layers % (pipeline * g.virtual_pipeline) != 0)) {
             c.fields.push_back({"/strategy/virtual_pipeline", ""});
             c.fields.push_back({"/strategy/schedule", pipeline == 1 ? "" : "\"1f1b\""});
+            if (pipeline > 1) beside("1f1b without virtual stages");
         }
     }
+    if (!aside.empty()) c.words += aside + ")";
     return c;
 }
 
@@ -114,10 +135,10 @@ std::vector<StrategyChange> neighbours(const Scenario& s) {
             out.push_back(set_field(z == 0 ? "no ZeRO" : fmt::format("ZeRO {}", z), "/strategy/zero_stage", number(z)));
     if (g.pipeline_parallel > 1) {
         if (g.virtual_pipeline > 1)
-            out.push_back({"no virtual stages", {{"/strategy/virtual_pipeline", ""}, {"/strategy/schedule", "\"1f1b\""}}});
+            out.push_back({"1f1b without virtual stages", {{"/strategy/virtual_pipeline", ""}, {"/strategy/schedule", "\"1f1b\""}}});
         else if (s.model.layers % (2 * g.pipeline_parallel) == 0)
             out.push_back(
-                {"two virtual stages",
+                {"interleaved-1f1b with two virtual stages",
                  {{"/strategy/virtual_pipeline", "2"}, {"/strategy/schedule", "\"interleaved-1f1b\""}, {"/strategy/layer_split", ""}}});
     }
     if (g.tensor_parallel > 1)
@@ -179,16 +200,27 @@ std::vector<StrategyChange> colleagues_questions(const Scenario& s) {
         out.push_back(renamed(set_degrees(s, {0, 4}), "a pipeline of 4 stages"));
     }
     const std::int64_t more = s.training.micro_batch_size * 2;
-    out.push_back(renamed(both(set_field("", "/training/micro_batch_size", number(more)), set_field("", "/strategy/recompute", "\"full\"")),
-                          fmt::format("microbatches of {} with full recompute", more)));
+    if (g.recompute != RecomputeKind::full || !g.recompute_layers.empty())
+        out.push_back(
+            renamed(both(set_field("", "/training/micro_batch_size", number(more)), set_field("", "/strategy/recompute", "\"full\"")),
+                    fmt::format("microbatches of {} with full recompute", more)));
     out.push_back(set_field(fmt::format("microbatches of {}", more), "/training/micro_batch_size", number(more)));
+    if (g.offload != Offload{}) out.push_back(set_field("nothing on the host", "/strategy/offload", ""));
+    const bool recomputes = g.recompute != RecomputeKind::none;
+    out.push_back({recomputes ? "no recompute" : "full recompute",
+                   {{"/strategy/recompute", recomputes ? "\"none\"" : "\"full\""}, {"/strategy/recompute_layers", ""}}});
     return out;
 }
 
 std::vector<StrategyChange> guide(const Scenario& s) {
+    const Strategy& g = s.strategy;
     const int node = std::max(1, s.cluster.devices_per_node), devices = s.cluster.devices();
     const auto zero1 = set_field("ZeRO 1", "/strategy/zero_stage", "1");
-    const StrategyChange plain_recompute{"", {{"/strategy/recompute", "\"none\""}, {"/strategy/recompute_layers", ""}}};
+    const bool recomputes = g.recompute != RecomputeKind::none, away = g.offload != Offload{};
+    const StrategyChange at_home{away ? "nothing on the host" : "", {{"/strategy/offload", ""}}},
+        full{"full recompute", {{"/strategy/recompute", "\"full\""}, {"/strategy/recompute_layers", ""}}},
+        none{recomputes ? "no recompute" : "", {{"/strategy/recompute", "\"none\""}, {"/strategy/recompute_layers", ""}}},
+        host{"optimizer states on the host", {{"/strategy/offload", R"({"optimizer": "cpu"})"}}};
     std::vector<StrategyChange> simple{
         renamed(both(set_degrees(s, {1, 1, 0, mixture(s) ? 1 : 0}), set_field("", "/strategy/zero_stage", "0")), "data parallel alone")};
     if (mixture(s)) {
@@ -201,13 +233,8 @@ std::vector<StrategyChange> guide(const Scenario& s) {
             simple.push_back(both(set_degrees(s, {std::min(m, node), std::max(1, m / node)}), zero1));
     }
     std::vector<StrategyChange> out;
-    for (const StrategyChange& c : simple) out.push_back(both(c, plain_recompute));
-    for (const char* more : {"recompute", "offload"})
-        for (const StrategyChange& c : simple)
-            out.push_back(both(c, std::string(more) == "recompute"
-                                      ? set_field("full recompute", "/strategy/recompute", "\"full\"")
-                                      : both(set_field("full recompute", "/strategy/recompute", "\"full\""),
-                                             set_field("optimizer states on the host", "/strategy/offload/optimizer", "\"cpu\""))));
+    for (const StrategyChange& more : {both(at_home, none), both(at_home, full), both(host, full)})
+        for (const StrategyChange& c : simple) out.push_back(both(c, more));
     return out;
 }
 

@@ -146,18 +146,46 @@ class Search {
         return {};
     }
 
-    // The fewest nodes, doubled each time, with the scenario's strategy or with all that saves memory.
+    // With the scenario's strategy or with all that saves memory, with as many stages more as there are nodes, and as the field's guide
+    // has it: tensor parallel within a node, a stage a node.
+    std::optional<Trial> fitting_on(int nodes, const Scenario& s) {
+        const StrategyChange more = set_nodes(nodes);
+        std::vector<StrategyChange> changes{more, both(more, smallest_)};
+        if (const std::int64_t stages = std::int64_t{s.strategy.pipeline_parallel} * nodes; stages % s.cluster.nodes == 0) {
+            const StrategyChange deeper = set_degrees(s, {0, static_cast<int>(stages / s.cluster.nodes)});
+            changes.insert(changes.begin() + 1, both(more, deeper));
+            changes.push_back(both(both(more, smallest_), deeper));
+        }
+        if (nodes <= s.model.layers && !s.model.moe) {
+            const StrategyChange stages =
+                both(set_degrees(s, {s.cluster.devices_per_node, nodes, 1}), set_field("ZeRO 1", "/strategy/zero_stage", "1"));
+            changes.push_back(
+                both(both(more, stages), {"full recompute", {{"/strategy/recompute", "\"full\""}, {"/strategy/recompute_layers", ""}}}));
+        }
+        for (Trial& t : look(changes))
+            if (t.fits()) return std::move(t);
+        return {};
+    }
+
+    // The fewest nodes: doubled until something fits, then between those and the half.
     std::optional<Trial> more_nodes(const Scenario& s) {
         if (s.cluster.graph) return {};
         limit_ = options_.most;
-        for (int nodes = s.cluster.nodes * 2, k = 0; k < 8 && nodes <= 100000; nodes *= 2, ++k) {
-            const StrategyChange deeper = set_degrees(s, {0, s.strategy.pipeline_parallel * nodes / s.cluster.nodes});
-            const std::vector<StrategyChange> changes{set_nodes(nodes), both(set_nodes(nodes), deeper), both(set_nodes(nodes), smallest_),
-                                                      both(both(set_nodes(nodes), smallest_), deeper)};
-            for (Trial& t : look(changes))
-                if (t.fits()) return std::move(t);
+        int low = s.cluster.nodes, high = low;
+        std::optional<Trial> best;
+        for (int k = 0; k < 8 && high <= 50000 && !best; ++k) {
+            low = high;
+            high *= 2;
+            best = fitting_on(high, s);
         }
-        return {};
+        while (best && high - low > 1 && goes_on()) {
+            const int middle = low + (high - low) / 2;
+            if (std::optional<Trial> fewer = fitting_on(middle, s))
+                best = std::move(fewer), high = middle;
+            else
+                low = middle;
+        }
+        return best;
     }
 
     // The fastest of those that fit: simulated, the ones that save least memory first, so that the bound leaves out what costs most.
@@ -226,7 +254,7 @@ std::string to_text(const Fix& fix) {
         return text + ")";
     }
     if (fix.cluster)
-        return fmt::format("no change of the strategy that was tried fits; the smallest cluster that was: {} ({})",
+        return fmt::format("no change of the strategy that was tried fits; the smallest cluster found that does: {} ({})",
                            fix.cluster->change.words, room(*fix.cluster));
     if (fix.out_of_time)
         return fmt::format("nothing among the first {} changes and larger clusters fits: `simrun advise` looks at more of them",

@@ -40,6 +40,9 @@ std::string limits_text(const Advice& a, const TextStyle& style) {
     for (const OnPath& p : a.path)
         if (p.seconds >= 0.005 * all)
             text += "  " + pad_right(p.resource, 34) + fmt::format("{:5.1f} %  {:>10}\n", p.seconds / all * 100, seconds_text(p.seconds));
+    if (all > 1.02 * a.report.step_time_s)
+        text += wrapped(fmt::format("From the first op to the last it is {}: the next step begins before all is done.", seconds_text(all)),
+                        style.width, "  ", "    ");
     if (a.next)
         text += wrapped(
             fmt::format("Next bottleneck: {}with {} ({:.0f} % of the step) {:.0f} times as fast the step takes {}, and {} {} ({:.0f} %)",
@@ -82,7 +85,8 @@ std::string to_text(const Advice& a, const TextStyle& style) {
     std::string text = paint(a.name, Ink::bold, style) + "\n" + wrapped(a.verdict, style.width, "  ", "  ");
     text += limits_text(a, style) + faster_text(a, style);
     if (!a.better.empty())
-        text += heading("Headroom that could be spent", "one change each; the fastest that fit", style) + table_of(a, a.better, 5, style);
+        text += heading("Headroom that could be spent", "one change each; `simrun search` looks at all combinations", style) +
+                table_of(a, a.better, 5, style);
     if (!a.safer.empty())
         text += heading("Changes that make it fit surely", "by more than the error of memory predictions", style) +
                 table_of(a, a.safer, 3, style);

@@ -63,7 +63,10 @@ std::string with(const std::string& json, const StrategyChange& change) {
 
 StrategyChange both(const StrategyChange& a, const StrategyChange& b) {
     StrategyChange c = a;
-    c.words += (c.words.empty() || b.words.empty() ? "" : " and ") + b.words;
+    if (!b.words.empty()) c.words += (c.words.empty() ? "" : " and ") + b.words;
+    constexpr std::string_view joint = " and "; // "a", "a and b", "a, b and c"
+    for (std::size_t at = c.words.find(joint); at != c.words.rfind(joint); at = c.words.find(joint))
+        c.words.replace(at, joint.size(), ", ");
     c.fields.insert(c.fields.end(), b.fields.begin(), b.fields.end());
     return c;
 }

@@ -65,6 +65,7 @@ struct AtThisPace {
     double seconds = 0, cost_usd = 0, energy_j = 0;
 };
 AtThisPace at_this_pace(const Report& report, double tokens);
+std::string to_text(const AtThisPace& pace); // "186.2 days, 1.12 M USD, 402 MWh"
 
 Configuration configuration_of(const Scenario& scenario, const Report& report); // with what only a prediction knows: host_share
 

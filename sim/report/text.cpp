@@ -212,11 +212,7 @@ std::string days_text(double s) {
 
 // "a trillion tokens  186.2 days, 1.12 M USD, 402 MWh".
 std::string pace_line(const std::string& what, const Report& r, double tokens, const TextStyle& style) {
-    const AtThisPace pace = at_this_pace(r, tokens);
-    std::string text = days_text(pace.seconds);
-    text += ", " + (pace.cost_usd > 0 ? metric(pace.cost_usd, 3) + " USD" : std::string("cost not known"));
-    text += ", " + (pace.energy_j > 0 ? metric(pace.energy_j / 3600, 3, "Wh") : std::string("energy not known"));
-    return "  " + pad_right(what, 20) + paint(text, Ink::bold, style) + "\n";
+    return "  " + pad_right(what, 20) + paint(to_text(at_this_pace(r, tokens)), Ink::bold, style) + "\n";
 }
 
 std::string figures(const Report& r, const TextStyle& style) {
@@ -451,6 +447,11 @@ std::string list(const std::string& title, const std::vector<std::string>& lines
 }
 
 } // namespace
+
+std::string to_text(const AtThisPace& pace) {
+    return days_text(pace.seconds) + ", " + (pace.cost_usd > 0 ? metric(pace.cost_usd, 3) + " USD" : std::string("cost not known")) + ", " +
+           (pace.energy_j > 0 ? metric(pace.energy_j / 3600, 3, "Wh") : std::string("energy not known"));
+}
 
 const char* in_words(Category category) { return categories[static_cast<std::size_t>(category)].text; }
 

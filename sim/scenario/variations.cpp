@@ -110,6 +110,7 @@ const Scenario* Variation::with(std::span<const int> settings) {
     r.problems.clear();
     r.given = base.given;
     r.layer_split = base.layer_split;
+    r.rank_order = base.rank_order;
     Scenario& s = r.scenario;
     s.training = base.scenario.training;
     s.strategy = base.scenario.strategy;

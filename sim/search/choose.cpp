@@ -5,13 +5,9 @@
 
 namespace orrery {
 
-namespace {
-
 double to_spare(const SweepRow& r) {
     return r.capacity_bytes > 0 ? 1 - static_cast<double>(r.peak_bytes) / static_cast<double>(r.capacity_bytes) : 1;
 }
-
-} // namespace
 
 double margin(double memory_interval) { return std::min(memory_interval, 0.1); }
 
@@ -47,16 +43,20 @@ std::vector<std::size_t> different(const std::vector<SearchPoint>& points, std::
 }
 
 std::vector<std::size_t> frontier(const std::vector<SearchPoint>& points) {
-    const auto beats = [](const SearchPoint& a, const SearchPoint& b) {
-        const bool no_worse = a.row.step_time_s <= b.row.step_time_s && a.row.peak_bytes <= b.row.peak_bytes &&
-                              a.row.world_size <= b.row.world_size && a.cost_usd <= b.cost_usd;
-        return no_worse && (a.row.step_time_s < b.row.step_time_s || a.row.peak_bytes < b.row.peak_bytes ||
-                            a.row.world_size < b.row.world_size || a.cost_usd < b.cost_usd);
+    // Of a token, as steps may have unlike ones.
+    const auto time = [](const SearchPoint& p) { return p.row.tokens_per_s > 0 ? 1 / p.row.tokens_per_s : p.row.step_time_s; };
+    const auto cost = [&](const SearchPoint& p) { return p.row.step_time_s > 0 ? p.cost_usd / p.row.step_time_s * time(p) : 0; };
+    const auto beats = [&](const SearchPoint& a, const SearchPoint& b) {
+        const double time_a = time(a), time_b = time(b), cost_a = cost(a), cost_b = cost(b);
+        const bool no_worse =
+            time_a <= time_b && a.row.peak_bytes <= b.row.peak_bytes && a.row.world_size <= b.row.world_size && cost_a <= cost_b;
+        return no_worse &&
+               (time_a < time_b || a.row.peak_bytes < b.row.peak_bytes || a.row.world_size < b.row.world_size || cost_a < cost_b);
     };
     std::vector<std::size_t> out;
     for (std::size_t i = 0; i < points.size(); ++i)
         if (std::none_of(points.begin(), points.end(), [&](const SearchPoint& other) { return beats(other, points[i]); })) out.push_back(i);
-    std::ranges::stable_sort(out, {}, [&](std::size_t i) { return points[i].row.step_time_s; });
+    std::ranges::stable_sort(out, {}, [&](std::size_t i) { return time(points[i]); });
     // The first alone of points that are the same in all of these.
     const auto same = [&](std::size_t a, std::size_t b) {
         return points[a].row.step_time_s == points[b].row.step_time_s && points[a].row.peak_bytes == points[b].row.peak_bytes &&

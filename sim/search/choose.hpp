@@ -23,6 +23,7 @@ struct Candidate {
 // Intervals of memory are wider, as they also count what sources count differently.
 double margin(double memory_interval);
 bool fits_surely(const SweepRow& row);
+double to_spare(const SweepRow& row); // share of the memory
 
 // The place of the one that leads: the best, or, where it does not fit surely, the best of those within its interval of time that do. Of
 // scores and steps that are the same to a thousandth, the one with most memory to spare. Candidates fit; best score first, not empty.

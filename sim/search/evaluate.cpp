@@ -5,6 +5,7 @@
 #include "sim/search/replan.hpp"
 #include "sim/search/words.hpp"
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <stdexcept>
@@ -58,9 +59,10 @@ Evaluator::Evaluator(const StrategySpace& space, const std::vector<Objective>& o
 }
 
 void Evaluator::name(SearchPoint& p, const Scenario& s) const {
-    const std::string device = name_devices_ ? ", " + s.cluster.device.name : "";
-    p.kind = kind_of(s) + device;
-    p.row.label = label_of(s) + device;
+    std::string more = name_devices_ ? ", " + s.cluster.device.name : "";
+    if (space_.steps_differ) more += fmt::format(", {} sequences of {} a step", s.training.global_batch_size, s.training.sequence_length);
+    p.kind = kind_of(s) + more;
+    p.row.label = label_of(s) + more;
 }
 
 const SweepRow* Evaluator::known(const std::string& hash, const std::string& json) const {

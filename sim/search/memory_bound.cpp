@@ -125,13 +125,18 @@ double memory_bound(const Scenario& s, const Profile& profile, InFlight& in_flig
     double most = 0;
     for (int stage = 0; stage < stages; ++stage) {
         const Held h = bytes_of(s, elements[at(stage)], directions);
-        double saved = 0, rise = 0;
+        double saved = 0, rise = 0, largest = 0, once = 0;
         for (const auto& [chunk, count] : held[at(stage)].of_chunk) {
             const ChunkCost& c = chunks[at(chunk % length)];
-            saved += segments ? 0 : count * std::max(0.0, c.saved);
+            const double one = segments || count <= 0 ? 0 : std::max(0.0, c.saved);
+            saved += count * one;
+            largest = std::max(largest, one);
+            once += one;
             if (count > 0) rise = rise == 0 ? c.rise : std::min(rise, c.rise);
         }
-        if (joined) saved = 0, rise = 0; // one half of a block may let go of what the other has not made yet
+        // One half of a block may let go of what the other has not made yet: all microbatches but that one are whole before it, and the
+        // first of each chunk before any backward step.
+        if (joined) saved = std::max(saved - largest, directions == 1 ? once : 0), rise = 0;
         // A layer's backward pass begins when that of the tail is through, which has let go of what the tail saved.
         double working = saved + std::max(0.0, rise - (has_tail[at(stage)] ? std::max(0.0, profile.tail.saved) : 0));
         if (has_tail[at(stage)] && !joined) {

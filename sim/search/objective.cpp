@@ -8,11 +8,11 @@ namespace {
 
 constexpr double trillion = 1e12;
 
+} // namespace
+
 double tokens_of_a_step(const Scenario& s) {
     return static_cast<double>(s.training.global_batch_size) * static_cast<double>(s.training.sequence_length);
 }
-
-} // namespace
 
 bool of_run(SearchBy by) { return by == SearchBy::goodput || by == SearchBy::run_time || by == SearchBy::run_cost; }
 
@@ -72,12 +72,13 @@ double Objective::score(const SweepRow& row) const {
     case SearchBy::energy:
         break;
     }
-    return row.step_time_s * per_second;
+    return (step_tokens > 0 ? step_tokens / row.tokens_per_s : row.step_time_s) * per_second;
 }
 
 double Objective::bound(double step_s, const Scenario& scenario) const {
     if (by == SearchBy::goodput) return 1;
-    return per_second * step_s * (of_run(by) ? trillion / tokens_of_a_step(scenario) : 1);
+    const double tokens = of_run(by) ? trillion : step_tokens;
+    return per_second * step_s * (tokens > 0 ? tokens / tokens_of_a_step(scenario) * (1 - 1e-12) : 1);
 }
 
 std::string Objective::unproven(const Scenario& scenario) const {

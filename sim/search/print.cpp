@@ -41,7 +41,7 @@ Table table_of(const SearchResult& result, const std::vector<std::size_t>& which
         t.rows.push_back({std::to_string(t.rows.size() + 1), seconds_text(r.step_time_s),
                           r.step_time_error_bar > 0 ? fmt::format("{:.0f} %", r.step_time_error_bar * 100) : "",
                           p.score > best ? fmt::format("{:.1f} %", (p.score / best - 1) * 100) : "",
-                          !fits_surely(r) ? paint(memory + ", narrowly", Ink::yellow, style) : memory,
+                          !fits_surely(r) ? paint(memory + ", tight", Ink::yellow, style) : memory,
                           fmt::format("{:.1f} %", r.bubble_fraction * 100), fmt::format("{:.1f} %", r.mfu * 100),
                           p.cost_usd > 0 ? fmt::format("{:.3g}", p.cost_usd) : "",
                           r.label + (p.limits.empty() ? "" : "; time: " + p.limits)});
@@ -57,7 +57,7 @@ Table table_of(const SearchResult& result, const std::vector<std::size_t>& which
     return t;
 }
 
-std::string counted(const SearchResult& r, const TextStyle& style) {
+std::string counted(const SearchResult& r, SearchBy by, const TextStyle& style) {
     const SearchCounts& c = r.counts;
     std::string text = fmt::format("{} legal points: {} simulated", grouped(c.legal), grouped(c.simulated));
     if (c.reused > 0) text += fmt::format(" ({} of them known from before)", grouped(c.reused));
@@ -68,11 +68,13 @@ std::string counted(const SearchResult& r, const TextStyle& style) {
     add(c.by_memory, "do not fit, by their plan");
     add(c.by_deadline, "cannot end in time, by a bound of their time");
     add(c.too_late, "do not end in time");
-    add(c.by_time_bound, "cannot be better than the best, by a bound of their time");
+    add(c.by_time_bound, by == SearchBy::memory ? "cannot be better than the best, by a bound of their memory"
+                                                : "cannot be better than the best, by a bound of their time");
     add(c.failed, "failed");
     add(c.left, "not looked at");
-    text += fmt::format(". Bounds are {:.0f} % of the simulated time (mean; {:.0f} to {:.0f}), from {} small plans.",
-                        r.mean_tightness * 100, r.loosest * 100, r.tightest * 100, grouped(c.profiles));
+    text += r.tightest > 0 ? fmt::format(". Bounds are {:.0f} % of the simulated time (mean; {:.0f} to {:.0f}), from {} small plans.",
+                                         r.mean_tightness * 100, r.loosest * 100, r.tightest * 100, grouped(c.profiles))
+                           : fmt::format(". Bounds are from {} small plans.", grouped(c.profiles));
     std::string rules;
     std::int64_t refused = 0;
     for (const auto& [where, n] : r.refused) refused += n, rules += fmt::format("{}{} {}", rules.empty() ? "" : ", ", where, grouped(n));
@@ -123,6 +125,19 @@ std::string equals(const SearchResult& r, const SearchPoint& first, const TextSt
     return wrapped(all + ".", style.width, "", "  ") + "\n";
 }
 
+// Of the scenario's "run"; 0: it has none, or its length is given in days.
+double tokens_of_run(const SearchPoint& p) {
+    const auto run = nlohmann::json::parse(p.json.empty() ? "{}" : p.json).value("run", nlohmann::json::object());
+    const double steps = run.value("steps", 0.0);
+    return steps > 0 ? steps * p.row.step_time_s * p.row.tokens_per_s : run.value("tokens", 0.0);
+}
+
+// Without failures.
+AtThisPace pace_of(const SearchPoint& p, double tokens) {
+    const double seconds = tokens / p.row.tokens_per_s, steps = seconds / p.row.step_time_s;
+    return {seconds, steps * p.cost_usd, steps * p.energy_j};
+}
+
 } // namespace
 
 std::string no_answer(const SearchResult& r) {
@@ -132,20 +147,27 @@ std::string no_answer(const SearchResult& r) {
         return "no combination of the free fields is legal" +
                (r.nearest_refusal.what.empty() ? std::string() : "; the first that was refused: " + r.nearest_refusal.what);
     const bool late = r.counts.by_deadline + r.counts.too_late > 0;
-    if (r.nearest_late)
-        return fmt::format(
-            "no legal point that fits ends its run in time; the nearest, {}, comes to {} tokens/s. More or faster devices, or "
-            "more days, would help",
-            r.nearest_late->row.label, metric(r.nearest_late->row.tokens_per_s, 3));
+    if (r.nearest_late) {
+        const double days = pace_of(*r.nearest_late, tokens_of_run(*r.nearest_late)).seconds / 86400, over = days - r.within_days;
+        return fmt::format("no legal point that fits{} ends its run in time, which is {:.6g} days: the fastest, {}, takes {} days without "
+                           "failures{}. More or faster devices, or more days, would help",
+                           r.counts.left > 0 ? ", of those looked at before the search was stopped," : "", r.within_days,
+                           r.nearest_late->row.label, days_text(days * 86400),
+                           over > 0 ? fmt::format(", {} too many", days_text(over * 86400)) : ", and more with them");
+    }
     if (late && !r.nearest_miss && r.counts.left == 0)
         return fmt::format("none of {} legal points can end its run in time, by a bound of their steps", grouped(r.counts.legal));
     if (!r.nearest_miss) return r.counts.left > 0 ? "the search was stopped before any point was simulated" : "no point could be simulated";
     constexpr const char* with[] = {"", ", with states and activations on the host too",
                                     ", with states and activations on the host and on NVMe too"};
+    const std::int64_t seen = r.counts.legal - r.counts.left;
     return fmt::format("none of {} legal points fits in memory{}; the nearest lacks {}: {}: {}. More devices, a smaller batch or sequence, "
                        "or devices with more memory would help",
-                       grouped(r.counts.legal), with[static_cast<std::size_t>(r.reach)], lacking(*r.nearest_miss),
-                       r.nearest_miss->row.label, r.nearest_miss->row.reason);
+                       r.counts.left > 0 ? fmt::format("the {} that the search looked at, before it was stopped, of {}", grouped(seen),
+                                                       grouped(r.counts.legal))
+                                         : grouped(r.counts.legal),
+                       with[static_cast<std::size_t>(r.reach)], lacking(*r.nearest_miss), r.nearest_miss->row.label,
+                       r.nearest_miss->row.reason);
 }
 
 std::string to_text(const SearchResult& r, const SearchOptions& options, const TextStyle& style) {
@@ -169,9 +191,10 @@ std::string to_text(const SearchResult& r, const SearchOptions& options, const T
         proof +=
             !fits_surely(r.points.front().row)
                 ? fmt::format(
-                      " The best leaves less than {:.0f} % of the memory, and of such plans some do not fit; this one is {:.1f} % behind, "
-                      "within the interval, and fits surely.",
-                      margin(r.points.front().row.memory_error_bar) * 100, (first.score / r.points.front().score - 1) * 100)
+                      " The best leaves less than {:.0f} % of the memory (tight), and of such plans some do not fit; this one is {:.1f} % "
+                      "behind, within the interval, and leaves {:.0f} %.",
+                      margin(r.points.front().row.memory_error_bar) * 100, (first.score / r.points.front().score - 1) * 100,
+                      std::floor(to_spare(first.row) * 100))
                 : " Others are as good; this one has most memory to spare.";
     text += wrapped(proof, style.width, "", "  ") + "\n";
     if (r.nearer_miss)
@@ -181,8 +204,13 @@ std::string to_text(const SearchResult& r, const SearchOptions& options, const T
                                     r.reach == Reach::disk ? "on NVMe" : "on the host"),
                         style.width, "", "  ") +
                 "\n";
+    if (first.row.tokens_per_s > 0) {
+        text += "A trillion tokens by the first: " + to_text(pace_of(first, 1e12));
+        if (const double tokens = tokens_of_run(first); tokens > 0) text += "; the run, without losses: " + to_text(pace_of(first, tokens));
+        text += "\n\n";
+    }
     text += to_text(table_of(r, different(r.points, lead, static_cast<std::size_t>(options.top)), style), style);
-    text += "\n" + equals(r, first, style) + ties(r, first, options) + counted(r, style);
+    text += "\n" + equals(r, first, style) + ties(r, first, options) + counted(r, options.by, style);
     if (!r.refined.empty()) {
         text += "\n" + paint("Refined", Ink::bold, style) +
                 fmt::format("  layers of chunks and recompute of single stages, by {} more simulations\n", r.counts.refinements);
@@ -216,7 +244,7 @@ std::string to_json(const SearchResult& r, const SearchOptions& options) {
                {"capacity_bytes", p.row.capacity_bytes},
                {"step_time_error_bar", p.row.step_time_error_bar},
                {"memory_error_bar", p.row.memory_error_bar},
-               {"narrow", !fits_surely(p.row)},
+               {"tight", !fits_surely(p.row)},
                {"cost_usd", p.cost_usd},
                {"energy_j", p.energy_j},
                {"scenario", Json::parse(p.json)}};
@@ -226,6 +254,16 @@ std::string to_json(const SearchResult& r, const SearchOptions& options) {
                         {"wall_s", p.row.run_s},
                         {"tokens", p.row.run_tokens},
                         {"cost_usd", p.row.run_cost_usd}};
+        const auto pace = [&](const char* key, double tokens) {
+            const AtThisPace at = pace_of(p, tokens);
+            j[key] = {{"tokens", tokens}, {"days", at.seconds / 86400}};
+            if (at.cost_usd > 0) j[key]["cost_usd"] = at.cost_usd;
+            if (at.energy_j > 0) j[key]["energy_j"] = at.energy_j;
+        };
+        if (p.row.step_time_s > 0 && p.row.tokens_per_s > 0) {
+            pace("per_trillion_tokens", 1e12);
+            if (const double tokens = tokens_of_run(p); tokens > 0) pace("run_at_this_pace", tokens);
+        }
         if (!p.refined.empty()) j["refined"] = p.refined;
         if (!p.limits.empty()) j["limits"] = p.limits;
         return j;

@@ -38,6 +38,7 @@ class Search {
         for (const SpaceMachine& machine : space_.machines) {
             objectives_.push_back(Objective::of(options_.by, options_.within_days, machine.variations.base(), result_.problems));
             result_.unproven = objectives_.back().unproven(machine.variations.base());
+            if (space_.steps_differ) objectives_.back().step_tokens = tokens_of_a_step(space_.machines.front().variations.base());
         }
         if (!result_.problems.empty()) return std::move(result_);
         evaluator_ = std::make_unique<Evaluator>(space_, objectives_, options_);
@@ -104,8 +105,8 @@ class Search {
 
     void report_progress() const {
         if (!options_.progress) return;
-        options_.progress(
-            {result_.counts.legal, result_.counts.simulated, branches_->points(best_), std::isinf(best_) ? 0 : best_, lowest()});
+        options_.progress({result_.counts.legal, result_.counts.simulated, branches_->points(best_), std::isinf(best_) ? 0 : best_,
+                           lowest(), result_.counts.by_memory});
     }
 
     // Those that differ in rank order alone one after another, as they have one plan.
@@ -248,7 +249,19 @@ void join(SearchResult& all, SearchResult&& farther) {
 
 } // namespace
 
-SearchResult search(std::string_view json_text, const SearchOptions& options) {
+namespace {
+
+// The fastest that fits, whenever it ends.
+std::optional<SearchPoint> fastest(std::string_view json_text, SearchOptions options) {
+    options.by = SearchBy::time;
+    options.within_days = 0;
+    options.refine = options.fresh = false;
+    options.top = 0;
+    SearchResult r = Search(json_text, options).run();
+    return r.points.empty() ? std::nullopt : std::optional(std::move(r.points.front()));
+}
+
+SearchResult search_near_and_far(std::string_view json_text, const SearchOptions& options) {
     Search first(json_text, options);
     SearchResult result = first.run();
     result.reach = options.space.farthest;
@@ -266,6 +279,16 @@ SearchResult search(std::string_view json_text, const SearchOptions& options) {
         farther.nearer_miss = std::move(result.nearest_miss);
         return farther;
     }
+    return result;
+}
+
+} // namespace
+
+SearchResult search(std::string_view json_text, const SearchOptions& options) {
+    SearchResult result = search_near_and_far(json_text, options);
+    result.within_days = options.within_days;
+    if (result.points.empty() && result.counts.by_deadline + result.counts.too_late > 0 && result.counts.left == 0)
+        if (std::optional<SearchPoint> point = fastest(json_text, options)) result.nearest_late = std::move(point);
     return result;
 }
 

@@ -25,6 +25,7 @@ struct SearchProgress {
     std::int64_t legal = 0, simulated = 0, left = 0; // left: points whose bound is still better than the best
     double best = 0;                                 // 0: none yet
     double lowest_left = 0;                          // bound of the points that were not looked at: none of them is better than this
+    std::int64_t too_big = 0;                        // looked at, and they do not fit
 };
 
 struct SearchOptions {
@@ -78,7 +79,8 @@ struct SearchResult {
     Reach reach = Reach::devices;            // how far states and activations may lie in these points
     std::optional<SearchPoint> nearer_miss;  // the nearest miss with all of it nearer: nothing fitted there, so that this search followed
     std::optional<SearchPoint> nearest_miss; // where nothing fits: the point that lacks least
-    std::optional<SearchPoint> nearest_late; // where nothing ends in time: the fastest that was simulated
+    std::optional<SearchPoint> nearest_late; // where nothing ends in time: the fastest that fits
+    double within_days = 0;                  // the time that runs had; 0: no limit
     Problem nearest_refusal;                 // where nothing is legal
     bool whole = true;                       // the space was enumerated before the search was stopped
     bool proven = false;                     // of points.front()

@@ -191,6 +191,7 @@ StrategySpace make_space(std::string_view json_text, const SpaceOptions& options
     StrategySpace space;
     const SpaceFile file = read_space(options.space, space.problems);
     if (!space.problems.empty()) return space;
+    space.steps_differ = file.contains("/training/global_batch_size") || file.contains("/training/sequence_length");
     for (const std::vector<std::string>& overrides : machines_of(file)) {
         ParseOptions parsing = options.parsing;
         parsing.overrides.insert(parsing.overrides.end(), overrides.begin(), overrides.end());

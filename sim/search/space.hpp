@@ -64,6 +64,7 @@ struct StrategySpace {
     std::vector<Problem> problems;               // of the scenario or the space; with any, the rest is empty
     Problem nearest;                             // of a refused combination, where there is no legal point
     bool cores_change_work = false;              // the space names fields that a form's arithmetic may depend on
+    bool steps_differ = false;                   // .. in how many tokens they have: the space names batches or lengths of sequences
     bool homes_open = false;                     // neither the scenario nor the space says where states and activations live
     bool may_leave = false;                      // points may have something elsewhere than on the devices
     std::int64_t legal() const;                  // points

@@ -4,6 +4,7 @@
 
 #include "sim/simrun/command.hpp"
 
+#include <cstdio>
 #include <filesystem>
 
 namespace orrery::simrun {
@@ -16,6 +17,15 @@ std::string way_out(const std::string& json, const Options& options, const std::
     fixing.seconds = 10;
     const Fix fix = cheapest_fix(json, fixing);
     return found_alone && !fix.change && !fix.cluster ? "" : to_text(fix);
+}
+
+void hint_at_way_out(const std::string& file, const Options& options) {
+    const auto text = read_input(file);
+    ParseOptions parsing;
+    parsing.base_dir = std::filesystem::path(file).parent_path().string();
+    parsing.overrides = options.overrides;
+    const std::string out = text ? way_out(whole_text(*text, parsing), options, parsing.base_dir) : "";
+    if (!out.empty()) std::fputs(("simrun: " + out + "\n").c_str(), stderr);
 }
 
 namespace {

@@ -107,6 +107,7 @@ Replan replan_of(const std::string& file, const Options& options);
 // The change that makes a scenario of this file fit, in one sentence; tries few plans, so that it is quick. found_alone: empty where
 // none was found.
 std::string way_out(const std::string& json, const Options& options, const std::string& base_dir, bool found_alone = false);
+void hint_at_way_out(const std::string& file, const Options& options); // the same on standard error, after "does not fit"
 // The rows of datasets, each carrying the user's constants; nothing, with messages, where a file cannot be used.
 std::optional<std::vector<ValidationRow>> read_rows(const std::vector<std::string>& files, const Options& options);
 // The scenario of a file, supported by lowering, or nothing after every problem has been printed.

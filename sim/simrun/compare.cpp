@@ -97,7 +97,8 @@ int run_compare(const std::vector<std::string>& files, int worst, const Options&
     int code = done;
     for (std::size_t i = 0; i < 2; ++i) {
         if (!runs[i].report || runs[i].report->memory.fits) continue;
-        complain(files[i] + " does not fit: " + why_not(runs[i].report->memory));
+        complain(files[i] + " does not fit: " + why_not(runs[i].report->memory) + "; its times are those if it did");
+        if (!options.quiet) hint_at_way_out(files[i], options);
         code = too_big;
     }
     const bool json = options.json || options.output.ends_with(".json");

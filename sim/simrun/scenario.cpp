@@ -117,16 +117,6 @@ std::vector<std::string> row_of_run(const Scenario& scenario, const Prediction& 
 // Events of a simulation up to which the interval of a step is drawn by its sensitivities: a fraction of a second.
 constexpr std::uint64_t sensitivities_up_to = 100'000;
 
-// After "does not fit": what would.
-void hint_at_way_out(const std::string& file, const Options& options) {
-    const auto text = read_input(file);
-    ParseOptions parsing;
-    parsing.base_dir = std::filesystem::path(file).parent_path().string();
-    parsing.overrides = options.overrides;
-    const std::string out = text ? way_out(whole_text(*text, parsing), options, parsing.base_dir) : "";
-    if (!out.empty()) std::fputs(("simrun: " + out + "\n").c_str(), stderr);
-}
-
 } // namespace
 
 Replan replan_of(const std::string& file, const Options& options) {

@@ -150,6 +150,23 @@ std::string nearest_miss(const SweepDocument& document, const SweepRun& run, con
                        out.empty() ? "" : "; ", out);
 }
 
+// What no point that fits has, of those there are, so that a ranking by it says nothing; empty: some have it.
+std::string not_known(const SweepRun& run, RankBy by) {
+    const auto none = [&](auto&& has) {
+        return std::ranges::none_of(run.rows, [&](const SweepRow& r) { return r.status == PointStatus::fits && has(r); });
+    };
+    if (none([](const SweepRow&) { return true; }) && !of_run(by)) return {};
+    if (of_run(by) && none([](const SweepRow& r) { return r.run_finished >= 0; }))
+        return "ranks whole runs, and no point that fits has \"run\": add one, as in scenarios/runs";
+    if (by == RankBy::time_to_target_s && none([](const SweepRow& r) { return r.time_to_target_s > 0; }))
+        return "ranks by the time to a target, and no point that fits has one: add training.convergence";
+    if (by == RankBy::cost && none([](const SweepRow& r) { return r.cost_usd > 0; }))
+        return "needs a price, and no device's is known: set cluster.price_usd_per_device_hour";
+    if (by == RankBy::energy && none([](const SweepRow& r) { return r.energy_j > 0; }))
+        return "needs a power, and no device's is known: set cluster.device.power_w";
+    return {};
+}
+
 } // namespace
 
 int run_sweep(const std::string& file, const Options& options, const SweepOptions& how) {
@@ -201,9 +218,8 @@ int run_sweep(const std::string& file, const Options& options, const SweepOption
                      to_stdout))
             return bad_input;
     }
-    const auto has_run = [](const SweepRow& r) { return r.run_finished >= 0; };
-    if (of_run(rank_by(how.by)) && std::ranges::none_of(run.rows, has_run)) {
-        complain("--by " + how.by + " ranks whole runs, and no point that fits has \"run\": add one, as in scenarios/runs");
+    if (const std::string lacks = not_known(run, rank_by(how.by)); !lacks.empty() && how.shard.empty()) {
+        complain("--by " + how.by + " " + lacks);
         return bad_input;
     }
     if (!how.shard.empty()) return done; // whether any point of all fits, no part knows

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <map>
 
 namespace orrery {
 namespace {
@@ -47,7 +48,15 @@ TEST(Advise, FiguresAreThoseOfSimulations) {
     }
     EXPECT_TRUE(std::ranges::is_sorted(a.better, {}, [](const Trial& t) { return t.report->step_time_s; }));
     EXPECT_EQ(a.why_not.size(), 3u);
-    for (const WhyNot& w : a.why_not) EXPECT_FALSE(w.answer.empty()) << w.trial.change.words;
+    for (const WhyNot& w : a.why_not) {
+        EXPECT_FALSE(w.answer.empty()) << w.trial.change.words;
+        const auto same = [&](const Trial& t) {
+            return w.trial.scenario && t.scenario && t.scenario->strategy == w.trial.scenario->strategy &&
+                   t.scenario->training == w.trial.scenario->training;
+        };
+        EXPECT_TRUE(std::ranges::none_of(a.better, same)) << w.trial.change.words << " is named already";
+        EXPECT_EQ(std::ranges::count_if(a.why_not, [&](const WhyNot& other) { return same(other.trial); }), w.trial.scenario ? 1 : 0);
+    }
     for (const FasterPart& f : a.faster) EXPECT_GE(f.gain, -1e-9) << f.part << " better is never slower";
     EXPECT_GT(a.faster.front().gain, 0.01);
     double path = 0;
@@ -78,6 +87,46 @@ TEST(Advise, CheapestChangeMakesItFit) {
     EXPECT_LE(a.fix->looked_at, FixOptions{}.most);
 }
 
+// Whoever makes a change by hand sets what its words say: what follows from it is in brackets.
+TEST(StrategyChange, SaysWhatElseItSets) {
+    const auto scenario = [](const std::string& strategy) { return parse_scenario(job(strategy)).scenario.value(); };
+    const Scenario virtual_stages = scenario(R"("pipeline_parallel": 4, "virtual_pipeline": 3, "schedule": "interleaved-1f1b")");
+    EXPECT_EQ(set_degrees(virtual_stages, {0, 2}).words, "pipeline 2") << "12 chunks divide 24 layers";
+    EXPECT_EQ(set_degrees(virtual_stages, {0, 16}).words, "pipeline 16 (1f1b without virtual stages)");
+    EXPECT_EQ(set_degrees(virtual_stages, {2, 0}).words, "tensor 2 (sequence parallel)");
+    EXPECT_EQ(set_degrees(scenario(R"("pipeline_parallel": 1)"), {0, 2}).words, "pipeline 2 (1f1b)");
+    const Scenario split = scenario(R"("pipeline_parallel": 4, "layer_split": [7, 7, 7, 3])");
+    EXPECT_EQ(set_degrees(split, {0, 2}).words, "pipeline 2 (layers evenly)");
+    for (const ChangedField& f : set_degrees(split, {2, 4}).fields) EXPECT_NE(f.pointer, "/strategy/layer_split") << "as many stages";
+    for (const StrategyChange& c : guide(scenario(R"("recompute": "full", "offload": {"optimizer": "cpu"})")))
+        EXPECT_NE(
+            c.words.find(c.words.find("on the host") < c.words.find("nothing") ? "optimizer states on the host" : "nothing on the host"),
+            std::string::npos)
+            << c.words;
+    const StrategyChange a{"a", {}}, b{"b", {}};
+    EXPECT_EQ(both(both(a, b), both(a, b)).words, "a, b, a and b");
+}
+
+// Rates of what the job leans on: the host's and NVMe's where something lives there, each as if the scenario said so.
+TEST(Advise, RaisesRatesOfTheHostWhereItIsUsed) {
+    const auto with_rate = [](double pcie) {
+        return R"({"model": {"layers": 4, "hidden_size": 2048, "attention_heads": 16, "vocab_size": 32000}, "cluster": {"device": "rtx-4090",
+            "nodes": 1, "devices_per_node": 1, "host": {"memory_gb": 64, "memory_gb_per_s": 80, "nvme_gb": 500, "nvme_gb_per_s": 5,
+            "pcie_gb_per_s": )" +
+               std::to_string(pcie) + R"(}}, "training": {"global_batch_size": 4, "sequence_length": 1024, "precision": "bf16"},
+            "strategy": {"framework": "deepspeed", "zero_stage": 3, "offload": {"optimizer": "nvme", "parameters": "cpu"}}})";
+    };
+    const Advice a = advice_on(with_rate(20));
+    std::map<std::string, double> seconds;
+    for (const FasterPart& f : a.faster) seconds[f.part] = f.step_time_s;
+    ASSERT_TRUE(seconds.contains("links to the hosts (PCIe)") && seconds.contains("hosts' memory and updates") &&
+                seconds.contains("NVMe of the hosts"));
+    EXPECT_NEAR(seconds["links to the hosts (PCIe)"], step_of(with_rate(22)), 1e-9);
+    EXPECT_LT(seconds["NVMe of the hosts"], a.report.step_time_s);
+    EXPECT_FALSE(std::ranges::any_of(advice_on(job(R"("tensor_parallel": 4)")).faster,
+                                     [](const FasterPart& f) { return f.part.find("PCIe") != std::string::npos; }));
+}
+
 // Layers by stage, in words and in the plan: less memory on those stages, and a longer step.
 TEST(StrategyChange, RecomputesLayersOfSomeStages) {
     const std::string json = job(R"("tensor_parallel": 4, "sequence_parallel": true, "pipeline_parallel": 2)");
@@ -102,6 +151,8 @@ TEST(Fix, NamesTheSmallestClusterWhereNoStrategyFits) {
     ASSERT_TRUE(fix.cluster) << to_text(fix);
     EXPECT_TRUE(predict(parse_scenario(fix.cluster->json).scenario.value()).report.memory.fits);
     EXPECT_NE(to_text(fix).find("nodes"), std::string::npos) << to_text(fix);
+    const int nodes = fix.cluster->scenario->cluster.nodes;
+    EXPECT_NE(nodes & (nodes - 1), 0) << "between two doublings: " << to_text(fix);
     options.most = 10;
     EXPECT_LE(cheapest_fix(json, options).looked_at, 20) << "bounded";
 }

@@ -5,6 +5,7 @@
 #include "sim/search/search.hpp"
 #include "sim/sweep/merge.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <unistd.h>
@@ -47,6 +48,27 @@ TEST(Variations, CarryAUsersConstants) {
     EXPECT_EQ(s->constants, options.constants);
 }
 
+// A variation has nothing of the one before: what a search says of a point does not depend on which thread came to it.
+TEST(Variations, LeaveNothingBehind) {
+    Variations all(R"({"model": "gpt2-124m", "cluster": {"preset": "dgx-a100-80gb"},
+        "training": {"global_batch_size": 8, "micro_batch_size": 1, "sequence_length": 1024}, "strategy": {"framework": "megatron"}})",
+                   {});
+    const std::vector<std::pair<const char*, const char*>> settings{{"/strategy/rank_order", "\"tp-cp-ep-pp-dp\""},
+                                                                    {"/strategy/pipeline_parallel", "2"},
+                                                                    {"/strategy/layer_split", "[5, 7]"},
+                                                                    {"/strategy/recompute", "\"full\""},
+                                                                    {"/training/micro_batch_size", "2"}};
+    std::vector<int> ids;
+    for (const auto& [pointer, value] : settings) ids.push_back(all.add(pointer, value));
+    Variation one(all);
+    ASSERT_NE(one.with(ids), nullptr) << to_text(one.problems());
+    Variation fresh(all);
+    const Scenario *after = one.with({}), *first = fresh.with({});
+    ASSERT_TRUE(after && first) << to_text(one.problems());
+    EXPECT_EQ(after->strategy, first->strategy);
+    EXPECT_EQ(after->training, first->training);
+}
+
 TEST(Search, FindsWhatExhaustiveSearchFinds) {
     for (const SearchBy by : {SearchBy::time, SearchBy::memory}) {
         SearchOptions options = with_space(few);
@@ -81,6 +103,23 @@ TEST(Search, SaysWhyNothingIsLegal) {
     const SearchResult r = search(dense, options);
     EXPECT_EQ(r.counts.legal, 0);
     EXPECT_NE(no_answer(r).find("tensor_parallel"), std::string::npos) << no_answer(r);
+}
+
+// Of blocks that are joined (one microbatch's expert exchange under another's kernels) memory is bounded too, so that few plans are made
+// only to find that they do not fit.
+TEST(Search, BoundsTheMemoryOfJoinedBlocks) {
+    const std::string json =
+        R"({"model": {"name": "small-moe", "layers": 8, "hidden_size": 1024, "attention_heads": 16, "vocab_size": 32000,
+        "moe": {"experts": 8, "top_k": 2, "expert_ffn_size": 2048}}, "cluster": {"preset": "dgx-h100", "nodes": 1,
+        "device": {"preset": "h100-sxm-80gb", "memory_gb": 16}}, "training": {"global_batch_size": 256, "sequence_length": 4096},
+        "strategy": {"framework": "megatron", "tensor_parallel": 1, "pipeline_parallel": 1, "context_parallel": 1, "expert_parallel": 8,
+        "zero_stage": 1, "recompute": "none", "overlap": {"expert_parallel": true, "grad_reduce": true, "param_gather": true}},
+        "runtime": {"token_dispatcher": "alltoall"}})";
+    SearchOptions options;
+    options.refine = false;
+    const SearchResult r = search(json, options);
+    ASSERT_FALSE(r.points.empty()) << no_answer(r);
+    EXPECT_GT(r.counts.by_memory_bound, r.counts.by_memory) << "large microbatches";
 }
 
 TEST(Search, NamesTheNearestMiss) {
@@ -270,6 +309,65 @@ TEST(Search, AStoppedOneSaysHowFarOffItCanBe) {
     EXPECT_TRUE(stopped_early);
 }
 
+// Steps of unlike batches are compared by the token: else the smallest would win. Answers say which batch is theirs.
+TEST(Search, ComparesUnlikeBatchesByTheToken) {
+    SearchOptions options = with_space(R"({"/training/global_batch_size": [8, 32], "/strategy/schedule": ["none", "1f1b"],
+        "/strategy/recompute": ["none"], "/training/micro_batch_size": [1, 2]})");
+    options.refine = false;
+    for (const SearchBy by : {SearchBy::time, SearchBy::cost}) {
+        options.by = by;
+        options.exhaustive = false;
+        const SearchResult found = search(dense, options);
+        options.exhaustive = true;
+        const SearchResult all = search(dense, options);
+        ASSERT_FALSE(found.points.empty());
+        EXPECT_DOUBLE_EQ(found.points.front().score, all.points.front().score);
+        double fastest = 0;
+        for (const SearchPoint& p : all.points) fastest = std::max(fastest, p.row.tokens_per_s);
+        EXPECT_DOUBLE_EQ(found.points.front().row.tokens_per_s, fastest);
+        EXPECT_NE(found.points.front().row.label.find("32 sequences of 2048 a step"), std::string::npos) << found.points.front().row.label;
+    }
+}
+
+// The answer says what a trillion tokens and the whole run take, as the report of its scenario does.
+TEST(Search, SaysWhatTheWholeJobTakes) {
+    nlohmann::json j = nlohmann::json::parse(dense);
+    j["run"] = {{"tokens", 3e11}};
+    SearchOptions options = with_space(few);
+    options.refine = false;
+    const SearchResult r = search(j.dump(), options);
+    ASSERT_FALSE(r.points.empty());
+    const SearchPoint& first = r.points[leader(r.points)];
+    const Report report = predict(parse_scenario(first.json).scenario.value()).report;
+    const std::string text = to_text(r, options, {});
+    EXPECT_NE(text.find("A trillion tokens by the first: " + to_text(at_this_pace(report, 1e12))), std::string::npos) << text;
+    EXPECT_NE(text.find("the run, without losses: " + to_text(at_this_pace(report, 3e11))), std::string::npos) << text;
+    const auto json = nlohmann::json::parse(to_json(r, options))["best"][0];
+    EXPECT_NEAR(json["run_at_this_pace"]["days"].get<double>(), at_this_pace(report, 3e11).seconds / 86400, 1e-9);
+    EXPECT_NEAR(json["per_trillion_tokens"]["cost_usd"].get<double>(), at_this_pace(report, 1e12).cost_usd, 1e-6);
+    options.by = SearchBy::memory;
+    EXPECT_EQ(to_text(search(j.dump(), options), options, {}).find("of the simulated time"), std::string::npos)
+        << "its bounds are of memory";
+}
+
+// A search that was stopped says of how many points it knows that they do not fit, not that none does.
+TEST(Search, AStoppedOneDoesNotSpeakOfPointsItDidNotSee) {
+    nlohmann::json j = nlohmann::json::parse(dense);
+    j["model"]["hidden_size"] = 8192;
+    j["model"]["layers"] = 48;
+    SearchOptions options;
+    options.batch = 1;
+    int asked = 0;
+    options.progress = [&](const SearchProgress&) { ++asked; };
+    options.space.go_on = [&] { return asked < 1; };
+    const SearchResult r = search(j.dump(), options);
+    ASSERT_TRUE(r.points.empty());
+    ASSERT_GT(r.counts.left, 0);
+    ASSERT_TRUE(r.nearest_miss);
+    EXPECT_NE(no_answer(r).find("before it was stopped"), std::string::npos) << no_answer(r);
+    EXPECT_EQ(no_answer(r).find("none of " + fmt::format("{}", r.counts.legal)), std::string::npos) << no_answer(r);
+}
+
 TEST(Search, RefinesTheLeaderByMovingLayersAndRecomputingFewer) {
     // The head of a large vocabulary takes as long as some layers: its stage wants fewer.
     const std::string json = R"({"model": {"name": "small", "layers": 16, "hidden_size": 4096, "attention_heads": 32, "vocab_size": 128000,
@@ -377,6 +475,16 @@ TEST(Search, FindsTheCheapestMachineThatEndsInTime) {
     const SearchResult none = search(j.dump(), options);
     EXPECT_TRUE(none.points.empty());
     EXPECT_NE(no_answer(none).find("in time"), std::string::npos) << no_answer(none);
+    ASSERT_TRUE(none.nearest_late) << "though a bound cut all";
+    options.by = SearchBy::time;
+    options.within_days = 0;
+    const double fastest = search(j.dump(), options).points.front().row.tokens_per_s;
+    EXPECT_DOUBLE_EQ(none.nearest_late->row.tokens_per_s, fastest);
+    const std::string days =
+        fmt::format("takes {:.3g} days without failures, {:.3g} too many", 1e12 / fastest / 86400, 1e12 / fastest / 86400 - 0.01);
+    EXPECT_NE(no_answer(none).find(days), std::string::npos) << no_answer(none);
+    options.by = SearchBy::cost;
+    options.within_days = 0.01;
     j.erase("run");
     EXPECT_NE(to_text(search(j.dump(), options).problems).find("how long the run is"), std::string::npos);
 }

@@ -287,7 +287,7 @@ TEST_F(Simrun, SearchSaysWhyItFoundNothing) {
                                             std::regex(R"("device": "rtx-4090")"), R"("preset": "dgx-a100-40gb")"));
     const Ran larger = run("search larger.json");
     EXPECT_EQ(larger.code, 2);
-    EXPECT_NE(larger.err.find("the smallest cluster that was: "), std::string::npos) << "and the way out: " << larger.err;
+    EXPECT_NE(larger.err.find("the smallest cluster found that does: "), std::string::npos) << "and the way out: " << larger.err;
     const Ran away = run("search deepspeed.json --write best");
     EXPECT_EQ(away.code, 0) << away.err;
     EXPECT_NE(away.out.find("Nothing fits with all states"), std::string::npos) << away.out;
@@ -428,6 +428,14 @@ TEST_F(Simrun, RunsSweepsAndGoesOn) {
     EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 5);
     const Ran again = run(file);
     EXPECT_NE(again.out.find("4 were known from before"), std::string::npos) << again.out;
+    // A ranking by what no point has is none.
+    for (const auto& [by, lacks] : {std::pair{"time_to_target_s", "training.convergence"}, {"run_cost", "\"run\""}}) {
+        const Ran ran = run(file + " --by " + by);
+        EXPECT_EQ(ran.code, 1) << by;
+        EXPECT_NE(ran.err.find(lacks), std::string::npos) << ran.err;
+    }
+    const Ran energy = run(file + " --set cluster='\"tpu-v5p-pod\"' --by energy --fresh");
+    EXPECT_NE(energy.err.find("cluster.device.power_w"), std::string::npos) << energy.err;
 }
 
 TEST_F(Simrun, HelpsWithExamplesAndAVersion) {
@@ -462,8 +470,10 @@ TEST_F(Simrun, ComparesWhatTwoStepsGoTo) {
     EXPECT_GT(json.at("ratio_interval").at(1).get<double>(), ratio);
     EXPECT_DOUBLE_EQ(json.at("a").at("step_time_s").get<double>(),
                      nlohmann::json::parse(run(a + " --json --set strategy.framework=nemo").out).at("step_time_s").get<double>());
-    EXPECT_EQ(run("compare " + a + " " + a + " --set cluster.device='{\"preset\": \"a100-sxm-80gb\", \"memory_gb\": 3}'").code, 2)
-        << "one that does not fit";
+    const Ran too_big = run("compare " + a + " " + a + " --set cluster.device='{\"preset\": \"a100-sxm-80gb\", \"memory_gb\": 3}'");
+    EXPECT_EQ(too_big.code, 2) << "one that does not fit";
+    EXPECT_NE(too_big.err.find("those if it did"), std::string::npos) << too_big.err;
+    EXPECT_NE(too_big.err.find("that fits: "), std::string::npos) << "and the way out: " << too_big.err;
 }
 
 TEST_F(Simrun, ComparesAScenarioWithATrace) {
