@@ -51,6 +51,26 @@ struct Process {
     }
 };
 
+// Stops a process and waits until each of its threads stands still, five seconds at most: the signal alone returns before.
+inline bool stop(pid_t id) {
+    if (kill(id, SIGSTOP) != 0) return false;
+    const auto stands = [](const std::filesystem::path& task) { // "pid (name) T ..", and a name may have blanks
+        std::ifstream in(task / "stat");
+        const std::string line{std::istreambuf_iterator<char>(in), {}};
+        const auto end = line.rfind(')');
+        return end != std::string::npos && end + 2 < line.size() && line[end + 2] == 'T';
+    };
+    for (int tries = 0; tries < 5000; ++tries) {
+        bool all = true;
+        std::error_code failed;
+        for (const auto& task : std::filesystem::directory_iterator("/proc/" + std::to_string(id) + "/task", failed))
+            all = all && stands(task.path());
+        if (all && !failed) return true;
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return false;
+}
+
 // mpirun may run as root here, with more ranks than cores.
 inline Process start_process(const Words& words, const std::filesystem::path& output) {
     for (const auto& [variable, value] : {std::pair{"OMPI_ALLOW_RUN_AS_ROOT", "1"},

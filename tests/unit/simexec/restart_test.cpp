@@ -194,7 +194,7 @@ TEST(Restart, ADamagedCheckpointIsPassedOver) {
     const RunSummary expected = undisturbed(60);
     const Course run = start("damaged", {"--steps", "60", "--every", "5", "--restart", "3"});
     while (run.alive() && run.steps_done() < 23) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    kill(static_cast<pid_t>(run.ranks().at(0).process), SIGSTOP); // writes no other one
+    ASSERT_TRUE(test::stop(static_cast<pid_t>(run.ranks().at(0).process))) << "it writes no other one";
     std::vector<fs::path> stand;
     for (const auto& entry : fs::directory_iterator(run.folder))
         if (entry.path().filename().string().starts_with("step-")) stand.push_back(entry.path());
