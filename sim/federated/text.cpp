@@ -3,13 +3,6 @@
 #include <fmt/format.h>
 
 namespace orrery {
-namespace {
-
-std::string long_time(double s) {
-    return s < 7200 ? seconds_text(s) : s < 172'800 ? fmt::format("{:.1f} h", s / 3600) : fmt::format("{:.1f} days", s / 86400);
-}
-
-} // namespace
 
 std::string to_text(const FederatedReport& r, const Scenario& scenario, const TextStyle& style) {
     const Federated& f = *scenario.federated;
@@ -33,7 +26,7 @@ std::string to_text(const FederatedReport& r, const Scenario& scenario, const Te
                         r.slowness_counted, r.slowness_all);
     if (r.rounds_to_target > 0)
         text += fmt::format("  {:<20} {:.4g} {}, {}, {}sent\n", "to the target", r.rounds_to_target, stream ? "steps" : "rounds",
-                            long_time(r.time_to_target_s), metric(r.bytes_to_target, 3, "B "));
+                            span_text(r.time_to_target_s), metric(r.bytes_to_target, 3, "B "));
     return text;
 }
 

@@ -90,6 +90,14 @@ std::string seconds_text(double s) {
     return "0 s";
 }
 
+std::string span_text(double s) {
+    constexpr double hour = 3600, day = 24 * hour, year = 365.25 * day;
+    if (s >= 2 * year) return fmt::format("{:.3g} years", s / year);
+    if (s >= 2 * day) return fmt::format("{:.1f} days", s / day);
+    if (s >= 2 * hour) return fmt::format("{:.1f} h", s / hour);
+    return s >= 120 ? fmt::format("{:.1f} min", s / 60) : seconds_text(s);
+}
+
 std::string to_text(const Table& table, const TextStyle& style) {
     std::vector<int> width;
     for (const std::string& h : table.header) width.push_back(columns(h));

@@ -30,6 +30,7 @@ std::string wrapped(const std::string& text, int width, const std::string& first
 std::string grouped(std::int64_t n);                                      // "16,384"
 std::string metric(double value, int digits, std::string_view unit = ""); // `digits` significant digits: "11.79 PFLOP", "384 k", "16"
 std::string seconds_text(double s);                                       // "12.56 s", "3.21 ms"
+std::string span_text(double s);                                          // the same of long times: "20.6 min", "7.5 h", "3.2 days"
 
 // A table: first row is the header; numeric columns to the right.
 struct Table {

@@ -205,11 +205,6 @@ std::string energy_text(double joules) {
     return joules >= 3.6e5 ? fmt::format("{:.2f} kWh a step", joules / 3.6e6) : metric(joules, 3, "J") + " a step";
 }
 
-std::string days_text(double s) {
-    if (s >= 730 * 86400.0) return fmt::format("{:.3g} years", s / (365.25 * 86400));
-    return s >= 2 * 86400.0 ? fmt::format("{:.1f} days", s / 86400) : s >= 7200 ? fmt::format("{:.1f} h", s / 3600) : seconds_text(s);
-}
-
 // "a trillion tokens  186.2 days, 1.12 M USD, 402 MWh".
 std::string pace_line(const std::string& what, const Report& r, double tokens, const TextStyle& style) {
     return "  " + pad_right(what, 20) + paint(to_text(at_this_pace(r, tokens)), Ink::bold, style) + "\n";
@@ -449,7 +444,7 @@ std::string list(const std::string& title, const std::vector<std::string>& lines
 } // namespace
 
 std::string to_text(const AtThisPace& pace) {
-    return days_text(pace.seconds) + ", " + (pace.cost_usd > 0 ? metric(pace.cost_usd, 3) + " USD" : std::string("cost not known")) + ", " +
+    return span_text(pace.seconds) + ", " + (pace.cost_usd > 0 ? metric(pace.cost_usd, 3) + " USD" : std::string("cost not known")) + ", " +
            (pace.energy_j > 0 ? metric(pace.energy_j / 3600, 3, "Wh") : std::string("energy not known"));
 }
 

@@ -101,7 +101,7 @@ std::string progress_text(const SearchProgress& p, double seconds, SearchBy by) 
     const double rate = static_cast<double>(p.simulated) / std::max(1e-9, seconds);
     return fmt::format("searching: {} of {} points simulated, {}{} left to look at{}{}{}", grouped(p.simulated), grouped(p.legal),
                        p.too_big > 0 ? grouped(p.too_big) + " do not fit, " : "", grouped(p.left),
-                       rate > 0 ? fmt::format(", at most {} more", seconds_text(static_cast<double>(p.left) / rate)) : "",
+                       rate > 0 ? fmt::format(", at most {} more", span_text(static_cast<double>(p.left) / rate)) : "",
                        p.best > 0 ? fmt::format(", best {:.4g} {}", p.best, unit(by)) : "",
                        p.best > p.lowest_left ? fmt::format(", none more than {:.1f} % better", 100 * (1 - p.lowest_left / p.best)) : "");
 }

@@ -42,6 +42,11 @@ TEST(Terminal, TimesHaveAUnitThatSuits) {
     EXPECT_EQ(seconds_text(0.0032), "3.20 ms");
     EXPECT_EQ(seconds_text(0.0000032), "3.2 us");
     EXPECT_EQ(seconds_text(0), "0 s");
+    EXPECT_EQ(span_text(119), "119.0 s");
+    EXPECT_EQ(span_text(1236), "20.6 min");
+    EXPECT_EQ(span_text(27'000), "7.5 h");
+    EXPECT_EQ(span_text(276'480), "3.2 days");
+    EXPECT_EQ(span_text(9.0 * 365.25 * 86'400), "9 years");
 }
 
 TEST(Terminal, TablesLineUp) {
