@@ -74,14 +74,17 @@ std::vector<LinkUse> link_uses(const EventLoop& run, const Waypoint& before, con
 }
 
 // About 200 bytes a slot while it is recorded: spans of two steps, waits and flows between them, and the copy that is given out.
-void check_trace(const Machine& machine) {
-    constexpr std::int64_t most_slots = 12'000'000;
+constexpr std::int64_t most_slots = 12'000'000;
+std::int64_t slots_of(const Machine& machine) {
     std::int64_t slots = 0;
     for (const MachineLane& l : machine.lanes) slots += machine.programs[at(l.program)].step_slots;
-    if (slots > most_slots)
+    return slots;
+}
+void check_trace(const Machine& machine) {
+    if (const std::int64_t slots = slots_of(machine); slots > most_slots)
         throw InputError(
             fmt::format("a trace of this step would hold {} ops, at most {} are recorded: lower training.global_batch_size for it, "
-                        "or simulate without a trace (--trace and -v record one)",
+                        "or simulate without a trace (leave --trace out)",
                         slots, most_slots));
 }
 
@@ -106,6 +109,11 @@ void divide(Simulation& s, std::int64_t steps) {
 } // namespace
 
 Simulation run(const Machine& machine, const SimulateOptions& options) {
+    if (options.trace && options.only_small_traces && slots_of(machine) > most_slots) {
+        SimulateOptions without = options;
+        without.trace = false;
+        return run(machine, without);
+    }
     if (options.trace) check_trace(machine);
     Simulation out;
     EventLoop r(machine, options);

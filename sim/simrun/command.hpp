@@ -5,6 +5,7 @@
 #include "sim/cost/own_constants.hpp"
 #include "sim/job/whole_run.hpp"
 #include "sim/validate/validate.hpp"
+#include "topology/input_error.hpp"
 
 #include <memory>
 #include <optional>
@@ -99,6 +100,18 @@ TextStyle error_style();
 bool deliver(const std::string& text, const Options& options);
 void complain(const std::string& text); // "simrun: error: .." on standard error
 void complain(const std::string& file, const std::vector<Problem>& problems);
+
+// What a bad_alloc means to a user.
+inline constexpr const char* too_little_memory = "there is not enough memory for this: lower the microbatches, layers, stages or devices";
+
+// Work on the scenario of a file: what shows to be wrong with it only then names the file.
+template <class F> auto naming(const std::string& file, F&& work) {
+    try {
+        return work();
+    } catch (const CannotRun& e) { throw CannotRun(file + ": " + e.what()); } catch (const InputError& e) {
+        throw InputError(file + ": " + e.what());
+    } catch (const std::bad_alloc&) { throw InputError(file + ": " + too_little_memory); }
+}
 
 // The text of a file that must be there; else a message that names files that may have been meant.
 std::optional<std::string> read_input(const std::string& file);

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -120,6 +121,44 @@ TEST_F(Hostile, BadBytesAndCorruptFilesAreBadInput) {
     write("corrupt.trace", bytes);
     refused("compare whole.trace corrupt.trace", "corrupt.trace is corrupt");
     refused("compare whole.trace corrupt.trace", "write it once more");
+}
+
+TEST_F(Hostile, WhatShowsOnlyWhileItIsComputedNamesTheFile) {
+    write("dense.json", dense);
+    const std::string endless = " --set training.sequence_length=9999999999";
+    for (const std::string command : {"", "advise ", "compare dense.json ", "dense.json "}) {
+        const Ended e = run(command + "dense.json" + endless);
+        EXPECT_EQ(e.code, 1) << command << e.err;
+        EXPECT_NE(e.err.find("error: dense.json: stage 0 would compute for"), std::string::npos) << command << e.err;
+    }
+    refused("export dense.json --to perfetto" + endless, "error: dense.json: stage 0 would compute");
+    refused("export dense.json --to run-csv", "dense.json is of one step");
+    refused("dense.json --set training.global_batch_size=64000 --set run='{\"steps\": 100000000000}'", "dense.json: run: it would take");
+}
+
+TEST_F(Hostile, OutputsThatCannotBeWrittenAreBadInput) {
+    write("dense.json", dense);
+    refused("export dense.json --to perfetto -o /dev/full", "/dev/full: cannot be written: No space left");
+    refused("dense.json --trace /dev/full", "/dev/full: cannot be written: No space left");
+    refused("dense.json -o .", ".: cannot be written: it is a folder");
+    ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
+    for (const std::string output : {"dense.json -o pipe", "dense.json --trace pipe", "export dense.json --to perfetto -o pipe"})
+        refused(output, "pipe: cannot be written: it is a pipe that nobody reads");
+    refused("search dense.json --database pipe", "pipe is a device or a pipe");
+    refused("search dense.json --database dense.json", "cannot read the sweep's results in dense.json");
+    for (const std::string over : {"dense.json -o dense.json", "dense.json --trace ./dense.json", "plan dense.json -o dense.json"})
+        refused(over, "dense.json is an input and an output");
+    EXPECT_EQ(read("dense.json"), dense);
+}
+
+TEST_F(Hostile, APipeThatIsReadIsWritten) {
+    write("dense.json", dense);
+    ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
+    const std::string reader = "(sleep 0.3; cat '" + (folder / "pipe").string() + "' > '" + (folder / "read.json").string() + "') &";
+    ASSERT_EQ(std::system(reader.c_str()), 0);
+    EXPECT_EQ(run("dense.json --json -o pipe").code, 0);
+    for (int n = 0; n < 100 && !Json::accept(read("read.json")); ++n) usleep(20000);
+    EXPECT_TRUE(Json::accept(read("read.json"))) << read("read.json");
 }
 
 TEST_F(Hostile, DatasetsOfWrongTypesAreBadInput) {
