@@ -161,6 +161,14 @@ TEST_F(Hostile, APipeThatIsReadIsWritten) {
     EXPECT_TRUE(Json::accept(read("read.json"))) << read("read.json");
 }
 
+TEST_F(Hostile, AdviceOnAJobWhoseStepIsTooLargeToBeRecorded) {
+    write("dense.json", dense);
+    const Ended e = run("advise dense.json --set training.global_batch_size=400000");
+    EXPECT_EQ(e.code, 0) << e.err;
+    EXPECT_NE(e.out.find("the step has too many ops to be recorded"), std::string::npos) << e.out;
+    EXPECT_NE(e.out.find("A better machine"), std::string::npos) << e.out;
+}
+
 TEST_F(Hostile, DatasetsOfWrongTypesAreBadInput) {
     const Json row = {{"name", "a"}, {"scenario", Json::parse(dense)}, {"measured", {{"step_time_s", 1.0}}}};
     const std::vector<std::tuple<std::string, Json, std::string>> cases = {
