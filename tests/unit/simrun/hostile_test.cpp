@@ -161,6 +161,29 @@ TEST_F(Hostile, APipeThatIsReadIsWritten) {
     EXPECT_TRUE(Json::accept(read("read.json"))) << read("read.json");
 }
 
+TEST_F(Hostile, SweepsWithoutAnAnswerSayWhy) {
+    Json sweep = Json::parse(dense);
+    sweep["sweep"] = {{"/strategy/tensor_parallel", {3, 5}}};
+    write("none.json", sweep.dump());
+    refused("none.json --quiet", "none.json: none of its 2 combinations can be predicted; most often, because ");
+    write("cut.json", R"({"sweep": {"/model/layers": [1, 2)");
+    refused("cut.json --top 3", "cut.json: 1 problem\nnot JSON at line 1");
+    refused("none.json --set 'sweep={}'", "--set sweep");
+}
+
+TEST_F(Hostile, DamagedResultsOfSweepsAreBadInput) {
+    Json sweep = Json::parse(dense);
+    sweep["sweep"] = {{"/strategy/pipeline_parallel", {1, 2}}, {"/name", {"first", "second"}}};
+    write("sweep.json", sweep.dump());
+    ASSERT_EQ(run("sweep.json -q -o kept.sqlite").code, 0);
+    std::string bytes = read("kept.sqlite");
+    for (std::size_t at = bytes.find("second"); at != std::string::npos; at = bytes.find("second", at + 1)) bytes[at] = '\xa5';
+    write("damaged.sqlite", bytes);
+    for (const std::string command : {"sweep.json --json -o damaged.sqlite", "sweep.json -o damaged.sqlite", "merge damaged.sqlite"})
+        refused(command, "damaged.sqlite is damaged");
+    EXPECT_EQ(run("sweep.json -q -o damaged.sqlite --fresh").code, 0);
+}
+
 TEST_F(Hostile, AdviceOnAJobWhoseStepIsTooLargeToBeRecorded) {
     write("dense.json", dense);
     const Ended e = run("advise dense.json --set training.global_batch_size=400000");
