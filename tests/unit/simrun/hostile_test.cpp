@@ -74,7 +74,9 @@ TEST_F(Hostile, ExtremeScenariosThatAreAcceptedStayBelowFourGigabytes) {
     write("dense.json", dense);
     std::vector<std::string> extremes = {
         "--set training.global_batch_size=400000", "--set model.layers=2000",
-        "--set cluster.nodes=16384 --set cluster.devices_per_node=8 --set training.global_batch_size=131072"};
+        "--set cluster.nodes=16384 --set cluster.devices_per_node=8 --set training.global_batch_size=131072",
+        "--set strategy.offload.activations=cpu --set strategy.pipeline_parallel=1 --set strategy.tensor_parallel=4 --set "
+        "model.layers=40 --set training.global_batch_size=16000"};
     if (std::getenv("ORRERY_NIGHTLY") != nullptr)
         extremes.insert(extremes.end(),
                         {"--set training.global_batch_size=1000000", "--set cluster.nodes=131072 --set training.global_batch_size=262144",
