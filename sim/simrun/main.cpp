@@ -3,7 +3,6 @@
 #include "sim/sweep/sweep.hpp"
 
 #include "sim/console/command_line.hpp"
-#include "sim/scenario/json_text.hpp"
 #include "sim/scenario/suggest.hpp"
 #include "sim/scenario/sweep.hpp"
 #include "topology/input_error.hpp"
@@ -406,7 +405,7 @@ int run_files(Parsed& p, const CLI::App& app) {
     for (const std::string& file : p.files) {
         const auto text = read_input(file);
         if (!text) return bad_input;
-        if (std::vector<Problem> problems; read_json(*text, problems), !problems.empty()) return complain(file, problems), bad_input;
+        if (const std::vector<Problem> wrong = json_problems(*text); !wrong.empty()) return complain(file, wrong), bad_input;
         if (!is_sweep(*text)) continue;
         if (p.files.size() == 1)
             return refuse_idle(app, of_one, "for one scenario, and " + file + " is a sweep") ? bad_input
@@ -414,7 +413,8 @@ int run_files(Parsed& p, const CLI::App& app) {
         complain(file + " is a sweep: run it alone");
         return bad_input;
     }
-    if (refuse_idle(app, of_sweeps, "for a sweep, and no file here has a field \"sweep\"")) return bad_input;
+    if (refuse_idle(app, of_sweeps, "for a sweep, and " + join(p.files) + (p.files.size() == 1 ? " has" : " have") + " no field \"sweep\""))
+        return bad_input;
     if (p.files.size() > 1 && refuse_idle(app, of_one, "for one scenario: run each by itself")) return bad_input;
     return p.files.size() == 1 ? run_scenario(p.files.front(), p.options, p.scenario) : run_scenarios(p.files, p.options);
 }

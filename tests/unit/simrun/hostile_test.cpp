@@ -125,6 +125,29 @@ TEST_F(Hostile, BadBytesAndCorruptFilesAreBadInput) {
     refused("compare whole.trace corrupt.trace", "write it once more");
 }
 
+// A parser that calls itself for each level would end the program.
+TEST_F(Hostile, ValuesOfAMillionLevelsAreBadInput) {
+    write("dense.json", dense);
+    std::string lists(1'000'000, '['), objects;
+    lists += std::string(1'000'000, ']');
+    for (int n = 0; n < 1'000'000; ++n) objects += "{\"a\":";
+    objects += "1" + std::string(1'000'000, '}');
+    write("named.json", "{\"name\": " + lists + ", \"rows\": []}");
+    write("rows.json", "{\"rows\": [" + objects + "]}");
+    write("space.json", "{\"/strategy/tensor_parallel\": [" + objects + "]}");
+    write("gemm_h100-sxm-80gb.json", "[{\"m\": " + lists + "}]");
+    write("laws.json", "{\"device\": \"h100-sxm-80gb\", \"gemm\": " + objects + "}");
+    const std::string deep = "nested more than 64 deep";
+    for (const std::string command :
+         {"validate named.json", "validate rows.json", "learn named.json", "learn rows.json", "rows.json",
+          "search dense.json --space space.json", "fit --check gemm_h100-sxm-80gb.json", "dense.json --calibration laws.json"})
+        refused(command, deep);
+    refused("dense.json --set name=" + lists.substr(1'000'000 - 30'000, 60'000), deep);
+    write("space.json", R"({"/strategy/tensor_parallel": [1], "/strategy/tensor_parallel": [2]})");
+    refused("search dense.json --space space.json", "given twice");
+    refused("dense.json --set run='{\"days\": 1, \"days\": 2}'", "given twice");
+}
+
 TEST_F(Hostile, WhatShowsOnlyWhileItIsComputedNamesTheFile) {
     write("dense.json", dense);
     const std::string endless = " --set training.sequence_length=9999999999";
