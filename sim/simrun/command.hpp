@@ -126,6 +126,9 @@ std::optional<std::vector<ValidationRow>> read_rows(const std::vector<std::strin
 // The scenario of a file, supported by lowering, or nothing after every problem has been printed.
 std::optional<Scenario> load(const std::string& file, const Options& options);
 
+// From now on a line on standard error after half a minute, and then each minute, that says that the program still computes.
+void say_while_it_lasts();
+
 // A bar on standard error for what takes over a second, where that is a terminal and -q was not given.
 class ProgressBar {
   public:

@@ -1,4 +1,5 @@
 // simrun: from a scenario to its report. The command line; each subcommand is a file of this folder (command.hpp lists them).
+#include "sim/ranks/ranks.hpp"
 #include "sim/simrun/command.hpp"
 #include "sim/sweep/sweep.hpp"
 
@@ -9,6 +10,7 @@
 #include "topology/text.hpp"
 
 #include <CLI/CLI.hpp>
+#include <unistd.h>
 
 #include <cstdio>
 #include <exception>
@@ -473,6 +475,9 @@ int run(int argc, char** argv) {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& e) { return console::refuse(app, e, {argv + 1, argv + argc}); }
     try {
+        const bool own_line = isatty(STDERR_FILENO) != 0 && (app.got_subcommand("search") || app.got_subcommand("advise") ||
+                                                             app.got_subcommand("validate") || app.got_subcommand("learn"));
+        if (!parsed.options.quiet && !own_line && !started_as_ranks()) say_while_it_lasts();
         if (!read_calibrations(parsed.options)) return bad_input;
         const int code = dispatch(app, parsed);
         if (const auto& own = parsed.options.constants; own && (code == 0 || code == too_big) && !parsed.options.quiet)

@@ -209,6 +209,16 @@ TEST_F(Hostile, DamagedResultsOfSweepsAreBadInput) {
     EXPECT_EQ(run("sweep.json -q -o damaged.sqlite --fresh").code, 0);
 }
 
+TEST_F(Hostile, WhatLastsSaysSo) {
+    write("dense.json", dense);
+    const std::string command = "cd '" + folder.string() + "' && '" + binary.string() +
+                                "' dense.json --no-replay --set training.global_batch_size=100000 >out.txt 2>err.txt & p=$!; sleep 0.4; "
+                                "kill -ALRM $p; wait $p";
+    EXPECT_EQ(std::system(command.c_str()), 0);
+    EXPECT_EQ(read("err.txt").find("simrun: still computing after "), 0u) << read("err.txt");
+    EXPECT_NE(read("out.txt").find("step time"), std::string::npos);
+}
+
 TEST_F(Hostile, AdviceOnAJobWhoseStepIsTooLargeToBeRecorded) {
     write("dense.json", dense);
     const Ended e = run("advise dense.json --set training.global_batch_size=400000");
