@@ -88,6 +88,19 @@ void check_trace(const Machine& machine) {
                         slots, most_slots));
 }
 
+// Ranks alike are one lane; where they are not, each has a window of ops of its own.
+void check_lanes(const Machine& machine) {
+    constexpr double most_bytes = 3e9;
+    const double lanes = static_cast<double>(machine.lanes.size()),
+                 bytes = lanes * static_cast<double>(slots_of_lane(machine)) * sizeof(Slot);
+    if (bytes > most_bytes)
+        throw InputError(
+            fmt::format("{:.0f} ranks are unlike others and simulated one by one, which would take about {:.1f} GB, more than the "
+                        "{:.0f} GB allowed: lower cluster.nodes or strategy.context_parallel, or leave out what makes ranks "
+                        "unlike (perturb, --no-fold)",
+                        lanes, bytes * 1e-9, most_bytes * 1e-9));
+}
+
 // A round of several training steps, per step. Categories keep adding up to the step: what each adds to their sum is rounded down.
 void divide(Simulation& s, std::int64_t steps) {
     if (steps == 1) return;
@@ -115,6 +128,7 @@ Simulation run(const Machine& machine, const SimulateOptions& options) {
         return run(machine, without);
     }
     if (options.trace) check_trace(machine);
+    check_lanes(machine);
     Simulation out;
     EventLoop r(machine, options);
     Recorder recorder(machine);

@@ -104,6 +104,9 @@ TEST_F(Hostile, WhatWouldTakeMoreIsRefusedWithTheField) {
     refused("dense.json --set model.layers=8000", "model.layers");
     refused("dense.json --set training.global_batch_size=400000 --trace big.trace", "at most 12000000 are recorded");
     refused("dense.json --set cluster.nodes=1000000", "at most 524288 devices");
+    const std::string large = "dense.json --set cluster.nodes=65536 --set training.global_batch_size=262144";
+    for (const std::string unlike : {" --no-fold", " --set perturb='[{\"jitter\": 0.5}]'"})
+        refused(large + unlike, "dense.json: 262144 ranks are unlike others and simulated one by one");
     Json sweep = Json::parse(dense);
     std::vector<int> many(10000);
     for (int i = 0; i < 10000; ++i) many[i] = i + 1;
