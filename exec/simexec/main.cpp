@@ -363,7 +363,7 @@ void report(const std::exception& e) {
 
 int exit_code(const std::exception& e) {
     if (is<OutOfMemory>(e) || is<NoRoom>(e) || is<std::bad_alloc>(e)) return too_big;
-    if (is<StandsStill>(e)) return cannot_run;
+    if (is<StandsStill>(e) || is<CannotRun>(e)) return cannot_run;
     if (is<NotFinite>(e)) return failed;
     if (is<LostPeer>(e) || is<LostCopy>(e) || is<StoreLost>(e) || is<StoreTimeout>(e)) return lost;
     if (is<Unwritten>(e)) return unwritten;

@@ -73,7 +73,7 @@ class Adviser {
         tell("the step");
         PredictOptions predicting;
         predicting.shares = true;
-        predicting.simulate.trace = true;
+        predicting.simulate.trace = predicting.simulate.only_small_traces = true;
         plan_.emplace(verified_plan(scenario));
         Prediction p = predict(scenario, *plan_, predicting);
         a_.report = p.report;

@@ -35,6 +35,8 @@ std::string table_of(const Advice& a, const std::vector<Trial>& trials, std::siz
 
 std::string limits_text(const Advice& a, const TextStyle& style) {
     std::string text = heading("What limits it", "the critical path of a step, by resource", style);
+    if (a.path.empty())
+        text += wrapped("The critical path is not known: the step has too many ops to be recorded.", style.width, "  ", "    ");
     double all = 0;
     for (const OnPath& p : a.path) all += p.seconds;
     for (const OnPath& p : a.path)

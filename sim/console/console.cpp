@@ -2,6 +2,8 @@
 
 #include "sim/scenario/input_file.hpp"
 #include "sim/scenario/suggest.hpp"
+#include "topology/input_error.hpp"
+#include "topology/output_file.hpp"
 #include "topology/text.hpp"
 
 #include <fmt/format.h>
@@ -15,7 +17,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 
 namespace orrery::console {
 
@@ -81,11 +82,15 @@ bool deliver(const char* program, const std::string& text, const std::string& pa
         if (!written) complain(program, std::string("standard output cannot be written: ") + std::strerror(errno));
         return written;
     }
-    std::ofstream file(path, std::ios::binary);
-    file << text;
-    file.flush();
-    if (!file) complain(program, path + ": cannot be written");
-    return static_cast<bool>(file);
+    try {
+        OutputFile file = open_output(path);
+        const bool written = std::fwrite(text.data(), 1, text.size(), file.get()) == text.size();
+        close_output(std::move(file), written, path);
+        return true;
+    } catch (const InputError& e) {
+        complain(program, e.what());
+        return false;
+    }
 }
 
 std::optional<std::string> read_input(const char* program, const std::string& file) {

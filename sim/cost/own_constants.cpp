@@ -2,6 +2,7 @@
 
 #include "sim/cost/calibration_files.hpp"
 #include "sim/cost/calibration_ranges.hpp"
+#include "sim/scenario/parse.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -84,12 +85,9 @@ OwnConstants::OwnConstants() : data_(std::make_unique<Data>()) {}
 OwnConstants::~OwnConstants() = default;
 
 void OwnConstants::add(const std::string& json_text) {
-    Json j;
-    try {
-        j = Json::parse(json_text);
-    } catch (const Json::exception& e) {
-        throw std::runtime_error("it is no JSON object (simrun fit TABLE -o FILE writes such a file): " + plain(e));
-    }
+    if (const std::vector<Problem> wrong = json_problems(json_text); !wrong.empty())
+        throw std::runtime_error("it is no JSON object (simrun fit TABLE -o FILE writes such a file): " + problem_text(wrong.front()));
+    const Json j = Json::parse(json_text, nullptr, true, true);
     if (!j.is_array()) return data_->add(j);
     for (const Json& one : j) data_->add(one);
 }

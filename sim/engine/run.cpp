@@ -41,12 +41,14 @@ std::int64_t duration_of(const EventLoop& run, std::int32_t lane, const Slot& s)
 
 } // namespace
 
+std::int64_t slots_of_lane(const Machine& machine) {
+    return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(machine.window + 16, 1024))));
+}
+
 EventLoop::EventLoop(const Machine& machine, const SimulateOptions& how)
-    : m(machine), options(how), lanes(machine.lanes.size()),
-      ring_size(static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(machine.window + 16, 1024))))),
-      ring(machine.lanes.size() * at(ring_size)), queues(at(machine.queue_count())), bundles(machine.bundles.size()),
-      completions(machine.bundle_costs.size(), 0), heap(queues.size() + bundles.size()), sharing(machine.shared_capacity),
-      lane_fluids(machine.lanes.size()) {
+    : m(machine), options(how), lanes(machine.lanes.size()), ring_size(slots_of_lane(machine)), ring(machine.lanes.size() * at(ring_size)),
+      queues(at(machine.queue_count())), bundles(machine.bundles.size()), completions(machine.bundle_costs.size(), 0),
+      heap(queues.size() + bundles.size()), sharing(machine.shared_capacity), lane_fluids(machine.lanes.size()) {
     for (std::size_t l = 0; l < lanes.size(); ++l) {
         queue_lane.insert(queue_lane.end(), program(static_cast<std::int64_t>(l)).queues.size(), static_cast<std::int32_t>(l));
         if (!program(static_cast<std::int64_t>(l)).actions.empty())

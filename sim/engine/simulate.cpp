@@ -74,15 +74,31 @@ std::vector<LinkUse> link_uses(const EventLoop& run, const Waypoint& before, con
 }
 
 // About 200 bytes a slot while it is recorded: spans of two steps, waits and flows between them, and the copy that is given out.
-void check_trace(const Machine& machine) {
-    constexpr std::int64_t most_slots = 12'000'000;
+constexpr std::int64_t most_slots = 12'000'000;
+std::int64_t slots_of(const Machine& machine) {
     std::int64_t slots = 0;
     for (const MachineLane& l : machine.lanes) slots += machine.programs[at(l.program)].step_slots;
-    if (slots > most_slots)
+    return slots;
+}
+void check_trace(const Machine& machine) {
+    if (const std::int64_t slots = slots_of(machine); slots > most_slots)
         throw InputError(
             fmt::format("a trace of this step would hold {} ops, at most {} are recorded: lower training.global_batch_size for it, "
-                        "or simulate without a trace (--trace and -v record one)",
+                        "or simulate without a trace (leave --trace out)",
                         slots, most_slots));
+}
+
+// Ranks alike are one lane; where they are not, each has a window of ops of its own.
+void check_lanes(const Machine& machine) {
+    constexpr double most_bytes = 3e9;
+    const double lanes = static_cast<double>(machine.lanes.size()),
+                 bytes = lanes * static_cast<double>(slots_of_lane(machine)) * sizeof(Slot);
+    if (bytes > most_bytes)
+        throw InputError(
+            fmt::format("{:.0f} ranks are unlike others and simulated one by one, which would take about {:.1f} GB, more than the "
+                        "{:.0f} GB allowed: lower cluster.nodes or strategy.context_parallel, or leave out what makes ranks "
+                        "unlike (perturb, --no-fold)",
+                        lanes, bytes * 1e-9, most_bytes * 1e-9));
 }
 
 // A round of several training steps, per step. Categories keep adding up to the step: what each adds to their sum is rounded down.
@@ -106,7 +122,13 @@ void divide(Simulation& s, std::int64_t steps) {
 } // namespace
 
 Simulation run(const Machine& machine, const SimulateOptions& options) {
+    if (options.trace && options.only_small_traces && slots_of(machine) > most_slots) {
+        SimulateOptions without = options;
+        without.trace = false;
+        return run(machine, without);
+    }
     if (options.trace) check_trace(machine);
+    check_lanes(machine);
     Simulation out;
     EventLoop r(machine, options);
     Recorder recorder(machine);

@@ -55,6 +55,7 @@ struct SimulateOptions {
     bool replay = true;               // off: every op of every microbatch is an event
     bool sharing = true;              // off: every collective and transfer has the links to itself (what is contention and what is not?)
     bool trace = false;               // record spans of the last step
+    bool only_small_traces = false;   // of a step too large to be recorded, no trace instead of an error
     int max_steps = 4;                // simulated until the state at a step's end repeats
     CostFactors factors = no_factors; // on durations, by group of constants: what if attention took 5 % longer
     StopFlag stop = nullptr;          // set: simulate() throws Stopped within milliseconds

@@ -232,6 +232,15 @@ std::vector<Compared> compare_curve(const PlacedCurve& p) {
     return out;
 }
 
+namespace {
+std::string files_of(std::span<const PlacedCurve> curves) {
+    std::string out;
+    for (const PlacedCurve& p : curves)
+        if (out.find(p.curve.file) == std::string::npos) out += (out.empty() ? "" : ", ") + p.curve.file;
+    return out.empty() ? "no table" : out;
+}
+} // namespace
+
 FabricFit fit_fabric(std::span<const PlacedCurve> curves) {
     std::vector<Timed> tables;
     for (const PlacedCurve& p : curves) tables.push_back(timed(p));
@@ -251,8 +260,10 @@ FabricFit fit_fabric(std::span<const PlacedCurve> curves) {
         ++used;
     }
     if (!first)
-        throw std::runtime_error("no curve goes from node to node: a fabric's constants need nccl-tests on two nodes or more (--nodes says "
-                                 "how many, where the file does not)");
+        throw std::runtime_error(
+            fmt::format("{}: no curve goes from node to node: a fabric's constants need nccl-tests on two nodes or more (--nodes says "
+                        "how many, where the file does not)",
+                        files_of(curves)));
     FabricTable base = fabric_table(first->cluster, first->constants.get());
     base.tuner.reset(); // its own curves choose
     FabricFit out;

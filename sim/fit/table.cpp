@@ -2,6 +2,7 @@
 
 #include "sim/scenario/csv.hpp"
 #include "sim/scenario/input_file.hpp"
+#include "sim/scenario/parse.hpp"
 #include "topology/text.hpp"
 
 #include <fmt/format.h>
@@ -84,7 +85,9 @@ MeasuredTable parse_table(const std::string& name, const std::string& csv) {
 }
 
 MeasuredTable parse_json_table(const std::string& name, const std::string& text) {
-    const auto j = nlohmann::ordered_json::parse(text, nullptr, false);
+    if (const std::vector<Problem> wrong = json_problems(text); !wrong.empty())
+        throw std::runtime_error(name + ": " + problem_text(wrong.front()));
+    const auto j = nlohmann::ordered_json::parse(text, nullptr, false, true);
     const auto& list = j.is_object() && j.contains("rows") ? j.at("rows") : j;
     if (!list.is_array()) throw std::runtime_error(name + ": is no JSON list of rows");
     MeasuredTable t;

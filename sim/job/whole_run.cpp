@@ -16,6 +16,7 @@ namespace orrery {
 namespace {
 
 constexpr double day = 86400;
+constexpr double longest_run_s = 1e12;
 constexpr double most_failures = 2e8; // of all seeds together: minutes of work
 
 double failures_per_s(const WholeRun& r, int nodes) {
@@ -70,7 +71,11 @@ void check_size(const TrainingJob& job, const WholeRun& run) {
     const double per_s =
         run.failures.distribution == FailureLaw::trace ? static_cast<double>(trace.size()) / a_pass : failures_per_s(run, job.nodes);
     const double failures = per_s * length * run.seeds;
-    if (failures > most_failures || length > 1e12)
+    if (length > longest_run_s)
+        throw InputError(
+            fmt::format("run: it would take {:.3g} days: at most {:.1g} are simulated. Set fewer run.tokens, run.steps or run.days",
+                        length / day, longest_run_s / day));
+    if (failures > most_failures)
         throw InputError(fmt::format("run: about {:.2g} failures in {} runs of {:.3g} days are too many to simulate: at most {:.0g}. Set a "
                                      "shorter run, fewer run.seeds (now {}) or {}",
                                      failures, run.seeds, length / day, most_failures, run.seeds,

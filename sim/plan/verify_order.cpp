@@ -4,11 +4,13 @@
 // First quickly: storages with the same touches in every range form a family; a touch is safe if its queue has already waited for the
 // other queue at least as far as the family's last access there. That is enough for what bind.cpp makes. Where it does not say so, the
 // stage is followed op by op with vector clocks, which is exact.
+#include "sim/plan/repeats.hpp"
 #include "sim/plan/verify_parts.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
 #include <unordered_map>
+#include <utility>
 
 namespace orrery::verification {
 namespace {
@@ -176,46 +178,57 @@ bool QuickOrder::walk(std::int32_t step) {
     return true;
 }
 
-// Exact: every op of two steps, with the clock it starts at.
+// Exact: every op of two steps, with the clock it starts at. Kept are the clocks that a later action asks for and the states of the
+// microbatches under way: a step of a million ops takes little more memory than one of a thousand.
 class ExactOrder {
   public:
     ExactOrder(const Plan& plan, const Facts& facts, const Stage& stage, Findings& findings)
-        : plan_(plan), facts_(facts), stage_(stage), findings_(findings), width_(at(stage.queues)) {}
+        : plan_(plan), facts_(facts), stage_(stage), findings_(findings), width_(at(stage.queues)), last_use_(last_uses(*stage.program)) {}
 
     void run() {
-        const auto& actions = stage_.program->actions;
-        std::int64_t n = 0;
-        for (int step = 0; step < 2; ++step)
-            for (const Action& a : actions) {
-                base_.push_back(n);
-                n += a.last - a.first;
-            }
-        clock_.assign(at(n) * width_, 0);
-        last_.assign(width_, -1);
-        tracked_.assign(plan_.buffers.size(), 0);
-        for (const Range& r : stage_.ranges)
-            for (const Touch& t : r.entries) tracked_[at(t.storage)] = 1;
+        find_clocks();
+        find_storages();
+        const auto count = static_cast<std::int32_t>(stage_.program->actions.size());
+        last_.assign(width_ * width_, 0);
+        slot_of_.assign(at(plan_.microbatches), -1);
         for (std::int32_t step = 0; step < 2; ++step) {
-            // A microbatch's buffers are new ones in the next step.
-            for (auto& [key, state] : states_)
-                if (facts_.per_microbatch[at(key / plan_.microbatches)]) state = {};
-            for (std::int32_t i = 0; i < static_cast<std::int32_t>(actions.size()); ++i) action(step, i);
+            for (std::int32_t mb = 0; mb < plan_.microbatches; ++mb) release(mb); // new buffers in the next step
+            for (std::int32_t i = 0; i < count; ++i) {
+                action(step, i);
+                for (const std::int32_t mb : stage_.program->actions[at(i)].microbatch)
+                    if (mb > 0 && last_use_[at(mb)] == i) release(mb); // 0 serves what has no microbatch, too
+            }
         }
     }
 
   private:
     struct Past {
-        std::int64_t op;
-        QueueMask queues;
-        std::int32_t action;
+        std::int64_t op = -1;
+        QueueMask queues = 0;
+        std::int32_t action = -1;
     };
     struct StorageState {
-        Past writer{-1, 0, -1};
+        Past writer;
         std::vector<Past> readers;
     };
 
+    void find_clocks();
+    void find_storages();
     void action(std::int32_t step, std::int32_t index);
-    void touch(const Op& op, std::int32_t step, std::int32_t index, std::int32_t i, BufferId b, int port, bool write, QueueMask queues);
+    void start(std::int32_t step, std::int32_t index, std::int32_t i, QueueMask queues);
+    void touch(std::int32_t step, std::int32_t index, std::int32_t i, BufferId b, int port, bool write, QueueMask queues);
+    StorageState& state_of(BufferId root, std::int32_t microbatch);
+    void release(std::int32_t microbatch);
+    void join(const std::int64_t* clock) {
+        for (std::size_t q = 0; q < width_; ++q) row_[q] = std::max(row_[q], clock[q]);
+    }
+    // The clock of an op that a later action waits for; null: none does.
+    std::int64_t* kept_clock(std::int32_t step, std::int32_t index, std::int32_t op) {
+        const auto first = awaited_.begin() + awaited_begin_[at(index)], end = awaited_.begin() + awaited_begin_[at(index) + 1];
+        const auto found = std::lower_bound(first, end, op);
+        if (found == end || *found != op) return nullptr;
+        return &kept_[(at(step) * awaited_.size() + at(found - awaited_.begin())) * width_];
+    }
     bool ended(const Past& p, QueueMask queues) const {
         if (p.queues & queues) return true;
         for (std::size_t q = 0; q < width_; ++q)
@@ -228,54 +241,123 @@ class ExactOrder {
     const Stage& stage_;
     Findings& findings_;
     std::size_t width_;
-    std::vector<std::int64_t> base_; // by action over two steps: number of its first op
-    std::vector<std::int64_t> clock_, row_, last_;
-    std::vector<char> tracked_;                             // by buffer: storages met on several queues
-    std::unordered_map<std::int64_t, StorageState> states_; // by storage and instance
+    std::vector<std::int32_t> last_use_;           // by microbatch
+    std::vector<std::int64_t> base_;               // by action over two steps: number of its first op
+    std::vector<std::ptrdiff_t> awaited_begin_;    // by action: where in awaited_ its ops stand
+    std::vector<std::int32_t> awaited_;            // ops that later actions wait for, in order
+    std::vector<std::int64_t> kept_;               // their clocks, by step
+    std::vector<std::int64_t> clock_;              // by op of the action at hand
+    std::vector<std::int64_t> row_, last_;         // the op at hand; by queue its latest op
+    std::vector<std::int32_t> number_;             // by buffer: which of the storages met on several queues it is; -1: of none
+    std::vector<StorageState> lasting_;            // by number
+    std::vector<std::vector<StorageState>> slots_; // of a microbatch under way, by number
+    std::vector<std::int32_t> slot_of_, free_;
+    std::size_t storages_ = 0;
 };
 
-void ExactOrder::action(std::int32_t step, std::int32_t index) {
+void ExactOrder::find_clocks() {
     const Program& program = *stage_.program;
-    const std::int32_t count = static_cast<std::int32_t>(program.actions.size());
-    const Action& a = program.actions[at(index)];
-    const Block& block = plan_.blocks[at(a.block)];
-    const std::int64_t base = base_[at(step * count + index)];
-    for (std::int32_t i = a.first; i < a.last; ++i) {
-        const Op& op = block.ops[at(i)];
-        if (is_memory_op(op.work)) continue;
-        const std::int64_t self = base + i - a.first;
-        row_.assign(width_, 0);
-        const auto join = [&](std::int64_t earlier) {
-            for (std::size_t q = 0; q < width_; ++q) row_[q] = std::max(row_[q], clock_[at(earlier) * width_ + q]);
-        };
-        const QueueMask queues = stage_.queues_of_op[at(a.block)][at(i)];
-        for (std::size_t q = 0; q < width_; ++q)
-            if ((queues >> q & 1) && last_[q] >= 0) join(last_[q]);
-        for (std::int32_t d : op.deps)
-            if (d >= a.first && !is_memory_op(block.ops[at(d)].work)) join(base + d - a.first);
+    const auto count = static_cast<std::int32_t>(program.actions.size());
+    std::int64_t n = 0;
+    for (int step = 0; step < 2; ++step)
+        for (const Action& a : program.actions) {
+            base_.push_back(n);
+            n += a.last - a.first;
+        }
+    std::vector<std::pair<std::int32_t, std::int32_t>> asked;
+    for (const Action& a : program.actions)
         for (std::int32_t d = a.deps_begin; d < a.deps_end; ++d) {
             const ActionDep& dep = program.deps[at(d)];
-            if (dep.op != i) continue;
-            const std::int32_t on = step * count + dep.on_action; // negative in the first step: before it all
-            if (on < 0) continue;
-            join(base_[at(on)] + dep.on_op - program.actions[at(on % count)].first);
+            asked.emplace_back((dep.on_action + count) % count, dep.on_op);
         }
-        each_access(plan_, op, [&](BufferId b, int port, bool write) { touch(op, step, index, i, b, port, write, queues); });
-        for (std::size_t q = 0; q < width_; ++q) {
-            if (queues >> q & 1) row_[q] = self + 1, last_[q] = self;
-            clock_[at(self) * width_ + q] = row_[q];
-        }
+    std::ranges::sort(asked);
+    asked.erase(std::unique(asked.begin(), asked.end()), asked.end());
+    awaited_begin_.assign(at(count) + 1, 0);
+    for (const auto& [action, op] : asked) {
+        ++awaited_begin_[at(action) + 1];
+        awaited_.push_back(op);
+    }
+    for (std::size_t i = 1; i < awaited_begin_.size(); ++i) awaited_begin_[i] += awaited_begin_[i - 1];
+    kept_.assign(2 * awaited_.size() * width_, 0);
+}
+
+void ExactOrder::find_storages() {
+    number_.assign(plan_.buffers.size(), -1);
+    for (const Range& r : stage_.ranges)
+        for (const Touch& t : r.entries)
+            if (std::int32_t& number = number_[at(t.storage)]; number < 0) number = static_cast<std::int32_t>(storages_++);
+    lasting_.resize(storages_);
+}
+
+ExactOrder::StorageState& ExactOrder::state_of(BufferId root, std::int32_t microbatch) {
+    const std::size_t number = at(number_[at(root)]);
+    if (!facts_.per_microbatch[at(root)]) return lasting_[number];
+    std::int32_t& slot = slot_of_[at(microbatch)];
+    if (slot < 0 && !free_.empty()) {
+        slot = free_.back();
+        free_.pop_back();
+    } else if (slot < 0) {
+        slot = static_cast<std::int32_t>(slots_.size());
+        slots_.emplace_back(storages_);
+    }
+    return slots_[at(slot)][number];
+}
+
+void ExactOrder::release(std::int32_t microbatch) {
+    const std::int32_t slot = std::exchange(slot_of_[at(microbatch)], -1);
+    if (slot < 0) return;
+    for (StorageState& s : slots_[at(slot)]) {
+        s.writer = {};
+        s.readers.clear();
+    }
+    free_.push_back(slot);
+}
+
+// The clock at which an op starts: what its queues did before, and all that it waits for.
+void ExactOrder::start(std::int32_t step, std::int32_t index, std::int32_t i, QueueMask queues) {
+    const Program& program = *stage_.program;
+    const auto count = static_cast<std::int32_t>(program.actions.size());
+    const Action& a = program.actions[at(index)];
+    const Block& block = plan_.blocks[at(a.block)];
+    row_.assign(width_, 0);
+    for (std::size_t q = 0; q < width_; ++q)
+        if (queues >> q & 1) join(&last_[q * width_]);
+    for (const std::int32_t d : block.ops[at(i)].deps)
+        if (d >= a.first && !is_memory_op(block.ops[at(d)].work)) join(&clock_[at(d - a.first) * width_]);
+    for (std::int32_t d = a.deps_begin; d < a.deps_end; ++d) {
+        const ActionDep& dep = program.deps[at(d)];
+        const std::int32_t on = step * count + dep.on_action; // negative in the first step: before it all
+        if (dep.op == i && on >= 0) join(kept_clock(on / count, on % count, dep.on_op));
     }
 }
 
-void ExactOrder::touch(const Op&, std::int32_t step, std::int32_t index, std::int32_t i, BufferId b, int port, bool write,
-                       QueueMask queues) {
+void ExactOrder::action(std::int32_t step, std::int32_t index) {
+    const Program& program = *stage_.program;
+    const Action& a = program.actions[at(index)];
+    const Block& block = plan_.blocks[at(a.block)];
+    const std::int64_t base = base_[at(step) * program.actions.size() + at(index)];
+    clock_.assign(at(a.last - a.first) * width_, 0);
+    for (std::int32_t i = a.first; i < a.last; ++i) {
+        const Op& op = block.ops[at(i)];
+        if (is_memory_op(op.work)) continue;
+        const QueueMask queues = stage_.queues_of_op[at(a.block)][at(i)];
+        start(step, index, i, queues);
+        each_access(plan_, op, [&](BufferId b, int port, bool write) { touch(step, index, i, b, port, write, queues); });
+        for (std::size_t q = 0; q < width_; ++q)
+            if (queues >> q & 1) row_[q] = base + i - a.first + 1;
+        for (std::size_t q = 0; q < width_; ++q)
+            if (queues >> q & 1) std::ranges::copy(row_, last_.begin() + static_cast<std::ptrdiff_t>(q * width_));
+        std::ranges::copy(row_, clock_.begin() + static_cast<std::ptrdiff_t>(at(i - a.first) * width_));
+        if (std::int64_t* const kept = kept_clock(step, index, i)) std::ranges::copy(row_, kept);
+    }
+}
+
+void ExactOrder::touch(std::int32_t step, std::int32_t index, std::int32_t i, BufferId b, int port, bool write, QueueMask queues) {
     const BufferId root = facts_.root[at(b)];
-    if (!tracked_[at(root)]) return;
+    if (number_[at(root)] < 0) return;
     const Program& program = *stage_.program;
     const std::int32_t count = static_cast<std::int32_t>(program.actions.size());
-    const std::int64_t mb = facts_.per_microbatch[at(root)] ? std::max(0, program.actions[at(index)].microbatch[at(port)]) : 0;
-    StorageState& s = states_[root * plan_.microbatches + mb];
+    StorageState& s = state_of(root, std::max(0, program.actions[at(index)].microbatch[at(port)]));
     const std::int32_t action = step * count + index;
     const Past self{base_[at(action)] + i - program.actions[at(index)].first, queues, action};
     const auto check = [&](const Past& p, const char* verb) {

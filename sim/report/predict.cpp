@@ -6,6 +6,7 @@
 #include "sim/report/loose.hpp"
 #include "sim/report/report.hpp"
 #include "sim/scenario/perturb.hpp"
+#include "topology/input_error.hpp"
 
 #include <stdexcept>
 
@@ -66,7 +67,7 @@ Prediction predict(const Scenario& scenario, const Plan& plan, const PredictOpti
         if (scenario.runtime.launch_blocking && scenario.strategy.overlap.pipeline)
             why += "\nWith runtime.launch_blocking a host that waits for an exchange posts nothing else, and strategy.overlap.pipeline "
                    "posts one by one: set one of them to false.";
-        throw std::runtime_error(why);
+        throw CannotRun(why);
     }
     if (p.simulation.trace) sample_memory(*p.simulation.trace, plan, bytes);
     p.report = report(scenario, plan, p.simulation, bytes, cost);

@@ -87,11 +87,18 @@ Json read_json(std::string_view text, std::vector<Problem>& problems) {
         const std::size_t quote = what.find('\'');
         problems.push_back({"", "a number is too large for 64 bits: " + (quote == std::string::npos ? what : what.substr(quote))});
     } catch (const TooDeep&) {
-        problems.push_back(
-            {"", "lists and objects are nested more than " + std::to_string(deepest) + " deep: a scenario needs no more than ten"});
+        problems.push_back({"", "lists and objects are nested more than " + std::to_string(deepest) + " deep: ten are enough"});
     }
     return nullptr;
 }
+
+std::vector<Problem> json_problems(std::string_view text) {
+    std::vector<Problem> problems;
+    read_json(text, problems);
+    return problems;
+}
+
+std::string problem_text(const Problem& problem) { return problem.where.empty() ? problem.what : problem.where + ": " + problem.what; }
 
 void apply_override(Json& document, const std::string& text, std::vector<Problem>& problems) {
     const std::size_t equals = text.find('=');
@@ -105,8 +112,15 @@ void apply_override(Json& document, const std::string& text, std::vector<Problem
         return;
     }
     const std::string value_text = text.substr(equals + 1);
-    Json value = Json::parse(value_text, nullptr, false);
-    if (value.is_discarded()) value = value_text;
+    Json value = value_text;
+    if (Json::accept(value_text)) {
+        std::vector<Problem> wrong;
+        value = read_json(value_text, wrong);
+        if (!wrong.empty()) {
+            problems.push_back({"", "--set " + text.substr(0, equals) + ": " + problem_text(wrong.front())});
+            return;
+        }
+    }
     Json* at = &document;
     for (const std::string& step : steps) {
         if (at->is_string()) *at = Json{{"preset", *at}};

@@ -235,7 +235,12 @@ SweepResult parse_sweep(std::string_view json_text, const ParseOptions& options)
                   "a sweep needs \"sweep\": an object of JSON pointers and lists, as in {\"/strategy/tensor_parallel\": [1, 2, 4, 8]}"}}};
     reader.data.base.erase("sweep");
     reader.data.base.erase("constraints");
-    for (const std::string& text : options.overrides) apply_override(reader.data.base, text, reader.problems);
+    for (const std::string& text : options.overrides) {
+        if (text.starts_with("sweep=") || text.starts_with("sweep."))
+            reader.problems.push_back({"/sweep", "--set sweep: what a sweep varies is not overridden: change it in the file"});
+        else
+            apply_override(reader.data.base, text, reader.problems);
+    }
     for (const auto& [pointer, list] : document["sweep"].items()) reader.read_axis(pointer, list);
     if (document.contains("constraints")) reader.read_constraints(document["constraints"]);
     return reader.finish();

@@ -134,6 +134,8 @@ void enumerate(StrategySpace& space, std::int32_t machine, const Lists& lists, c
 SpaceFile read_space(const std::string& text, std::vector<Problem>& problems) {
     SpaceFile file;
     if (text.empty()) return file;
+    for (const Problem& p : json_problems(text)) problems.push_back({p.where.empty() ? "" : "space " + p.where, "the space is " + p.what});
+    if (!problems.empty()) return file;
     const Json j = Json::parse(text, nullptr, false, true);
     if (!j.is_object()) {
         problems.push_back({"", "the space must be an object of fields and lists, as in {\"/strategy/tensor_parallel\": [1, 2, 4, 8]}"});
@@ -142,8 +144,8 @@ SpaceFile read_space(const std::string& text, std::vector<Problem>& problems) {
     for (const auto& [pointer, list] : j.items()) {
         const std::string where = "space " + pointer;
         if (!Variations::is_of_the_base(pointer) && !Variations::can_vary(pointer))
-            problems.push_back({where, "the space names " + pointer +
-                                           ", which is not a field: its keys are JSON pointers, as in "
+            problems.push_back({where, "the space names \"" + pointer +
+                                           "\", which is not a field: its keys are JSON pointers, as in "
                                            "\"/strategy/tensor_parallel\" (simrun schema --markdown lists them)"});
         else if (list.is_array() && list.empty())
             problems.push_back({where, "the space gives " + pointer + " no value: name at least one"});

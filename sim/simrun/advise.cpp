@@ -55,7 +55,7 @@ int run_advise(const std::string& file, const Options& options, int rules) {
     advising.progress = [&](const std::string& doing) {
         if (line.due()) line.show("looking at " + doing);
     };
-    const AdviceResult result = advise(*text, advising);
+    const AdviceResult result = naming(file, [&] { return advise(*text, advising); });
     line.show("");
     if (!result.advice) {
         complain(file, result.problems);

@@ -5,6 +5,7 @@
 #include "sim/cost/own_constants.hpp"
 #include "sim/job/whole_run.hpp"
 #include "sim/validate/validate.hpp"
+#include "topology/input_error.hpp"
 
 #include <memory>
 #include <optional>
@@ -100,6 +101,18 @@ bool deliver(const std::string& text, const Options& options);
 void complain(const std::string& text); // "simrun: error: .." on standard error
 void complain(const std::string& file, const std::vector<Problem>& problems);
 
+// What a bad_alloc means to a user.
+inline constexpr const char* too_little_memory = "there is not enough memory for this: lower the microbatches, layers, stages or devices";
+
+// Work on the scenario of a file: what shows to be wrong with it only then names the file.
+template <class F> auto naming(const std::string& file, F&& work) {
+    try {
+        return work();
+    } catch (const CannotRun& e) { throw CannotRun(file + ": " + e.what()); } catch (const InputError& e) {
+        throw InputError(file + ": " + e.what());
+    } catch (const std::bad_alloc&) { throw InputError(file + ": " + too_little_memory); }
+}
+
 // The text of a file that must be there; else a message that names files that may have been meant.
 std::optional<std::string> read_input(const std::string& file);
 // How a scenario of this file re-plans itself on fewer nodes.
@@ -112,6 +125,9 @@ void hint_at_way_out(const std::string& file, const Options& options); // the sa
 std::optional<std::vector<ValidationRow>> read_rows(const std::vector<std::string>& files, const Options& options);
 // The scenario of a file, supported by lowering, or nothing after every problem has been printed.
 std::optional<Scenario> load(const std::string& file, const Options& options);
+
+// From now on a line on standard error after half a minute, and then each minute, that says that the program still computes.
+void say_while_it_lasts();
 
 // A bar on standard error for what takes over a second, where that is a terminal and -q was not given.
 class ProgressBar {

@@ -74,7 +74,7 @@ std::optional<Run> run_of(const std::string& file, const Options& options, std::
     predicting.cache = true;
     predicting.simulate.trace = true;
     predicting.shares_up_to = 1'000'000; // the interval of the difference rests on them
-    Prediction p = predict(*scenario, plan_like(*scenario, traced), predicting);
+    Prediction p = naming(file, [&] { return predict(*scenario, plan_like(*scenario, traced), predicting); });
     if (!p.simulation.trace) throw std::logic_error(file + ": the simulator recorded no trace");
     return Run{std::move(*p.simulation.trace), std::move(p.report)};
 }

@@ -3,9 +3,51 @@
 #include "sim/simrun/command.hpp"
 
 #include <fmt/format.h>
+#include <sys/time.h>
 #include <unistd.h>
 
+#include <array>
+#include <csignal>
+#include <ctime>
+
 namespace orrery::simrun {
+
+namespace {
+
+std::time_t started_at = 0;
+
+// In a signal handler: nothing that allocates.
+void say_still(int) {
+    std::array<char, 64> text{};
+    std::size_t n = 0;
+    const auto put = [&](const char* words) {
+        while (*words != '\0' && n < text.size()) text[n++] = *words++;
+    };
+    put("simrun: still computing after ");
+    timespec now{};
+    ::clock_gettime(CLOCK_MONOTONIC, &now);
+    std::array<char, 20> digits{};
+    std::size_t d = digits.size() - 1;
+    for (std::time_t left = now.tv_sec - started_at; d > 0 && (left > 0 || d == digits.size() - 1); left /= 10)
+        digits[--d] = static_cast<char>('0' + left % 10);
+    put(&digits[d]);
+    put(" s; Ctrl-C stops it\n");
+    if (::write(STDERR_FILENO, text.data(), n) < 0) return; // nobody listens
+}
+
+} // namespace
+
+void say_while_it_lasts() {
+    timespec now{};
+    ::clock_gettime(CLOCK_MONOTONIC, &now);
+    started_at = now.tv_sec;
+    struct sigaction action {};
+    action.sa_handler = say_still;
+    action.sa_flags = SA_RESTART;
+    ::sigaction(SIGALRM, &action, nullptr);
+    const itimerval every{{60, 0}, {30, 0}};
+    ::setitimer(ITIMER_REAL, &every, nullptr);
+}
 
 TextStyle output_style(const Options& options) { return options.output.empty() ? console::style_of(STDOUT_FILENO) : TextStyle{}; }
 TextStyle error_style() { return console::style_of(STDERR_FILENO); }

@@ -21,7 +21,7 @@ int export_trace(const Scenario& scenario, const std::string& file, const Option
     const std::string path = options.output.empty() ? std::filesystem::path(file).stem().string() + ".perfetto.json" : options.output;
     PredictOptions predicting;
     predicting.simulate.trace = true;
-    const Prediction p = predict(scenario, predicting);
+    const Prediction p = naming(file, [&] { return predict(scenario, predicting); });
     if (!p.simulation.trace) {
         complain("the simulator recorded no trace");
         return our_bug;
@@ -31,30 +31,35 @@ int export_trace(const Scenario& scenario, const std::string& file, const Option
     return done;
 }
 
-int export_dot(const Scenario& scenario, const std::string&, const Options& options) {
-    return deliver(to_dot(lower(scenario)), options) ? done : bad_input;
+int export_dot(const Scenario& scenario, const std::string& file, const Options& options) {
+    return deliver(to_dot(naming(file, [&] { return lower(scenario); })), options) ? done : bad_input;
 }
 
 // The timeline of the whole run: states, restarts, saves, evaluations of the first simulated run.
-int export_run(const Scenario& scenario, const Options& options, const std::function<int(const WholeRunReport&)>& write) {
+int export_run(const Scenario& scenario, const std::string& file, const Options& options,
+               const std::function<int(const WholeRunReport&)>& write) {
     if (!scenario.run) {
-        complain("this scenario is of one step: give it \"run\", as in {\"run\": {\"days\": 30}}, to export a run's timeline");
+        complain(file + " is of one step: give it \"run\", as in {\"run\": {\"days\": 30}}, to export a run's timeline");
         return bad_input;
     }
-    const Prediction p = predict(scenario);
-    if (!p.report.memory.fits) return complain("the job does not fit, so that there is no run to export"), too_big;
-    return write(whole_run(scenario, p, {options.jobs, {}}));
+    const Prediction p = naming(file, [&] { return predict(scenario); });
+    if (!p.report.memory.fits) {
+        complain(file + " does not fit, so that there is no run to export: " + why_not(p.report.memory));
+        return too_big;
+    }
+    return write(naming(file, [&] { return whole_run(scenario, p, {options.jobs, {}}); }));
 }
-int export_run_perfetto(const Scenario& scenario, const std::string&, const Options& options) {
-    return export_run(scenario, options,
+int export_run_perfetto(const Scenario& scenario, const std::string& file, const Options& options) {
+    return export_run(scenario, file, options,
                       [&](const WholeRunReport& r) { return deliver(timeline_perfetto(r), options) ? done : bad_input; });
 }
-int export_run_csv(const Scenario& scenario, const std::string&, const Options& options) {
-    return export_run(scenario, options, [&](const WholeRunReport& r) { return deliver(timeline_csv(r), options) ? done : bad_input; });
+int export_run_csv(const Scenario& scenario, const std::string& file, const Options& options) {
+    return export_run(scenario, file, options,
+                      [&](const WholeRunReport& r) { return deliver(timeline_csv(r), options) ? done : bad_input; });
 }
 int export_run_trace(const Scenario& scenario, const std::string& file, const Options& options) {
     const std::string path = options.output.empty() ? std::filesystem::path(file).stem().string() + ".run.trace" : options.output;
-    return export_run(scenario, options, [&](const WholeRunReport& r) {
+    return export_run(scenario, file, options, [&](const WholeRunReport& r) {
         save(timeline_trace(r), path);
         if (options.quiet) return done;
         std::fputs(fmt::format("{}: open it with simgui\n", path).c_str(), stderr);

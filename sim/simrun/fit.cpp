@@ -28,7 +28,9 @@ Cluster cluster_named(const std::string& named) {
     if (named.ends_with(".json") || named.find('/') != std::string::npos) {
         std::string text;
         if (!read_file(named, text)) throw std::runtime_error(named + " cannot be read");
-        cluster = Json::parse(text, nullptr, false);
+        if (const std::vector<Problem> wrong = json_problems(text); !wrong.empty())
+            throw std::runtime_error("--cluster " + named + ": " + problem_text(wrong.front()));
+        cluster = Json::parse(text, nullptr, false, true);
         if (!cluster.is_object()) throw std::runtime_error(named + " holds no cluster: it must be a JSON object");
         if (cluster.contains("graph"))
             throw std::runtime_error(named + " is a graph: fit takes the short form (simrun ingest without --graph)");
@@ -69,10 +71,10 @@ std::string by_size(const PlacedCurve& p, const std::vector<Compared>& points) {
     return out + "\n";
 }
 
-int deliver_check(const std::vector<Compared>& points, const std::string& sizes, const std::vector<std::string>& skipped,
-                  const Options& options) {
+int deliver_check(const std::vector<std::string>& files, const std::vector<Compared>& points, const std::string& sizes,
+                  const std::vector<std::string>& skipped, const Options& options) {
     if (points.empty()) {
-        complain("nothing in these tables can be checked\n  " + join(skipped, "\n  "));
+        complain("nothing in " + join(files) + " can be checked\n  " + join(skipped, "\n  "));
         return bad_input;
     }
     const std::vector<Deviation> by_group = deviations(points);
@@ -110,7 +112,7 @@ int run_fit(const std::vector<std::string>& files, const Options& options, const
                 sizes += by_size(p, one);
                 points.insert(points.end(), one.begin(), one.end());
             }
-            return deliver_check(points, sizes, curves.skipped, options);
+            return deliver_check(files, points, sizes, curves.skipped, options);
         }
         if (!curves.placed.empty() || fitted.empty()) {
             const FabricFit fabric = fit_fabric(curves.placed);

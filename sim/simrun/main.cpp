@@ -1,4 +1,5 @@
 // simrun: from a scenario to its report. The command line; each subcommand is a file of this folder (command.hpp lists them).
+#include "sim/ranks/ranks.hpp"
 #include "sim/simrun/command.hpp"
 #include "sim/sweep/sweep.hpp"
 
@@ -9,6 +10,7 @@
 #include "topology/text.hpp"
 
 #include <CLI/CLI.hpp>
+#include <unistd.h>
 
 #include <cstdio>
 #include <exception>
@@ -405,6 +407,7 @@ int run_files(Parsed& p, const CLI::App& app) {
     for (const std::string& file : p.files) {
         const auto text = read_input(file);
         if (!text) return bad_input;
+        if (const std::vector<Problem> wrong = json_problems(*text); !wrong.empty()) return complain(file, wrong), bad_input;
         if (!is_sweep(*text)) continue;
         if (p.files.size() == 1)
             return refuse_idle(app, of_one, "for one scenario, and " + file + " is a sweep") ? bad_input
@@ -412,12 +415,34 @@ int run_files(Parsed& p, const CLI::App& app) {
         complain(file + " is a sweep: run it alone");
         return bad_input;
     }
-    if (refuse_idle(app, of_sweeps, "for a sweep, and no file here has a field \"sweep\"")) return bad_input;
+    if (refuse_idle(app, of_sweeps, "for a sweep, and " + join(p.files) + (p.files.size() == 1 ? " has" : " have") + " no field \"sweep\""))
+        return bad_input;
     if (p.files.size() > 1 && refuse_idle(app, of_one, "for one scenario: run each by itself")) return bad_input;
     return p.files.size() == 1 ? run_scenario(p.files.front(), p.options, p.scenario) : run_scenarios(p.files, p.options);
 }
 
+// The input that an output would be written over, "" where there is none.
+std::string overwritten_input(const Parsed& p) {
+    std::vector<std::string> inputs = p.files, outputs{p.options.output, p.scenario.trace,    p.sweep.csv,     p.search.csv,
+                                                       p.validate.html,  p.validate.markdown, p.validate.rows, p.validate.spreads};
+    inputs.insert(inputs.end(), p.datasets.begin(), p.datasets.end());
+    inputs.insert(inputs.end(), p.learn.check.begin(), p.learn.check.end());
+    inputs.insert(inputs.end(), p.options.calibration.begin(), p.options.calibration.end());
+    for (const std::string& one : {p.one_file, p.search.space, p.sbatch.space}) inputs.push_back(one);
+    for (const std::string& output : outputs)
+        for (const std::string& input : inputs) {
+            std::error_code other; // also where one of them is not there
+            if (!output.empty() && std::filesystem::is_regular_file(input, other) && std::filesystem::equivalent(input, output, other))
+                return input;
+        }
+    return "";
+}
+
 int dispatch(const CLI::App& app, Parsed& p) {
+    if (const std::string input = overwritten_input(p); !input.empty() && !app.got_subcommand("merge")) {
+        complain(input + " is an input and an output: give the output another name");
+        return bad_input;
+    }
     if (app.got_subcommand("search")) return run_search(p.one_file, p.options, p.search);
     if (app.got_subcommand("advise")) return run_advise(p.one_file, p.options, p.rules);
     if (app.got_subcommand("merge")) return run_merge(p.datasets, p.options);
@@ -450,6 +475,9 @@ int run(int argc, char** argv) {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& e) { return console::refuse(app, e, {argv + 1, argv + argc}); }
     try {
+        const bool own_line = isatty(STDERR_FILENO) != 0 && (app.got_subcommand("search") || app.got_subcommand("advise") ||
+                                                             app.got_subcommand("validate") || app.got_subcommand("learn"));
+        if (!parsed.options.quiet && !own_line && !started_as_ranks()) say_while_it_lasts();
         if (!read_calibrations(parsed.options)) return bad_input;
         const int code = dispatch(app, parsed);
         if (const auto& own = parsed.options.constants; own && (code == 0 || code == too_big) && !parsed.options.quiet)
@@ -459,18 +487,18 @@ int run(int argc, char** argv) {
                                .c_str(),
                            stderr);
         return code;
-    } catch (const InputError& e) {
-        complain(e.what());
-        return bad_input;
-    } catch (const std::bad_alloc&) {
-        complain("there is not enough memory for this: lower the microbatches, layers, stages or devices");
-        return bad_input;
-    } catch (const std::logic_error& e) {
-        complain(std::string(e.what()) + "\nThis is a bug in simrun.");
-        return our_bug;
-    } catch (const std::exception& e) {
+    } catch (const CannotRun& e) {
         complain(e.what());
         return cannot_run;
+    } catch (const std::bad_alloc&) {
+        complain(too_little_memory);
+        return bad_input;
+    } catch (const std::runtime_error& e) { // bad input found late, a file, the system
+        complain(e.what());
+        return bad_input;
+    } catch (const std::exception& e) {
+        complain(std::string(e.what()) + "\nThis is a bug in simrun.");
+        return our_bug;
     }
 }
 

@@ -22,8 +22,8 @@ int run_plan(const std::string& file, const std::string& after, const Options& o
     }
     const std::optional<Scenario> scenario = load(file, options);
     if (!scenario) return bad_input;
-    if (!after.empty()) return deliver(text_after(*scenario, after), options) ? done : bad_input;
-    const Plan plan = lower(*scenario);
+    if (!after.empty()) return deliver(naming(file, [&] { return text_after(*scenario, after); }), options) ? done : bad_input;
+    const Plan plan = naming(file, [&] { return lower(*scenario); });
     if (!deliver(to_text(plan), options)) return bad_input;
     const std::vector<Violation> violations = verify(plan);
     if (!violations.empty()) {

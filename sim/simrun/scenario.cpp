@@ -141,15 +141,16 @@ int run_scenario(const std::string& file, const Options& options, const Scenario
     const bool json = options.json || options.output.ends_with(".json");
     if (json || !options.quiet || !options.output.empty()) predicting.shares_up_to = sensitivities_up_to;
     predicting.simulate.trace = !how.trace.empty() || (options.verbose && !json);
+    predicting.simulate.only_small_traces = how.trace.empty();
     const auto begin = std::chrono::steady_clock::now();
-    Prediction p = predict(*scenario, predicting);
+    Prediction p = naming(file, [&] { return predict(*scenario, predicting); });
     if (scenario->run && !p.report.memory.fits)
         p.report.notes.emplace_back("the whole run is not simulated, as its step does not fit in memory");
     const double took = seconds_since(begin);
     if (!how.trace.empty() && !save_trace(p.simulation, how.trace)) return bad_input;
     TextStyle style = output_style(options);
     style.detailed = options.verbose;
-    std::string text = report_text(*scenario, p, json, style, {options.jobs, replan_of(file, options)});
+    std::string text = naming(file, [&] { return report_text(*scenario, p, json, style, {options.jobs, replan_of(file, options)}); });
     if (options.verbose && !json && p.simulation.trace) text += critical(*p.simulation.trace, style);
     if (options.verbose && !json) text += details(p, *scenario, took, style);
     if ((json || !options.quiet || !options.output.empty()) && !deliver(text, options)) return bad_input;
@@ -174,12 +175,14 @@ int run_scenarios(const std::vector<std::string>& files, const Options& options)
         PredictOptions predicting;
         predicting.cache = options.json;
         predicting.shares_up_to = sensitivities_up_to;
-        const Prediction p = predict(*scenario, predicting);
+        const Prediction p = naming(file, [&] { return predict(*scenario, predicting); });
         const Report& r = p.report;
         if (!r.memory.fits) code = too_big, too_large.push_back(file);
         if (options.json)
-            json += (json.empty() ? "[\n" : ",\n") + report_text(*scenario, p, true, style, {options.jobs, replan_of(file, options)});
-        if (scenario->run && !options.json) runs.rows.push_back(row_of_run(*scenario, p, options));
+            json += (json.empty() ? "[\n" : ",\n") + naming(file, [&] {
+                        return report_text(*scenario, p, true, style, {options.jobs, replan_of(file, options)});
+                    });
+        if (scenario->run && !options.json) runs.rows.push_back(naming(file, [&] { return row_of_run(*scenario, p, options); }));
         const ErrorBar& bar = r.error_bar;
         const std::string interval = bar.rows > 0 ? fmt::format("-{:.0f} +{:.0f} %", bar.faster * 100, bar.slower * 100) : std::string();
         table.rows.push_back({clip(r.name, 40), grouped(r.world_size), seconds_text(r.step_time_s), interval, metric(r.tokens_per_s, 3),

@@ -94,19 +94,25 @@ bool write_best(const SweepDocument& document, const SweepRun& run, const SweepO
     return true;
 }
 
+// Why points cannot be, the commonest reason first, with how many say so.
+std::vector<std::pair<std::string, std::int64_t>> commonest_reasons(const SweepRun& run) {
+    std::map<std::string, std::int64_t> reasons;
+    for (const SweepRow& r : run.rows)
+        if (r.status == PointStatus::impossible || r.status == PointStatus::failed) ++reasons[r.reason];
+    std::vector<std::pair<std::string, std::int64_t>> sorted(reasons.begin(), reasons.end());
+    std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+    return sorted;
+}
+
 // How many of each, and the commonest reasons of what cannot be.
 std::string counts(const SweepRun& run, const TextStyle& style) {
-    std::map<std::string, std::int64_t> status, reasons;
-    for (const SweepRow& r : run.rows) {
-        ++status[name(r.status)];
-        if (r.status == PointStatus::impossible || r.status == PointStatus::failed) ++reasons[r.reason];
-    }
+    std::map<std::string, std::int64_t> status;
+    for (const SweepRow& r : run.rows) ++status[name(r.status)];
     std::string text = fmt::format("{} combinations", grouped(static_cast<std::int64_t>(run.rows.size())));
     for (const auto& [what, n] : status) text += fmt::format(", {} {}", grouped(n), what);
     if (run.reused > 0) text += fmt::format("; {} were known from before", grouped(run.reused));
     text += "\n";
-    std::vector<std::pair<std::string, std::int64_t>> sorted(reasons.begin(), reasons.end());
-    std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+    const auto sorted = commonest_reasons(run);
     for (std::size_t i = 0; i < sorted.size() && i < 5; ++i) {
         text += fmt::format("  {:>6} x {}\n", sorted[i].second, clip(sorted[i].first, std::max(40, style.width - 12)));
     }
@@ -167,6 +173,20 @@ std::string not_known(const SweepRun& run, RankBy by) {
     return {};
 }
 
+// Says why where no point has an answer.
+int end_of_sweep(const std::string& file, const SweepRun& run) {
+    const auto is = [&](PointStatus s) {
+        return std::any_of(run.rows.begin(), run.rows.end(), [&](const SweepRow& r) { return r.status == s; });
+    };
+    if (is(PointStatus::fits)) return done;
+    const bool large = is(PointStatus::too_big);
+    const auto reasons = commonest_reasons(run);
+    complain(fmt::format("{}: none of its {} combinations {}{}", file, grouped(static_cast<std::int64_t>(run.rows.size())),
+                         large ? "fits in memory" : "can be predicted",
+                         large || reasons.empty() ? "" : "; most often, because " + reasons.front().first));
+    return large ? too_big : bad_input;
+}
+
 } // namespace
 
 int run_sweep(const std::string& file, const Options& options, const SweepOptions& how) {
@@ -223,10 +243,7 @@ int run_sweep(const std::string& file, const Options& options, const SweepOption
         return bad_input;
     }
     if (!how.shard.empty()) return done; // whether any point of all fits, no part knows
-    const auto is = [&](PointStatus s) {
-        return std::any_of(run.rows.begin(), run.rows.end(), [&](const SweepRow& r) { return r.status == s; });
-    };
-    return is(PointStatus::fits) ? done : is(PointStatus::too_big) ? too_big : bad_input;
+    return end_of_sweep(file, run);
 }
 
 } // namespace orrery::simrun

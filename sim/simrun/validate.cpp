@@ -95,6 +95,10 @@ int run_validate(const std::vector<std::string>& files, const Options& options, 
     if (!validating.against.empty()) {
         const auto earlier = read_input(validating.against);
         if (!earlier) return bad_input;
+        if (earlier->find("\n| ") == std::string::npos) {
+            complain(validating.against + " holds no table of errors: name a file that `simrun validate --markdown` has written");
+            return bad_input;
+        }
         const std::vector<std::string> worse = regressions(result, *earlier);
         for (const std::string& one : worse) complain("an error has grown: " + one);
         if (!worse.empty()) return bad_input;

@@ -1,9 +1,14 @@
 #include "sim/sweep/store.hpp"
 
+#include "sim/scenario/input_file.hpp"
+#include "topology/text.hpp"
+
 #include <fmt/format.h>
 #include <sqlite3.h>
 
 #include <chrono>
+#include <cmath>
+#include <filesystem>
 #include <stdexcept>
 #include <thread>
 
@@ -56,6 +61,16 @@ SweepRow read(sqlite3_stmt* s) {
     return r;
 }
 
+// A damaged file may have any bytes in its rows; SQLite does not look at them.
+bool undamaged(const SweepRow& r) {
+    if (!is_printable(r.hash) || !is_printable(r.label) || !is_printable(r.reason)) return false;
+    for (const double figure : {r.step_time_s, r.tokens_per_s, r.tokens_per_s_per_gpu, r.mfu, r.hfu, r.bubble_fraction, r.cost_usd,
+                                r.energy_j, r.time_to_target_s, r.run_goodput, r.run_s, r.run_tokens, r.run_cost_usd})
+        if (!std::isfinite(figure) || figure < -1e-6) return false;
+    return (r.status != PointStatus::fits || r.step_time_s > 0) && r.mfu < 2 && r.world_size >= 0 && r.peak_bytes >= 0 &&
+           r.capacity_bytes >= 0;
+}
+
 // Figures that are not known are NULL, as every column where nothing is bound.
 void bind(sqlite3_stmt* s, const SweepRow& r) {
     sqlite3_clear_bindings(s);
@@ -86,6 +101,9 @@ void bind(sqlite3_stmt* s, const SweepRow& r) {
 } // namespace
 
 SweepStore::SweepStore(const std::string& path) : path_(path) {
+    std::error_code unknown; // SQLite would wait for a pipe, or read a device without end
+    if (std::filesystem::exists(path, unknown) && !std::filesystem::is_regular_file(path, unknown))
+        throw std::runtime_error(path + " " + unreadable(path));
     sqlite3* db = nullptr;
     const int opened = sqlite3_open(path.c_str(), &db);
     db_.reset(db); // where it failed, too: it says why
@@ -106,8 +124,8 @@ SweepStore::SweepStore(const std::string& path) : path_(path) {
         if (!has_column(column)) execute((std::string("ALTER TABLE points ADD COLUMN ") + column + " REAL").c_str());
     execute(fmt::format("PRAGMA application_id={}", application_id).c_str());
     execute("COMMIT");
-    insert_ = statement(
-        std::string("INSERT OR REPLACE INTO points (") + columns + ") VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", "write");
+    insert_ = statement(fmt::format("INSERT OR REPLACE INTO points ({}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", columns),
+                        "write");
 }
 
 // Before anything is written: a database that is another program's stays as it is.
@@ -147,11 +165,14 @@ std::unique_ptr<sqlite3_stmt, SweepStore::Close> SweepStore::statement(const std
 }
 
 std::map<std::string, SweepRow> SweepStore::rows() const {
-    const auto select = statement(std::string("SELECT ") + columns + " FROM points", "read");
+    const auto select = statement(fmt::format("SELECT {} FROM points", columns), "read");
     std::map<std::string, SweepRow> found;
     int code = 0;
     while ((code = sqlite3_step(select.get())) == SQLITE_ROW) {
         SweepRow r = read(select.get());
+        if (!undamaged(r))
+            throw std::runtime_error(path_ + " is damaged: a point in it has what no prediction gives; start over with --fresh, or name "
+                                             "another file");
         found.emplace(r.hash, std::move(r));
     }
     if (code != SQLITE_DONE) fail("read");

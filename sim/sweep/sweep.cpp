@@ -127,6 +127,9 @@ void told_by_exception(SweepRow& row) {
     } catch (const InputError& e) {
         row.status = PointStatus::impossible;
         row.reason = e.what();
+    } catch (const std::bad_alloc&) {
+        row.status = PointStatus::failed;
+        row.reason = "there is not enough memory to predict it";
     } catch (const std::exception& e) {
         row.status = PointStatus::failed;
         row.reason = e.what();

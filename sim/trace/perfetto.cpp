@@ -2,17 +2,14 @@
 // event per span, flow arrows between the two ends of a transfer, a counter track per kind of memory.
 // Format: "Trace Event Format", Google, 2016. Times there are microseconds; six decimals are picoseconds, exactly.
 #include "sim/trace/trace.hpp"
+#include "topology/output_file.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
-#include <memory>
 #include <set>
-#include <stdexcept>
 #include <string_view>
 
 namespace orrery {
@@ -56,9 +53,7 @@ std::string lane_name(const Lane& lane) {
 
 class PerfettoWriter {
   public:
-    PerfettoWriter(const Trace& trace, const std::string& path)
-        : trace_(trace), path_(path), file_(std::fopen(path.c_str(), "wb"), std::fclose) {
-        if (!file_) fail("create");
+    PerfettoWriter(const Trace& trace, const std::string& path) : trace_(trace), path_(path), file_(open_output(path)) {
         origin_ = trace.begin.ps;
         for (const Lane& lane : trace.lanes) {
             for (const Span& s : lane.spans) origin_ = std::min(origin_, s.begin.ps);
@@ -78,7 +73,7 @@ class PerfettoWriter {
         for (std::size_t i = 0; i < trace_.flows.size(); ++i) put_flow(i, trace_.flows[i]);
         add("\n]}}\n");
         flush();
-        if (std::fclose(file_.release()) != 0) fail("write");
+        close_output(std::move(file_), true, path_);
     }
 
   private:
@@ -86,14 +81,12 @@ class PerfettoWriter {
         std::string name, category, args;
     };
 
-    [[noreturn]] void fail(const char* what) const { throw std::runtime_error(path_ + ": cannot " + what + ": " + std::strerror(errno)); }
-
     template <class... Args> void add(fmt::format_string<Args...> format, Args&&... args) {
         fmt::format_to(std::back_inserter(buffer_), format, std::forward<Args>(args)...);
         if (buffer_.size() > 1 << 20) flush();
     }
     void flush() {
-        if (std::fwrite(buffer_.data(), 1, buffer_.size(), file_.get()) != buffer_.size()) fail("write");
+        if (std::fwrite(buffer_.data(), 1, buffer_.size(), file_.get()) != buffer_.size()) close_output(std::move(file_), false, path_);
         buffer_.clear();
     }
     // Every event begins on a line of its own.
@@ -202,7 +195,7 @@ class PerfettoWriter {
 
     const Trace& trace_;
     std::string path_;
-    std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
+    OutputFile file_;
     fmt::memory_buffer buffer_;
     std::vector<OpText> ops_;
     std::int64_t origin_ = 0;

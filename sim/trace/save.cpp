@@ -2,13 +2,11 @@
 #include "sim/trace/bytes.hpp"
 #include "sim/trace/format.hpp"
 #include "sim/trace/trace.hpp"
+#include "topology/output_file.hpp"
 
 #include <array>
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <memory>
 
 namespace orrery {
 namespace {
@@ -137,17 +135,10 @@ void save(const Trace& trace, const std::string& path) {
     header.fixed(body.size(), 8);
     header.fixed(trace_file::checksum(body), 8);
 
-    const auto fail = [&](const char* what) {
-        throw std::runtime_error(path + ": cannot " + what + " the trace: " + std::strerror(errno));
-    };
-    std::FILE* file = std::fopen(path.c_str(), "wb");
-    if (!file) fail("create");
-    const bool written = std::fwrite(header.bytes.data(), 1, header.bytes.size(), file) == header.bytes.size() &&
-                         std::fwrite(body.data(), 1, body.size(), file) == body.size();
-    const int reason = errno;
-    const bool closed = std::fclose(file) == 0;
-    if (!written) errno = reason;
-    if (!written || !closed) fail("write");
+    OutputFile file = open_output(path);
+    const bool written = std::fwrite(header.bytes.data(), 1, header.bytes.size(), file.get()) == header.bytes.size() &&
+                         std::fwrite(body.data(), 1, body.size(), file.get()) == body.size();
+    close_output(std::move(file), written, path);
 }
 
 } // namespace orrery

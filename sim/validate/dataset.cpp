@@ -2,6 +2,7 @@
 #include "sim/validate/validate.hpp"
 
 #include "sim/scenario/input_file.hpp"
+#include "sim/scenario/parse.hpp"
 #include "sim/scenario/suggest.hpp"
 #include "sim/validate/statistics.hpp"
 #include "topology/text.hpp"
@@ -173,15 +174,11 @@ DatasetResult load_dataset(const std::string& path) {
         result.problems.push_back(path + (why.empty() ? " cannot be read" : " " + why));
         return result;
     }
-    Json j;
-    try {
-        j = Json::parse(text);
-    } catch (const Json::exception& e) {
-        const std::string what = e.what(); // "[json.exception.parse_error.101] parse error at line 1, column 5: .."
-        const std::size_t end = what.find("] ");
-        result.problems.push_back(path + ": is not JSON: " + (end == std::string::npos ? what : what.substr(end + 2)));
+    if (const std::vector<Problem> wrong = json_problems(text); !wrong.empty()) {
+        result.problems.push_back(path + ": " + problem_text(wrong.front()));
         return result;
     }
+    Json j = Json::parse(text, nullptr, true, true);
     if (!j.is_object() || !j.contains("rows") || !j.at("rows").is_array()) {
         result.problems.push_back(path + ": is not a validation dataset: it has no list of \"rows\"");
         return result;

@@ -184,8 +184,9 @@ std::vector<std::size_t> by_search(const MeasuredJob& job, std::vector<std::size
 SearchFile load_search(const std::string& path) {
     SearchFile file;
     std::string text;
-    if (!read_file(path, text)) return file; // load_dataset says why
-    const Json j = Json::parse(text, nullptr, false);
+    if (!read_file(path, text)) return file;       // load_dataset says why
+    if (!json_problems(text).empty()) return file; // load_dataset says which
+    const Json j = Json::parse(text, nullptr, false, true);
     if (!j.is_object() || text_of(j, "format") != "orrery-search/1") return file;
     file.is_one = true;
     file.search.name = text_of(j, "name", std::filesystem::path(path).stem().string());

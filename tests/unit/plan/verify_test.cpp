@@ -69,6 +69,25 @@ TEST(Verify, NamesAnUnorderedAccess) {
     EXPECT_TRUE(reports(verify(plan), "unordered"));
 }
 
+// Activations on the host are followed op by op: what one microbatch of many lacks is found, and at its place.
+TEST(Verify, NamesTheWaitThatOneMicrobatchOfManyLacks) {
+    const Plan whole = plan_of({"strategy.offload.activations=cpu", "training.global_batch_size=512", "model.layers=2"});
+    const std::size_t middle = whole.programs[0].actions.size() / 2;
+    int found = 0;
+    for (std::size_t i = middle; i < middle + 6; ++i)
+        for (std::int32_t d = whole.programs[0].actions[i].deps_begin; d < whole.programs[0].actions[i].deps_end; ++d) {
+            Plan plan = whole;
+            Program& program = plan.programs[0];
+            for (std::int32_t k = d + 1; k < program.actions[i].deps_end; ++k) program.deps[at(k) - 1] = program.deps[at(k)];
+            --program.actions[i].deps_end;
+            const std::vector<Violation> violations = verify(plan);
+            if (!reports(violations, "unordered")) continue;
+            ++found;
+            EXPECT_NE(to_text(violations).find(fmt::format("action {} ", i)), std::string::npos) << to_text(violations);
+        }
+    EXPECT_GT(found, 0);
+}
+
 // Order may come by way of a third queue: the quick check cannot see that, the exact one must.
 TEST(Verify, AcceptsOrderByWayOfOtherOps) {
     Plan plan = plan_of({"strategy.framework=fsdp", "strategy.zero_stage=3"});

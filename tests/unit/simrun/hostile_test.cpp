@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -73,7 +74,9 @@ TEST_F(Hostile, ExtremeScenariosThatAreAcceptedStayBelowFourGigabytes) {
     write("dense.json", dense);
     std::vector<std::string> extremes = {
         "--set training.global_batch_size=400000", "--set model.layers=2000",
-        "--set cluster.nodes=16384 --set cluster.devices_per_node=8 --set training.global_batch_size=131072"};
+        "--set cluster.nodes=16384 --set cluster.devices_per_node=8 --set training.global_batch_size=131072",
+        "--set strategy.offload.activations=cpu --set strategy.pipeline_parallel=1 --set strategy.tensor_parallel=4 --set "
+        "model.layers=40 --set training.global_batch_size=16000"};
     if (std::getenv("ORRERY_NIGHTLY") != nullptr)
         extremes.insert(extremes.end(),
                         {"--set training.global_batch_size=1000000", "--set cluster.nodes=131072 --set training.global_batch_size=262144",
@@ -101,6 +104,9 @@ TEST_F(Hostile, WhatWouldTakeMoreIsRefusedWithTheField) {
     refused("dense.json --set model.layers=8000", "model.layers");
     refused("dense.json --set training.global_batch_size=400000 --trace big.trace", "at most 12000000 are recorded");
     refused("dense.json --set cluster.nodes=1000000", "at most 524288 devices");
+    const std::string large = "dense.json --set cluster.nodes=65536 --set training.global_batch_size=262144";
+    for (const std::string unlike : {" --no-fold", " --set perturb='[{\"jitter\": 0.5}]'"})
+        refused(large + unlike, "dense.json: 262144 ranks are unlike others and simulated one by one");
     Json sweep = Json::parse(dense);
     std::vector<int> many(10000);
     for (int i = 0; i < 10000; ++i) many[i] = i + 1;
@@ -120,6 +126,108 @@ TEST_F(Hostile, BadBytesAndCorruptFilesAreBadInput) {
     write("corrupt.trace", bytes);
     refused("compare whole.trace corrupt.trace", "corrupt.trace is corrupt");
     refused("compare whole.trace corrupt.trace", "write it once more");
+}
+
+// A parser that calls itself for each level would end the program.
+TEST_F(Hostile, ValuesOfAMillionLevelsAreBadInput) {
+    write("dense.json", dense);
+    std::string lists(1'000'000, '['), objects;
+    lists += std::string(1'000'000, ']');
+    for (int n = 0; n < 1'000'000; ++n) objects += "{\"a\":";
+    objects += "1" + std::string(1'000'000, '}');
+    write("named.json", "{\"name\": " + lists + ", \"rows\": []}");
+    write("rows.json", "{\"rows\": [" + objects + "]}");
+    write("space.json", "{\"/strategy/tensor_parallel\": [" + objects + "]}");
+    write("gemm_h100-sxm-80gb.json", "[{\"m\": " + lists + "}]");
+    write("laws.json", "{\"device\": \"h100-sxm-80gb\", \"gemm\": " + objects + "}");
+    const std::string deep = "nested more than 64 deep";
+    for (const std::string command :
+         {"validate named.json", "validate rows.json", "learn named.json", "learn rows.json", "rows.json",
+          "search dense.json --space space.json", "fit --check gemm_h100-sxm-80gb.json", "dense.json --calibration laws.json"})
+        refused(command, deep);
+    refused("dense.json --set name=" + lists.substr(1'000'000 - 30'000, 60'000), deep);
+    write("space.json", R"({"/strategy/tensor_parallel": [1], "/strategy/tensor_parallel": [2]})");
+    refused("search dense.json --space space.json", "given twice");
+    refused("dense.json --set run='{\"days\": 1, \"days\": 2}'", "given twice");
+}
+
+TEST_F(Hostile, WhatShowsOnlyWhileItIsComputedNamesTheFile) {
+    write("dense.json", dense);
+    const std::string endless = " --set training.sequence_length=9999999999";
+    for (const std::string command : {"", "advise ", "compare dense.json ", "dense.json "}) {
+        const Ended e = run(command + "dense.json" + endless);
+        EXPECT_EQ(e.code, 1) << command << e.err;
+        EXPECT_NE(e.err.find("error: dense.json: stage 0 would compute for"), std::string::npos) << command << e.err;
+    }
+    refused("export dense.json --to perfetto" + endless, "error: dense.json: stage 0 would compute");
+    refused("export dense.json --to run-csv", "dense.json is of one step");
+    refused("dense.json --set training.global_batch_size=64000 --set run='{\"steps\": 100000000000}'", "dense.json: run: it would take");
+}
+
+TEST_F(Hostile, OutputsThatCannotBeWrittenAreBadInput) {
+    write("dense.json", dense);
+    refused("export dense.json --to perfetto -o /dev/full", "/dev/full: cannot be written: No space left");
+    refused("dense.json --trace /dev/full", "/dev/full: cannot be written: No space left");
+    refused("dense.json -o .", ".: cannot be written: it is a folder");
+    ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
+    for (const std::string output : {"dense.json -o pipe", "dense.json --trace pipe", "export dense.json --to perfetto -o pipe"})
+        refused(output, "pipe: cannot be written: it is a pipe that nobody reads");
+    refused("search dense.json --database pipe", "pipe is a device or a pipe");
+    refused("search dense.json --database dense.json", "cannot read the sweep's results in dense.json");
+    for (const std::string over : {"dense.json -o dense.json", "dense.json --trace ./dense.json", "plan dense.json -o dense.json"})
+        refused(over, "dense.json is an input and an output");
+    EXPECT_EQ(read("dense.json"), dense);
+}
+
+TEST_F(Hostile, APipeThatIsReadIsWritten) {
+    write("dense.json", dense);
+    ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
+    const std::string reader = "(sleep 0.3; cat '" + (folder / "pipe").string() + "' > '" + (folder / "read.json").string() + "') &";
+    ASSERT_EQ(std::system(reader.c_str()), 0);
+    EXPECT_EQ(run("dense.json --json -o pipe").code, 0);
+    for (int n = 0; n < 100 && !Json::accept(read("read.json")); ++n) usleep(20000);
+    EXPECT_TRUE(Json::accept(read("read.json"))) << read("read.json");
+}
+
+TEST_F(Hostile, SweepsWithoutAnAnswerSayWhy) {
+    Json sweep = Json::parse(dense);
+    sweep["sweep"] = {{"/strategy/tensor_parallel", {3, 5}}};
+    write("none.json", sweep.dump());
+    refused("none.json --quiet", "none.json: none of its 2 combinations can be predicted; most often, because ");
+    write("cut.json", R"({"sweep": {"/model/layers": [1, 2)");
+    refused("cut.json --top 3", "cut.json: 1 problem\nnot JSON at line 1");
+    refused("none.json --set 'sweep={}'", "--set sweep");
+}
+
+TEST_F(Hostile, DamagedResultsOfSweepsAreBadInput) {
+    Json sweep = Json::parse(dense);
+    sweep["sweep"] = {{"/strategy/pipeline_parallel", {1, 2}}, {"/name", {"first", "second"}}};
+    write("sweep.json", sweep.dump());
+    ASSERT_EQ(run("sweep.json -q -o kept.sqlite").code, 0);
+    std::string bytes = read("kept.sqlite");
+    for (std::size_t at = bytes.find("second"); at != std::string::npos; at = bytes.find("second", at + 1)) bytes[at] = '\xa5';
+    write("damaged.sqlite", bytes);
+    for (const std::string command : {"sweep.json --json -o damaged.sqlite", "sweep.json -o damaged.sqlite", "merge damaged.sqlite"})
+        refused(command, "damaged.sqlite is damaged");
+    EXPECT_EQ(run("sweep.json -q -o damaged.sqlite --fresh").code, 0);
+}
+
+TEST_F(Hostile, WhatLastsSaysSo) {
+    write("dense.json", dense);
+    const std::string command = "cd '" + folder.string() + "' && '" + binary.string() +
+                                "' dense.json --no-replay --set training.global_batch_size=100000 >out.txt 2>err.txt & p=$!; sleep 0.4; "
+                                "kill -ALRM $p; wait $p";
+    EXPECT_EQ(std::system(command.c_str()), 0);
+    EXPECT_EQ(read("err.txt").find("simrun: still computing after "), 0u) << read("err.txt");
+    EXPECT_NE(read("out.txt").find("step time"), std::string::npos);
+}
+
+TEST_F(Hostile, AdviceOnAJobWhoseStepIsTooLargeToBeRecorded) {
+    write("dense.json", dense);
+    const Ended e = run("advise dense.json --set training.global_batch_size=400000");
+    EXPECT_EQ(e.code, 0) << e.err;
+    EXPECT_NE(e.out.find("the step has too many ops to be recorded"), std::string::npos) << e.out;
+    EXPECT_NE(e.out.find("A better machine"), std::string::npos) << e.out;
 }
 
 TEST_F(Hostile, DatasetsOfWrongTypesAreBadInput) {
