@@ -10,6 +10,7 @@
 #include "exec/queues/launch.hpp"
 #include "exec/queues/store.hpp"
 #include "sim/console/command_line.hpp"
+#include "topology/input_error.hpp"
 
 #include <CLI/CLI.hpp>
 
