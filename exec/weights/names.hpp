@@ -17,7 +17,7 @@ template <> struct Spelling<WeightFamily> {
     static constexpr const char* all[] = {"gpt2", "llama", "mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe"};
 };
 
-// Of a model; nothing, and the reasons, where no family is like it.
+// The names of a model; nothing, and the reasons, where no family is like it.
 std::optional<WeightFamily> weight_family(const Model& model, std::vector<std::string>& why_not);
 
 // A tensor of a plan is made of rows of one or more tensors of the file. Vectors have rows of one element.
@@ -39,7 +39,7 @@ struct Counterpart {
 // By the plan's name of the tensor ("l3.qkv.weight"); nothing: files have no such tensor (adapters).
 std::optional<Counterpart> counterpart(const Model& model, WeightFamily family, const std::string& tensor);
 
-// What else such files may have, and nobody needs: buffers of masks and frequencies, a head that is the embedding.
+// Other tensors that such files may have, and nobody needs: buffers of masks and frequencies, a head that is the embedding.
 bool is_idle(const Model& model, const std::string& name);
 
 // Names without this beginning, as models without a head have them, are read too.

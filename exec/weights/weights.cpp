@@ -145,7 +145,7 @@ void check_whole(const World& world, const SafeTensors& files, WeightFamily fami
             throw std::runtime_error(fmt::format("{} has {}, and the scenario's model has no such tensor", tensor.file.string(), name));
 }
 
-// Of a part: its place in the files; nothing: it is not written.
+// The place of a part in the files; nothing: it is not written.
 using PlaceOf = std::function<std::optional<Counterpart>(const Rank& rank, const TensorPart& part, Quantity what)>;
 
 // merged: what adapters add to the values; null: nothing.

@@ -43,7 +43,7 @@ std::vector<SweptPoint> swept_points(const SweepModel& model) {
         Figures f;
         f.devices = static_cast<double>(row->world_size);
         if (row->step_time_s > 0) f.step_s = row->step_time_s;
-        if (row->step_time_error_bar > 0) f.interval = row->step_time_error_bar;
+        f.interval = row->step_time_interval;
         if (row->tokens_per_s > 0) f.tokens_per_s = row->tokens_per_s;
         if (row->mfu > 0) f.mfu = row->mfu;
         if (row->step_time_s > 0) f.bubble = row->bubble_fraction;

@@ -42,7 +42,7 @@ Figures figures(const RunData& data) {
         f.capacity_bytes = static_cast<double>(r.memory.capacity.count);
         f.fits = r.memory.fits;
         f.narrow = r.narrow();
-        if (r.error_bar.step_time > 0) f.interval = r.error_bar.step_time;
+        f.interval = r.error_bar.interval;
         f.why_not = QString::fromStdString(why_not(r.memory) + (f.narrow && !r.memory.fits ? "\n" : "") + how_narrow(r));
         if (!data.way_out.empty()) f.why_not += QLatin1Char('\n') + QString::fromStdString(data.way_out);
     } else if (data.trace) {
@@ -62,9 +62,15 @@ QString seconds_words(std::optional<double> s) {
     return digits(*s * 1e6, 3) + QStringLiteral(" \u00b5s");
 }
 
-QString step_words(std::optional<double> s, double within) {
+QString interval_words(const TimeInterval& interval) {
+    if (!interval.known()) return {};
+    return QStringLiteral("\u2212%1 +%2 %")
+        .arg(QLocale().toString(interval.faster * 100, 'f', 0), QLocale().toString(interval.slower * 100, 'f', 0));
+}
+
+QString step_words(std::optional<double> s, const TimeInterval& interval) {
     const QString step = seconds_words(s);
-    return s && within > 0 ? step + QStringLiteral(" \u00b1 ") + QLocale().toString(within * 100, 'f', 0) + QStringLiteral(" %") : step;
+    return s && interval.known() ? step + QStringLiteral(", ") + interval_words(interval) : step;
 }
 
 QString gigabytes_words(std::optional<double> bytes) {

@@ -19,10 +19,10 @@ struct Figures {
     std::optional<Breakdown> breakdown;
     std::optional<double> peak_bytes, capacity_bytes; // of the fullest stage
     std::optional<bool> fits;
-    bool narrow = false;            // by less than predictions of memory are off by
-    QString why_not;                // where it does not fit, and how narrow it is
-    std::optional<double> interval; // half width of the step time's, as a fraction
-    QString note;                   // of a search: why it is behind the best
+    bool narrow = false;   // by less than predictions of memory are off by
+    QString why_not;       // where it does not fit, and how narrow it is
+    TimeInterval interval; // of the step time
+    QString note;          // of a search: why it is behind the best
 
     std::optional<double> headroom_bytes() const;
     std::optional<double> exposed(Category c) const; // share of the step
@@ -40,7 +40,8 @@ constexpr int swept_number(RunId id) { return -id - 1; }
 
 // As people read them: "6.80 s", "74.2 GB", "40.0 %"; a dash where there is none.
 QString seconds_words(std::optional<double> s);
-QString step_words(std::optional<double> s, double within); // "6.80 s +- 14 %", with the sign
+QString interval_words(const TimeInterval& interval);                      // "-5 +16 %", with a minus sign; empty: not known
+QString step_words(std::optional<double> s, const TimeInterval& interval); // "6.80 s, -5 +16 %"
 QString gigabytes_words(std::optional<double> bytes);
 QString percent_words(std::optional<double> share);
 QString count_words(std::optional<double> n); // "2.47 M"

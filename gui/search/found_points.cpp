@@ -85,7 +85,7 @@ std::vector<SweptPoint> FoundPoints::points() const {
         f.capacity_bytes = static_cast<double>(row.capacity_bytes);
         f.fits = true;
         f.narrow = row.narrow();
-        if (row.step_time_error_bar > 0) f.interval = row.step_time_error_bar;
+        f.interval = row.step_time_interval;
         if (row.cost_usd > 0) f.cost_usd = row.cost_usd;
         f.note = !out.empty() ? behind(row, fits_.front())
                  : !over_     ? FoundPointsText::tr("the best so far")

@@ -163,7 +163,7 @@ std::optional<double> StrategiesModel::number(int row, int column) const {
     case CostColumn:
         return f.cost_usd;
     case IntervalColumn:
-        return f.interval;
+        return f.interval.known() ? std::optional<double>((f.interval.faster + f.interval.slower) / 2) : std::nullopt;
     case DevicesColumn:
         return f.devices;
     default:
@@ -181,7 +181,7 @@ QString StrategiesModel::text(int row, int column) const {
         return (run->id == state_.baseline() ? QStringLiteral("\u2691 ") : QString{}) + shown_name(*run);
     }
     case StepColumn:
-        return step_words(value, 0);
+        return seconds_words(value);
     case DeltaColumn: {
         if (runAt(row) == state_.baseline() && rowOf(state_.baseline()) >= 0) return tr("baseline");
         return value ? (*value >= 0 ? QStringLiteral("+") : QString{}) + percent_words(value) : QString{};
@@ -191,7 +191,7 @@ QString StrategiesModel::text(int row, int column) const {
     case NoteColumn:
         return figuresAt(row).note;
     case IntervalColumn:
-        return value ? QStringLiteral("\u00b1 %1 %").arg(QLocale().toString(*value * 100, 'f', 0)) : QString{};
+        return interval_words(figuresAt(row).interval);
     case PeakColumn:
     case HeadroomColumn:
         return gigabytes_words(value);
@@ -318,7 +318,7 @@ QVariant StrategiesModel::headerData(int section, Qt::Orientation orientation, i
         case StepColumn:
             return {tr("Step"), tr("Steady time of one optimizer step"), QStringLiteral("s")};
         case IntervalColumn:
-            return {tr("Within"), tr("Four of five measured steps lie so near to the predicted one"), QStringLiteral("%")};
+            return {tr("Within"), tr("Four of five measured steps lie in this interval around the predicted one"), QStringLiteral("%")};
         case NoteColumn:
             return {tr("Behind the best"), tr("Of what \"Find the best\" has found: the number that decides")};
         case DeltaColumn:

@@ -73,7 +73,7 @@ QVariant SweepModel::figure(const SweepRow& r, int figure, bool sort) const {
         return sort ? QVariant(2 * static_cast<int>(r.status) + (r.narrow() ? 1 : 0))
                     : QVariant((fits ? QStringLiteral("\u2713 ") : QStringLiteral("\u2717 ")) + status_words(r));
     case StepFigure:
-        return !fits ? QVariant{} : sort ? QVariant(r.step_time_s) : QVariant(step_words(r.step_time_s, r.step_time_error_bar));
+        return !fits ? QVariant{} : sort ? QVariant(r.step_time_s) : QVariant(step_words(r.step_time_s, r.step_time_interval));
     case TokensFigure:
         return !fits ? QVariant{} : sort ? QVariant(r.tokens_per_s) : QVariant(count_words(r.tokens_per_s));
     case MfuFigure:

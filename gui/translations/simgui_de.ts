@@ -2780,8 +2780,8 @@ Vorgabe: %1</translation>
         <translation>Genauigkeit</translation>
     </message>
     <message>
-        <source>Four of five measured steps lie so near to the predicted one</source>
-        <translation>Vier von fünf gemessenen Schritten liegen so nah am vorhergesagten</translation>
+        <source>Four of five measured steps lie in this interval around the predicted one</source>
+        <translation>Vier von fünf gemessenen Schritten liegen in diesem Bereich um den vorhergesagten</translation>
     </message>
     <message>
         <source>Behind the best</source>

@@ -287,7 +287,7 @@ class Adviser {
     std::string verdict() const {
         const Report& r = a_.report;
         const std::string room = fmt::format("{:.1f} of {:.1f} GB", peak() * 1e-9, r.memory.capacity.gigabytes());
-        const std::string bar = r.error_bar.step_time > 0 ? fmt::format(" +- {:.0f} %", r.error_bar.step_time * 100) : "";
+        const std::string bar = r.error_bar.interval.known() ? " (" + to_text(r.error_bar.interval) + ")" : "";
         std::string text;
         if (!fits())
             text = fmt::format("It does not fit: {}. ", ::orrery::why_not(r.memory));

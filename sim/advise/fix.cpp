@@ -249,7 +249,7 @@ std::string to_text(const Fix& fix) {
         std::string text = fmt::format("the cheapest change found that fits: {} ({}", fix.change->change.words, room(*fix.change));
         if (r.step_time_s > 0)
             text += fmt::format("; a step takes {}{}{}", seconds_text(r.step_time_s),
-                                r.error_bar.step_time > 0 ? fmt::format(" +- {:.0f} %", r.error_bar.step_time * 100) : "",
+                                r.error_bar.interval.known() ? " (" + to_text(r.error_bar.interval) + ")" : "",
                                 fix.costs != 0 ? fmt::format(", {:+.1f} % against this one if it did fit", fix.costs * 100) : "");
         return text + ")";
     }

@@ -15,15 +15,14 @@ std::string heading(const std::string& text, const std::string& aside, const Tex
     return "\n" + paint(text, Ink::bold, style) + (aside.empty() ? "" : "  " + paint(aside, Ink::dim, style)) + "\n";
 }
 
-std::string bar_text(const Report& r) { return r.error_bar.step_time > 0 ? fmt::format("+- {:.0f} %", r.error_bar.step_time * 100) : ""; }
-
 std::string table_of(const Advice& a, const std::vector<Trial>& trials, std::size_t most, const TextStyle& style) {
-    Table t{{"change", "step time", "within", "against now", "peak memory", "USD/T tokens"}, {false, true, true, true, true, true}, {}};
+    Table t{
+        {"change", "step time", "80 % interval", "against now", "peak memory", "USD/T tokens"}, {false, true, true, true, true, true}, {}};
     for (const Trial& trial : trials) {
         if (t.rows.size() == most) break;
         const Report& r = *trial.report;
         const AtThisPace pace = at_this_pace(r, 1e12);
-        t.rows.push_back({trial.change.words, seconds_text(r.step_time_s), bar_text(r),
+        t.rows.push_back({trial.change.words, seconds_text(r.step_time_s), to_text(r.error_bar.interval),
                           fmt::format("{:+.1f} %", (r.step_time_s / a.report.step_time_s - 1) * 100),
                           fmt::format("{:.1f} GB ({:+.1f} GiB){}", trial.peak() * 1e-9,
                                       (trial.peak() - static_cast<double>(fullest(a.report.memory).peak.count)) / 1073741824.0,

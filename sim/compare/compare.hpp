@@ -40,7 +40,7 @@ struct Comparison {
     Side a, b;
     bool measured = false;   // b was measured, a predicts it: differences are errors, a / b - 1
     std::vector<Pair> parts; // what a step goes to, adding up to it: where both are simulated (add_reports)
-    // Of two scenarios: B's measured step over A's is between these, four times of five; 0: not known.
+    // Two scenarios: B's measured step over A's is between these, four times of five; 0: not known.
     double least_ratio = 0, most_ratio = 0;
     int known_pairs = 0;                            // of validated runs that say so
     std::vector<Pair> kinds, queues, phases, waits; // largest first; waits by cause, on the compute queue

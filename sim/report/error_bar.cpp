@@ -222,7 +222,7 @@ ErrorBar error_bar(const Configuration& of, std::span<const Experience> rows, co
     bar.transferred = of_transfer(of, rows);
     const Width width = width_of(of, rows, Figure::step_time, spreads);
     bar.step_time = std::hypot(width.half, bar.transferred);
-    bar.faster = std::hypot(width.faster, bar.transferred), bar.slower = std::hypot(width.slower, bar.transferred);
+    bar.interval = {std::hypot(width.faster, bar.transferred), std::hypot(width.slower, bar.transferred)};
     if (has_shares(of) && of.left_open != OpenFields{}) {
         Configuration stated = of;
         stated.left_open = {};
@@ -280,17 +280,21 @@ std::vector<Coverage> left_out_coverage(std::span<const Experience> rows, Figure
     return out;
 }
 
+std::string to_text(const TimeInterval& interval) {
+    return interval.known() ? fmt::format("-{:.0f} +{:.0f} %", interval.faster * 100, interval.slower * 100) : std::string();
+}
+
 std::string to_text(const ErrorBar& bar) {
     if (bar.rows == 0) return "no validated row to compare with";
     if (bar.learned > 0)
         return fmt::format(
             "80 % interval: a step takes from {:.0f} % less to {:.0f} % more than predicted, memory is within {:.0f} %, by {} "
             "measured steps of one's own; without them predictions of {} runs of {} sources stand for it",
-            bar.faster * 100, bar.slower * 100, bar.memory * 100, bar.learned, bar.rows, bar.sources);
+            bar.interval.faster * 100, bar.interval.slower * 100, bar.memory * 100, bar.learned, bar.rows, bar.sources);
     std::string text =
         fmt::format("80 % interval: a step takes from {:.0f} % less to {:.0f} % more than predicted, memory is within {:.0f} %; so far off "
                     "were predictions of {} runs of {} sources that no constant was fitted to, those most like this job first",
-                    bar.faster * 100, bar.slower * 100, bar.memory * 100, bar.rows, bar.sources);
+                    bar.interval.faster * 100, bar.interval.slower * 100, bar.memory * 100, bar.rows, bar.sources);
     if (bar.transferred > 0)
         text += fmt::format("; nothing was ever validated on this device: {:.0f} % of it stand for constants transferred to it",
                             bar.transferred * 100);

@@ -25,8 +25,8 @@ struct Configuration {
     double host_share = 0; // of the predicted step, what devices wait for their hosts
     bool recompute = false;
     bool measured = false; // the device comes with kernels measured on it (simexec calibrate): not compared
-    // What its error is expected to be by, not compared: shares of the step by group of constants (all 0: not known), and what is left
-    // open.
+    // Not compared; the expected size of the error follows from them: shares of the step by group of constants (all 0: not known), and the
+    // fields that are left open.
     CostShares shares{};
     OpenFields left_open{};
 };
@@ -43,7 +43,7 @@ struct Experience {
     std::string dataset, name;
     std::optional<double> step_time, memory;
     bool unseen = false; // no constant was fitted to a row of its source when it was predicted
-    // Of unseen rows: of one dataset, those with the same job differ by their strategies alone; empty: not known.
+    // Unseen rows of one dataset with the same job differ by their strategies alone; empty: not known.
     std::string job{};
     double predicted_s = 0; // step time
 };
@@ -57,6 +57,15 @@ const std::vector<Experience>& first_contacts();
 std::vector<Experience> merged(std::vector<Experience> now, std::span<const Experience> first);
 std::vector<Experience> read_experience(std::string_view json);
 std::string write_experience(std::span<const Experience> rows); // one row a line
+
+// Eight of ten steps take from (1 - faster) to (1 + slower) times what is predicted. Both 0: not known.
+struct TimeInterval {
+    double faster = 0, slower = 0;
+
+    bool known() const { return faster > 0 || slower > 0; }
+    friend bool operator==(const TimeInterval&, const TimeInterval&) = default;
+};
+std::string to_text(const TimeInterval& interval); // "-5 +16 %"; empty: not known
 
 // The interval of a prediction. An error is expected to be the larger, the more of the step rests on constants that are not sure: its unit
 // is the square root of spread_of() its shares by the spreads before any measurement (sim/trust); the root, because those spreads are
@@ -73,7 +82,7 @@ std::string write_experience(std::span<const Experience> rows); // one row a lin
 // device, what predictions were off by on devices before they had a row is added, in quadrature.
 struct ErrorBar {
     double step_time = 0, memory = 0; // half widths as fractions, the same to both sides; 0: no rows
-    double faster = 0, slower = 0;    // eight of ten steps take from (1 - faster) to (1 + slower) times what is predicted
+    TimeInterval interval;            // of the step time
     double transferred = 0;           // the part of step_time that stands for a device nobody validated
     double all_stated = 0;            // step_time, were no field of open_fields left open; 0: none is
     int rows = 0, sources = 0;        // unseen rows with a step time, and their sources
@@ -94,7 +103,7 @@ struct Coverage {
     double below = 0, above = 0;                                 // of step times: shares of rows that took less, and more
 };
 enum class Figure : std::uint8_t { step_time, memory };
-// Of the unseen rows but those of the source `without`.
+// Fitted to the unseen rows, without those of the source `without`.
 Spreads spreads_by(std::span<const Experience> rows, std::string_view without = {});
 std::vector<Coverage> left_out_coverage(std::span<const Experience> rows, Figure figure); // of all, then by stack, then by device
 

@@ -129,8 +129,8 @@ std::string to_json(const Report& r) {
                           {"transferred", e.transferred},
                           {"nearest", e.nearest},
                           {"nearest_error", e.nearest_error},
-                          {"faster", e.faster},
-                          {"slower", e.slower}};
+                          {"faster", e.interval.faster},
+                          {"slower", e.interval.slower}};
     if (r.error_bar.learned > 0) j["error_bar"]["learned"] = r.error_bar.learned;
     if (r.error_bar.all_stated > 0) j["error_bar"]["step_time_all_stated"] = r.error_bar.all_stated;
     if (*std::max_element(r.shares.begin(), r.shares.end()) > 0)

@@ -37,7 +37,7 @@ void narrow_by_learned(Report& r, const Scenario& scenario) {
         const double width = std::max(least, half_width(std::hypot(spread_of(l->time, r.shares), l->noise)));
         if (width < bar.step_time || bar.rows == 0) {
             bar.step_time = width, bar.learned = l->rows, bar.transferred = 0, bar.all_stated = 0;
-            bar.faster = std::max(least, -std::expm1(-width)), bar.slower = std::max(least, std::expm1(width));
+            bar.interval.faster = std::max(least, -std::expm1(-width)), bar.interval.slower = std::max(least, std::expm1(width));
         }
     }
     if (l->memory && !r.memory.stages.empty()) {

@@ -47,7 +47,7 @@ ModelResult parse_model(std::string_view json_text, const ParseOptions& options 
 // Requests of a correct scenario that lowering cannot do yet: programs print these as errors and exit 1.
 std::vector<Problem> unsupported(const Scenario& scenario);
 
-// What is wrong with a text as JSON: a mistake of syntax with its line and column, a key given twice, lists and objects that are nested too
+// The first mistake of a text as JSON: one of syntax with its line and column, a key given twice, lists and objects that are nested too
 // deep to be read. No other file's text may be parsed before it was asked for here: a value of a million levels ends the program.
 std::vector<Problem> json_problems(std::string_view text);
 std::string problem_text(const Problem& problem); // "/strategy/tensor_parallel: strategy.tensor_parallel = 6 must divide .."

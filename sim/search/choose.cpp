@@ -43,7 +43,7 @@ std::vector<std::size_t> different(const std::vector<SearchPoint>& points, std::
 }
 
 std::vector<std::size_t> frontier(const std::vector<SearchPoint>& points) {
-    // Of a token, as steps may have unlike ones.
+    // Compared by the token: steps of two points may have different numbers of tokens.
     const auto time = [](const SearchPoint& p) { return p.row.tokens_per_s > 0 ? 1 / p.row.tokens_per_s : p.row.step_time_s; };
     const auto cost = [&](const SearchPoint& p) { return p.row.step_time_s > 0 ? p.cost_usd / p.row.step_time_s * time(p) : 0; };
     const auto beats = [&](const SearchPoint& a, const SearchPoint& b) {

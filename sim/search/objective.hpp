@@ -15,7 +15,7 @@ struct Objective {
     double per_second = 1;                                     // device_time: devices; cost, run_cost: USD; energy: watts
     double within_s = std::numeric_limits<double>::infinity(); // a run that takes longer is no answer
     double run_steps = 0, run_tokens = 0;                      // how long the run is, where within_s is finite
-    double step_tokens = 0;                                    // scores are those of so many tokens; 0: all steps have as many
+    double step_tokens = 0;                                    // scores are for this number of tokens; 0: all steps have the same
 
     // A machine's figures. Problems: what it lacks.
     static Objective of(SearchBy by, double within_days, const Scenario& scenario, std::vector<Problem>& problems);

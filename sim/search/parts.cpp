@@ -70,7 +70,7 @@ std::vector<ChunkCost> chunk_costs(const Scenario& s, const Profile& p, bool ker
     const std::vector<int>& split = s.strategy.layers_per_chunk;
     const auto cost = [&](const PartCost& c) { return kernels ? kernels_of(c) : c; };
     std::vector<ChunkCost> chunks(split.size());
-    // What recomputes waits for its gradient (plan/passes/bind.cpp), but not for the gather of one that comes in parts.
+    // A chunk that recomputes waits for its gradient (plan/passes/bind.cpp), but not for the gather of one that comes in parts.
     const bool parts_arrive = s.strategy.tensor_parallel > 1 && !s.strategy.sequence_parallel && practice_of(s).scatters_transfers;
     int layer = 0;
     for (std::size_t c = 0; c < split.size(); ++c) {

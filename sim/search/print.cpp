@@ -25,7 +25,7 @@ std::string lacking(const SearchPoint& p) {
 
 Table table_of(const SearchResult& result, const std::vector<std::size_t>& which, const TextStyle& style) {
     const double best = result.points.front().score;
-    Table t{{"", "step time", "within", "behind", "peak memory", "bubble", "MFU", "USD a step", "strategy"},
+    Table t{{"", "step time", "80 % interval", "behind", "peak memory", "bubble", "MFU", "USD a step", "strategy"},
             {true, true, true, true, true, true, true, true, false},
             {},
             true};
@@ -38,8 +38,7 @@ Table table_of(const SearchResult& result, const std::vector<std::size_t>& which
         const SearchPoint& p = result.points[i];
         const SweepRow& r = p.row;
         const std::string memory = gigabytes(r.peak_bytes) + " of " + gigabytes(r.capacity_bytes) + " GB";
-        t.rows.push_back({std::to_string(t.rows.size() + 1), seconds_text(r.step_time_s),
-                          r.step_time_error_bar > 0 ? fmt::format("{:.0f} %", r.step_time_error_bar * 100) : "",
+        t.rows.push_back({std::to_string(t.rows.size() + 1), seconds_text(r.step_time_s), to_text(r.step_time_interval),
                           p.score > best ? fmt::format("{:.1f} %", (p.score / best - 1) * 100) : "",
                           !fits_surely(r) ? paint(memory + ", tight", Ink::yellow, style) : memory,
                           fmt::format("{:.1f} %", r.bubble_fraction * 100), fmt::format("{:.1f} %", r.mfu * 100),
@@ -125,7 +124,7 @@ std::string equals(const SearchResult& r, const SearchPoint& first, const TextSt
     return wrapped(all + ".", style.width, "", "  ") + "\n";
 }
 
-// Of the scenario's "run"; 0: it has none, or its length is given in days.
+// Tokens of the scenario's "run"; 0: it has none, or its length is given in days.
 double tokens_of_run(const SearchPoint& p) {
     const auto run = nlohmann::json::parse(p.json.empty() ? "{}" : p.json).value("run", nlohmann::json::object());
     const double steps = run.value("steps", 0.0);
@@ -243,6 +242,8 @@ std::string to_json(const SearchResult& r, const SearchOptions& options) {
                {"peak_bytes", p.row.peak_bytes},
                {"capacity_bytes", p.row.capacity_bytes},
                {"step_time_error_bar", p.row.step_time_error_bar},
+               {"step_time_faster", p.row.step_time_interval.faster},
+               {"step_time_slower", p.row.step_time_interval.slower},
                {"memory_error_bar", p.row.memory_error_bar},
                {"tight", !fits_surely(p.row)},
                {"cost_usd", p.cost_usd},
@@ -306,12 +307,13 @@ std::string to_csv(const SearchResult& r) {
     const auto known = [](double figure) { return figure > 0 ? fmt::format("{}", figure) : std::string(); };
     std::string text =
         "strategy,score,bound,step_time_s,tokens_per_s,mfu,bubble_fraction,world_size,peak_bytes,capacity_bytes,step_time_error_"
-        "bar,memory_error_bar,cost_usd,energy_j,run_goodput,run_days,run_cost_usd,hash\n";
+        "bar,step_time_faster,step_time_slower,memory_error_bar,cost_usd,energy_j,run_goodput,run_days,run_cost_usd,hash\n";
     for (const SearchPoint& p : r.points)
-        text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", csv_cell(p.row.label), p.score, p.bound,
+        text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", csv_cell(p.row.label), p.score, p.bound,
                             p.row.step_time_s, p.row.tokens_per_s, p.row.mfu, p.row.bubble_fraction, p.row.world_size, p.row.peak_bytes,
-                            p.row.capacity_bytes, p.row.step_time_error_bar, p.row.memory_error_bar, p.cost_usd, p.energy_j,
-                            known(p.row.run_goodput), known(p.row.run_s / 86400), known(p.row.run_cost_usd), p.row.hash);
+                            p.row.capacity_bytes, p.row.step_time_error_bar, p.row.step_time_interval.faster,
+                            p.row.step_time_interval.slower, p.row.memory_error_bar, p.cost_usd, p.energy_j, known(p.row.run_goodput),
+                            known(p.row.run_s / 86400), known(p.row.run_cost_usd), p.row.hash);
     return text;
 }
 

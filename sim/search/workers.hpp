@@ -1,4 +1,4 @@
-// What each thread of a search keeps: a scenario to vary, a fabric and prices for each machine, the last plan. Private to this room.
+// Each thread of a search keeps: a scenario to vary, a fabric and prices for each machine, the last plan. Private to this room.
 #pragma once
 
 #include "sim/report/reuse.hpp"

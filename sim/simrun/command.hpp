@@ -101,7 +101,7 @@ bool deliver(const std::string& text, const Options& options);
 void complain(const std::string& text); // "simrun: error: .." on standard error
 void complain(const std::string& file, const std::vector<Problem>& problems);
 
-// What a bad_alloc means to a user.
+// The message to a user whose job ran out of memory (std::bad_alloc).
 inline constexpr const char* too_little_memory = "there is not enough memory for this: lower the microbatches, layers, stages or devices";
 
 // Work on the scenario of a file: what shows to be wrong with it only then names the file.

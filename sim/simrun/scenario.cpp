@@ -183,10 +183,9 @@ int run_scenarios(const std::vector<std::string>& files, const Options& options)
                         return report_text(*scenario, p, true, style, {options.jobs, replan_of(file, options)});
                     });
         if (scenario->run && !options.json) runs.rows.push_back(naming(file, [&] { return row_of_run(*scenario, p, options); }));
-        const ErrorBar& bar = r.error_bar;
-        const std::string interval = bar.rows > 0 ? fmt::format("-{:.0f} +{:.0f} %", bar.faster * 100, bar.slower * 100) : std::string();
-        table.rows.push_back({clip(r.name, 40), grouped(r.world_size), seconds_text(r.step_time_s), interval, metric(r.tokens_per_s, 3),
-                              fmt::format("{:.1f} %", r.mfu * 100), fmt::format("{:.1f} %", r.bubble_fraction * 100),
+        table.rows.push_back({clip(r.name, 40), grouped(r.world_size), seconds_text(r.step_time_s), to_text(r.error_bar.interval),
+                              metric(r.tokens_per_s, 3), fmt::format("{:.1f} %", r.mfu * 100),
+                              fmt::format("{:.1f} %", r.bubble_fraction * 100),
                               fmt::format("{:.1f} of {:.1f} GB", fullest(r.memory).peak.gigabytes(), r.memory.capacity.gigabytes()),
                               paint(std::string(r.memory.fits ? "yes" : "no") + (r.narrow() ? ", narrowly" : ""),
                                     !r.memory.fits ? Ink::red

@@ -57,7 +57,7 @@ std::string ranking_of_runs(const SweepRun& run, const std::vector<std::size_t>&
 
 std::string ranking(const SweepRun& run, const SweepOptions& how, const TextStyle& style) {
     const bool energy = rank_by(how.by) == RankBy::energy;
-    Table t{{"", "what varies", "step time", "within", "tokens/s", "a device", "MFU", "bubble", "peak memory",
+    Table t{{"", "what varies", "step time", "80 % interval", "tokens/s", "a device", "MFU", "bubble", "peak memory",
              energy ? "MWh/T tokens" : "USD/T tokens", ""},
             {true, false, true, true, true, true, true, true, true, true, false},
             {}};
@@ -70,9 +70,8 @@ std::string ranking(const SweepRun& run, const SweepOptions& how, const TextStyl
     }
     for (const std::size_t i : first) {
         const SweepRow& r = run.rows[i];
-        t.rows.push_back({std::to_string(t.rows.size() + 1), r.label, seconds_text(r.step_time_s),
-                          r.step_time_error_bar > 0 ? fmt::format("{:.0f} %", r.step_time_error_bar * 100) : "", metric(r.tokens_per_s, 4),
-                          metric(r.tokens_per_s_per_gpu, 4), fmt::format("{:.1f} %", r.mfu * 100),
+        t.rows.push_back({std::to_string(t.rows.size() + 1), r.label, seconds_text(r.step_time_s), to_text(r.step_time_interval),
+                          metric(r.tokens_per_s, 4), metric(r.tokens_per_s_per_gpu, 4), fmt::format("{:.1f} %", r.mfu * 100),
                           fmt::format("{:.1f} %", r.bubble_fraction * 100),
                           fmt::format("{:.1f} of {:.1f} GB", Bytes{r.peak_bytes}.gigabytes(), Bytes{r.capacity_bytes}.gigabytes()),
                           energy ? known(r.per_trillion_tokens(r.energy_j) / 3.6e9) : known(r.per_trillion_tokens(r.cost_usd)),
@@ -156,7 +155,7 @@ std::string nearest_miss(const SweepDocument& document, const SweepRun& run, con
                        out.empty() ? "" : "; ", out);
 }
 
-// What no point that fits has, of those there are, so that a ranking by it says nothing; empty: some have it.
+// The figure to rank by, where no point that fits has it and the ranking would say nothing; empty: some point has it.
 std::string not_known(const SweepRun& run, RankBy by) {
     const auto none = [&](auto&& has) {
         return std::ranges::none_of(run.rows, [&](const SweepRow& r) { return r.status == PointStatus::fits && has(r); });

@@ -197,7 +197,9 @@ std::vector<std::uint8_t> bytes_of(const SweepRow& r) {
                                                   r.run_goodput,
                                                   r.run_s,
                                                   r.run_tokens,
-                                                  r.run_cost_usd});
+                                                  r.run_cost_usd,
+                                                  r.step_time_interval.faster,
+                                                  r.step_time_interval.slower});
 }
 
 SweepRow row_of(const std::vector<std::uint8_t>& bytes) {
@@ -210,8 +212,9 @@ SweepRow row_of(const std::vector<std::uint8_t>& bytes) {
     next(r.world_size);
     for (double* figure : {&r.step_time_s, &r.tokens_per_s, &r.tokens_per_s_per_gpu, &r.mfu, &r.hfu, &r.bubble_fraction}) next(*figure);
     next(r.peak_bytes), next(r.capacity_bytes);
-    for (double* figure : {&r.step_time_error_bar, &r.memory_error_bar, &r.cost_usd, &r.energy_j, &r.time_to_target_s, &r.run_finished,
-                           &r.run_goodput, &r.run_s, &r.run_tokens, &r.run_cost_usd})
+    for (double* figure :
+         {&r.step_time_error_bar, &r.memory_error_bar, &r.cost_usd, &r.energy_j, &r.time_to_target_s, &r.run_finished, &r.run_goodput,
+          &r.run_s, &r.run_tokens, &r.run_cost_usd, &r.step_time_interval.faster, &r.step_time_interval.slower})
         next(*figure);
     return r;
 }

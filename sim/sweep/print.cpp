@@ -84,7 +84,8 @@ std::string to_csv(const SweepDocument& document, const SweepRun& run) {
     std::string text;
     for (const SweepAxis& a : document.axes()) text += csv_cell(a.pointer) + ",";
     text += "status,reason,world_size,step_time_s,tokens_per_s,tokens_per_s_per_gpu,mfu,hfu,bubble_fraction,peak_bytes,capacity_bytes,step_"
-            "time_error_bar,memory_error_bar,cost_usd,energy_j,days_per_trillion_tokens,usd_per_trillion_tokens,kwh_per_trillion_tokens,"
+            "time_error_bar,step_time_faster,step_time_slower,memory_error_bar,cost_usd,energy_j,days_per_trillion_tokens,usd_per_trillion_"
+            "tokens,kwh_per_trillion_tokens,"
             "time_to_target_s,run_goodput,run_days,run_tokens,run_cost_usd,hash\n";
     for (const SweepRow& r : run.rows) {
         for (const std::string& v : document.point(r.index).values) text += csv_cell(bare(v)) + ",";
@@ -96,6 +97,7 @@ std::string to_csv(const SweepDocument& document, const SweepRun& run) {
         cell(sized, r.peak_bytes);
         cell(sized, r.capacity_bytes);
         cell(fits && r.step_time_error_bar > 0, r.step_time_error_bar);
+        for (double v : {r.step_time_interval.faster, r.step_time_interval.slower}) cell(fits && r.step_time_interval.known(), v);
         cell(sized && r.memory_error_bar > 0, r.memory_error_bar);
         cell(fits && r.cost_usd > 0, r.cost_usd);
         cell(fits && r.energy_j > 0, r.energy_j);
@@ -131,6 +133,8 @@ std::string to_json(const SweepDocument& document, const SweepRun& run, RankBy b
                       {"hfu", r.hfu},
                       {"bubble_fraction", r.bubble_fraction},
                       {"step_time_error_bar", r.step_time_error_bar},
+                      {"step_time_faster", r.step_time_interval.faster},
+                      {"step_time_slower", r.step_time_interval.slower},
                       {"memory_error_bar", r.memory_error_bar},
                       {"narrow", r.narrow()}});
             if (r.cost_usd > 0) p.update({{"cost_usd", r.cost_usd}, {"usd_per_trillion_tokens", r.per_trillion_tokens(r.cost_usd)}});

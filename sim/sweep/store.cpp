@@ -16,9 +16,10 @@ namespace orrery {
 
 namespace {
 
-constexpr const char* columns = "hash, label, status, reason, world_size, step_time_s, tokens_per_s, tokens_per_s_per_gpu, mfu, hfu, "
-                                "bubble_fraction, peak_bytes, capacity_bytes, step_time_error_bar, memory_error_bar, cost_usd, energy_j, "
-                                "time_to_target_s, run_finished, run_goodput, run_s, run_tokens, run_cost_usd";
+constexpr const char* columns =
+    "hash, label, status, reason, world_size, step_time_s, tokens_per_s, tokens_per_s_per_gpu, mfu, hfu, "
+    "bubble_fraction, peak_bytes, capacity_bytes, step_time_error_bar, memory_error_bar, cost_usd, energy_j, "
+    "time_to_target_s, run_finished, run_goodput, run_s, run_tokens, run_cost_usd, step_time_faster, step_time_slower";
 
 constexpr std::int64_t application_id = 0x4F525259;  // "ORRY", in the file's header
 constexpr std::chrono::milliseconds patience{10000}; // with other programs that write the same file
@@ -58,6 +59,7 @@ SweepRow read(sqlite3_stmt* s) {
     if (sqlite3_column_type(s, 18) != SQLITE_NULL) r.run_finished = sqlite3_column_double(s, 18);
     double* const of_run[] = {&r.run_goodput, &r.run_s, &r.run_tokens, &r.run_cost_usd};
     for (int i = 0; i < 4; ++i) *of_run[i] = sqlite3_column_double(s, 19 + i);
+    r.step_time_interval = {sqlite3_column_double(s, 23), sqlite3_column_double(s, 24)};
     return r;
 }
 
@@ -65,7 +67,8 @@ SweepRow read(sqlite3_stmt* s) {
 bool undamaged(const SweepRow& r) {
     if (!is_printable(r.hash) || !is_printable(r.label) || !is_printable(r.reason)) return false;
     for (const double figure : {r.step_time_s, r.tokens_per_s, r.tokens_per_s_per_gpu, r.mfu, r.hfu, r.bubble_fraction, r.cost_usd,
-                                r.energy_j, r.time_to_target_s, r.run_goodput, r.run_s, r.run_tokens, r.run_cost_usd})
+                                r.energy_j, r.time_to_target_s, r.run_goodput, r.run_s, r.run_tokens, r.run_cost_usd,
+                                r.step_time_interval.faster, r.step_time_interval.slower})
         if (!std::isfinite(figure) || figure < -1e-6) return false;
     return (r.status != PointStatus::fits || r.step_time_s > 0) && r.mfu < 2 && r.world_size >= 0 && r.peak_bytes >= 0 &&
            r.capacity_bytes >= 0;
@@ -85,6 +88,10 @@ void bind(sqlite3_stmt* s, const SweepRow& r) {
         sqlite3_bind_int64(s, 13, r.capacity_bytes);
         sqlite3_bind_double(s, 14, r.step_time_error_bar);
         sqlite3_bind_double(s, 15, r.memory_error_bar);
+        if (r.step_time_interval.known()) {
+            sqlite3_bind_double(s, 24, r.step_time_interval.faster);
+            sqlite3_bind_double(s, 25, r.step_time_interval.slower);
+        }
     }
     if (!fits) return;
     const double figures[] = {r.step_time_s, r.tokens_per_s, r.tokens_per_s_per_gpu, r.mfu, r.hfu, r.bubble_fraction};
@@ -120,12 +127,12 @@ SweepStore::SweepStore(const std::string& path) : path_(path) {
             "INTEGER)");
     // Results of before there were these columns stay good: theirs are not known.
     for (const char* column : {"step_time_error_bar", "memory_error_bar", "cost_usd", "energy_j", "time_to_target_s", "run_finished",
-                               "run_goodput", "run_s", "run_tokens", "run_cost_usd"})
+                               "run_goodput", "run_s", "run_tokens", "run_cost_usd", "step_time_faster", "step_time_slower"})
         if (!has_column(column)) execute((std::string("ALTER TABLE points ADD COLUMN ") + column + " REAL").c_str());
     execute(fmt::format("PRAGMA application_id={}", application_id).c_str());
     execute("COMMIT");
-    insert_ = statement(fmt::format("INSERT OR REPLACE INTO points ({}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", columns),
-                        "write");
+    insert_ = statement(
+        fmt::format("INSERT OR REPLACE INTO points ({}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", columns), "write");
 }
 
 // Before anything is written: a database that is another program's stays as it is.

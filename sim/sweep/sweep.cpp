@@ -40,6 +40,7 @@ void fill(SweepRow& row, const Report& r) {
     row.capacity_bytes = r.memory.capacity.count;
     row.step_time_error_bar = r.error_bar.step_time;
     row.memory_error_bar = r.error_bar.memory;
+    row.step_time_interval = r.error_bar.interval;
     row.cost_usd = r.cost_usd;
     row.energy_j = r.energy_j;
     row.status = r.memory.fits ? PointStatus::fits : PointStatus::too_big;

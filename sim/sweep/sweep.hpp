@@ -4,6 +4,7 @@
 #pragma once
 
 #include "sim/job/whole_run.hpp"
+#include "sim/report/error_bar.hpp"
 #include "sim/scenario/sweep.hpp"
 #include "sim/sweep/shard.hpp"
 
@@ -35,7 +36,8 @@ struct SweepRow {
     std::int64_t peak_bytes = 0, capacity_bytes = 0;
     double time_to_target_s = 0;                          // training.convergence; 0: there is no target
     double step_time_error_bar = 0, memory_error_bar = 0; // half widths as fractions (ErrorBar); 0: not known
-    double cost_usd = 0, energy_j = 0;                    // of a step; 0: not known
+    TimeInterval step_time_interval;
+    double cost_usd = 0, energy_j = 0; // of a step; 0: not known
     // "run": its figures over the simulated runs (sim/job/whole_run.hpp, RunFigures).
     double run_finished = -1; // share that came to an end; -1: there is no run. Below 1 the rest is not known
     double run_goodput = 0, run_s = 0, run_tokens = 0, run_cost_usd = 0;

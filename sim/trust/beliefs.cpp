@@ -36,7 +36,7 @@ Spreads spreads_of(const All& a) {
     return s;
 }
 
-// Of a step's variance: by which it grows with the square of each spread.
+// The factor by which a step's variance grows with the square of each spread.
 All variances(const Observed& r) {
     const BeliefArray x = with_rest(r.shares);
     All a{};

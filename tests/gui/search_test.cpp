@@ -31,7 +31,8 @@ constexpr const char* scenario =
 SweepRow row(const char* hash, double step, double bubble, double hfu) {
     SweepRow r;
     r.hash = hash, r.label = hash, r.status = PointStatus::fits, r.step_time_s = step, r.bubble_fraction = bubble, r.hfu = hfu;
-    r.world_size = 8, r.peak_bytes = 40, r.capacity_bytes = 80, r.cost_usd = step, r.step_time_error_bar = 0.17, r.tokens_per_s = 1 / step;
+    r.world_size = 8, r.peak_bytes = 40, r.capacity_bytes = 80, r.cost_usd = step, r.step_time_interval = {0.05, 0.17},
+    r.tokens_per_s = 1 / step;
     return r;
 }
 
@@ -73,7 +74,7 @@ class SearchTest : public QObject {
         QCOMPARE(after.front().name, QStringLiteral("c"));
         QCOMPARE(after[1].number, before.front().number);
         QVERIFY(after[1].figures.note.contains("slower"));
-        QVERIFY(after[1].figures.interval && *after[1].figures.interval == 0.17 && after[1].figures.cost_usd);
+        QVERIFY(after[1].figures.interval == (TimeInterval{0.05, 0.17}) && after[1].figures.cost_usd);
         QCOMPARE(found.tooBig(), 1);
         QVERIFY(found.scenario(after.front().number).empty());
     }

@@ -71,7 +71,7 @@ void optimizer(Lowering& l) {
         const std::int32_t begin = make_begin_block(l, dp, stage);
         if (!l.plan.blocks[begin].ops.empty()) draft.actions.insert(draft.actions.begin(), run_of(l.plan, draft, begin));
         const std::int32_t step = make_optimizer_block(l, stage);
-        // Of updates in the backward pass the check of their norm is left, if anything.
+        // Updates in the backward pass leave the check of their norm, if anything.
         if (!l.scenario.training.optimizer_in_backward || dp.norm >= 0) draft.actions.push_back(run_of(l.plan, draft, step));
         if (dp.sharded() && !dp.gathers_in_step) gather_for_next_step(l, stage, draft);
     }

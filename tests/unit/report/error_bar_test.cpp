@@ -129,7 +129,7 @@ TEST(ErrorBar, StatingAFieldNarrowsIt) {
     EXPECT_LT(stated.step_time, kernel_stated.step_time);
     EXPECT_NEAR(stated.step_time, open.all_stated, 1e-12) << "what the report with open fields says";
     EXPECT_EQ(stated.all_stated, 0);
-    EXPECT_LT(stated.faster + stated.slower, open.faster + open.slower);
+    EXPECT_LT(stated.interval.faster + stated.interval.slower, open.interval.faster + open.interval.slower);
 }
 
 TEST(ErrorBar, SidesAreApart) {
@@ -137,8 +137,8 @@ TEST(ErrorBar, SidesAreApart) {
     for (Experience& e : all)
         if (*e.step_time > 0) e.step_time = 0.04;
     const ErrorBar bar = error_bar(on("h100", 8), all);
-    EXPECT_NEAR(bar.slower, 1 / 0.9 - 1, 1e-12);
-    EXPECT_NEAR(bar.faster, 1 - 1 / 1.04, 1e-12);
+    EXPECT_NEAR(bar.interval.slower, 1 / 0.9 - 1, 1e-12);
+    EXPECT_NEAR(bar.interval.faster, 1 - 1 / 1.04, 1e-12);
     EXPECT_NE(to_text(bar).find("from 4 % less to 11 % more"), std::string::npos) << to_text(bar);
 }
 

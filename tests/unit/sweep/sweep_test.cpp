@@ -275,7 +275,7 @@ TEST(SweepStore, GivesBackWhatItWasGiven) {
     SweepRow r;
     r.hash = "0123456789abcdef", r.label = "a=1 'quoted'", r.status = PointStatus::fits, r.reason = "stage 0 \"needs\" more";
     r.world_size = 8, r.step_time_s = 0.1 + 0.2, r.mfu = 1.0 / 3, r.peak_bytes = INT64_C(90000000001), r.capacity_bytes = 85520809984,
-    r.step_time_error_bar = 0.05, r.memory_error_bar = 0.08;
+    r.step_time_error_bar = 0.05, r.step_time_interval = {0.02, 0.08}, r.memory_error_bar = 0.08;
     r.cost_usd = 1.25, r.energy_j = 3e6;
     SweepRow big = r;
     big.hash = "of one that is too big", big.status = PointStatus::too_big;
@@ -306,6 +306,7 @@ TEST(SweepStore, ReadsResultsOfBeforeThereWereErrorBars) {
     ASSERT_EQ(rows.size(), 1u);
     EXPECT_EQ(rows.at("h").step_time_s, 1.5);
     EXPECT_EQ(rows.at("h").step_time_error_bar, 0);
+    EXPECT_FALSE(rows.at("h").step_time_interval.known());
     EXPECT_FALSE(rows.at("h").narrow()) << "how far off memory may be is not known";
 }
 
