@@ -59,15 +59,16 @@ struct DuplicateWatch {
     }
 };
 
-std::vector<std::string> override_path(const std::string& path) {
+} // namespace
+
+std::vector<std::string> override_path(const std::string& text) {
+    const std::string path = text.substr(0, text.find('='));
     std::vector<std::string> steps;
     const bool pointer = path.starts_with('/');
     std::stringstream stream(pointer ? path.substr(1) : path);
     for (std::string step; std::getline(stream, step, pointer ? '/' : '.');) steps.push_back(pointer ? plain_step(step) : step);
     return steps;
 }
-
-} // namespace
 
 Json read_json(std::string_view text, std::vector<Problem>& problems) {
     DuplicateWatch watch;
@@ -102,7 +103,7 @@ std::string problem_text(const Problem& problem) { return problem.where.empty() 
 
 void apply_override(Json& document, const std::string& text, std::vector<Problem>& problems) {
     const std::size_t equals = text.find('=');
-    const std::vector<std::string> steps = override_path(text.substr(0, equals));
+    const std::vector<std::string> steps = override_path(text);
     if (equals == std::string::npos || steps.empty() || std::any_of(steps.begin(), steps.end(), [](const auto& s) { return s.empty(); })) {
         problems.push_back({"", "--set " + text + ": write FIELD=VALUE, as in strategy.tensor_parallel=8"});
         return;

@@ -19,6 +19,7 @@ Json read_json(std::string_view text, std::vector<Problem>& problems);
 
 // Sets the field an override names. Where a preset's name stands in for an object ("model": "gpt2-124m"), it becomes {"preset": ..} first.
 void apply_override(Json& document, const std::string& text, std::vector<Problem>& problems);
+std::vector<std::string> override_path(const std::string& text); // {"strategy", "zero_stage"} of "strategy.zero_stage=1"
 
 // One step of a JSON pointer, escaped as RFC 6901 says.
 std::string pointer_step(std::string_view key);

@@ -123,6 +123,34 @@ SweepPoint SweepDocument::point(std::int64_t index) const {
 struct SweepReader {
     SweepDocument::Data data;
     std::vector<Problem> problems;
+    std::vector<std::vector<std::string>> overridden; // fields, by their steps
+
+    void override_base(const std::string& text) {
+        std::vector<std::string> steps = override_path(text);
+        if (!steps.empty() && (steps.front() == "sweep" || steps.front() == "constraints"))
+            problems.push_back({"/" + steps.front(), "--set " + steps.front() +
+                                                         ": a sweep's lists and constraints are not overridden: change them in the "
+                                                         "file, or fix a field that it varies, as in --set strategy.tensor_parallel=8"});
+        else
+            apply_override(data.base, text, problems);
+        overridden.push_back(std::move(steps));
+    }
+
+    // A field that an override gives is not varied: the list of its one value. Nothing: no override gives it.
+    std::optional<Ordered> fixed(const std::string& pointer) {
+        const std::vector<std::string> steps = steps_of(pointer);
+        for (const std::vector<std::string>& o : overridden) {
+            if (o.size() <= steps.size() || !std::equal(steps.begin(), steps.end(), o.begin())) continue;
+            problems.push_back(
+                {"/sweep" + pointer_step(pointer), "--set gives a field below " + pointer +
+                                                       ", which the sweep varies as a whole: it would have no effect. Change "
+                                                       "the values in the file"});
+        }
+        if (std::ranges::find(overridden, steps) == overridden.end()) return std::nullopt;
+        const Json* at = &data.base;
+        for (const std::string& step : steps) at = at->is_array() ? &at->at(std::stoul(step)) : &at->at(step);
+        return Ordered::array({Ordered::parse(at->dump())});
+    }
 
     void read_axis(const std::string& pointer, const Ordered& list) {
         const std::string where = "/sweep" + pointer_step(pointer);
@@ -235,13 +263,9 @@ SweepResult parse_sweep(std::string_view json_text, const ParseOptions& options)
                   "a sweep needs \"sweep\": an object of JSON pointers and lists, as in {\"/strategy/tensor_parallel\": [1, 2, 4, 8]}"}}};
     reader.data.base.erase("sweep");
     reader.data.base.erase("constraints");
-    for (const std::string& text : options.overrides) {
-        if (text.starts_with("sweep=") || text.starts_with("sweep."))
-            reader.problems.push_back({"/sweep", "--set sweep: what a sweep varies is not overridden: change it in the file"});
-        else
-            apply_override(reader.data.base, text, reader.problems);
-    }
-    for (const auto& [pointer, list] : document["sweep"].items()) reader.read_axis(pointer, list);
+    for (const std::string& text : options.overrides) reader.override_base(text);
+    if (!reader.problems.empty()) return {std::nullopt, reader.problems};
+    for (const auto& [pointer, list] : document["sweep"].items()) reader.read_axis(pointer, reader.fixed(pointer).value_or(list));
     if (document.contains("constraints")) reader.read_constraints(document["constraints"]);
     return reader.finish();
 }

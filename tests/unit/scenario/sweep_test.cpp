@@ -83,6 +83,32 @@ TEST(Sweep, EveryProblemIsNamedAtOnce) {
     EXPECT_NE(read.problems[0].what.find("did you mean \"/strategy/tensor_parallel\"?"), std::string::npos) << read.problems[0].what;
 }
 
+SweepResult overridden(std::vector<std::string> overrides) {
+    ParseOptions options;
+    options.overrides = std::move(overrides);
+    return parse_sweep(base + R"("sweep": {"/strategy/tensor_parallel": [1, 2, 4], "/strategy/zero_stage": [0, 1]}})", options);
+}
+
+TEST(Sweep, AnOverrideFixesTheFieldThatTheSweepVaries) {
+    const SweepResult read = overridden({"strategy.tensor_parallel=2"});
+    ASSERT_TRUE(read.document) << to_text(read.problems);
+    ASSERT_EQ(read.document->size(), 2);
+    EXPECT_EQ(read.document->point(1).label, "zero_stage=1");
+    EXPECT_EQ(nlohmann::json::parse(read.document->point(1).json)["strategy"]["tensor_parallel"], 2);
+    EXPECT_EQ(overridden({"/strategy/tensor_parallel=[2, 4]"}).document->size(), 2)
+        << "a list is one value: the points say that it is wrong";
+    EXPECT_EQ(overridden({"training.global_batch_size=64"}).document->size(), 6) << "not varied";
+}
+
+TEST(Sweep, OverridesWithoutEffectAreRefused) {
+    EXPECT_NE(to_text(overridden({"sweep={}"}).problems).find("change them in the file"), std::string::npos);
+    EXPECT_NE(to_text(overridden({"/constraints/0=1 < 2"}).problems).find("change them in the file"), std::string::npos);
+    ParseOptions below;
+    below.overrides = {"cluster.nodes=4"};
+    const SweepResult read = parse_sweep(base + R"("sweep": {"/cluster": [{"preset": "dgx-h100"}]}})", below);
+    EXPECT_NE(to_text(read.problems).find("it would have no effect"), std::string::npos) << to_text(read.problems);
+}
+
 TEST(Constraint, ArithmeticAndComparisonsMeanWhatTheySay) {
     EXPECT_TRUE(ask("/a/b * /c <= 24").holds);
     EXPECT_FALSE(ask("/a/b * /c < 24").holds);
