@@ -36,6 +36,44 @@ void twice_and_half(std::vector<StrategyChange>& out, const Scenario& s, int deg
     }
 }
 
+// None, twice and half as many, where each stage has as many layers then.
+void virtual_stages(std::vector<StrategyChange>& out, const Scenario& s) {
+    const Strategy& g = s.strategy;
+    if (g.virtual_pipeline > 1)
+        out.push_back({"1f1b without virtual stages", {{"/strategy/virtual_pipeline", ""}, {"/strategy/schedule", "\"1f1b\""}}});
+    for (const int chunks : {g.virtual_pipeline * 2, g.virtual_pipeline / 2})
+        if (chunks > 1 && s.model.layers % (chunks * g.pipeline_parallel) == 0)
+            out.push_back({fmt::format("interleaved-1f1b with {} virtual stages", chunks),
+                           {{"/strategy/virtual_pipeline", number(chunks)},
+                            {"/strategy/schedule", "\"interleaved-1f1b\""},
+                            {"/strategy/layer_split", ""}}});
+}
+
+// Each kind of communication that the job has and does not overlap, and all of them together.
+void overlaps(std::vector<StrategyChange>& out, const Scenario& s) {
+    const Strategy& g = s.strategy;
+    struct Switch {
+        const char *words, *pointer;
+        bool on, useful;
+    };
+    const bool replicas = static_cast<std::int64_t>(g.data_parallel) * g.context_parallel > 1;
+    const Switch switches[] = {
+        {"reductions of gradients", "/strategy/overlap/grad_reduce", g.overlap.grad_reduce, replicas},
+        {"gathers of parameters", "/strategy/overlap/param_gather", g.overlap.param_gather, replicas && g.zero_stage > 0},
+        {"tensor-parallel communication", "/strategy/overlap/tensor_parallel", g.overlap.tensor_parallel, g.tensor_parallel > 1},
+        {"transfers between stages", "/strategy/overlap/pipeline", g.overlap.pipeline, g.pipeline_parallel > 1},
+        {"exchanges of tokens", "/strategy/overlap/expert_parallel", g.overlap.expert_parallel, g.expert_parallel > 1},
+        {"copies to and from the host", "/strategy/overlap/offload", g.overlap.offload, g.offload != Offload{}},
+    };
+    StrategyChange all{"all communication overlapped", {}};
+    for (const Switch& w : switches) {
+        if (w.on || !w.useful) continue;
+        out.push_back(set_field(fmt::format("{} overlapped", w.words), w.pointer, "true"));
+        all.fields.push_back({w.pointer, "true"});
+    }
+    if (all.fields.size() > 1) out.push_back(std::move(all));
+}
+
 // More than the one layer that an even split leaves over.
 bool uneven(const std::vector<int>& layers) {
     if (layers.empty()) return false;
@@ -133,17 +171,11 @@ std::vector<StrategyChange> neighbours(const Scenario& s) {
     for (int z = 0; z <= 3; ++z)
         if (z != g.zero_stage && g.data_parallel > 1)
             out.push_back(set_field(z == 0 ? "no ZeRO" : fmt::format("ZeRO {}", z), "/strategy/zero_stage", number(z)));
-    if (g.pipeline_parallel > 1) {
-        if (g.virtual_pipeline > 1)
-            out.push_back({"1f1b without virtual stages", {{"/strategy/virtual_pipeline", ""}, {"/strategy/schedule", "\"1f1b\""}}});
-        else if (s.model.layers % (2 * g.pipeline_parallel) == 0)
-            out.push_back(
-                {"interleaved-1f1b with two virtual stages",
-                 {{"/strategy/virtual_pipeline", "2"}, {"/strategy/schedule", "\"interleaved-1f1b\""}, {"/strategy/layer_split", ""}}});
-    }
+    if (g.pipeline_parallel > 1) virtual_stages(out, s);
     if (g.tensor_parallel > 1)
         out.push_back(set_field(g.sequence_parallel ? "no sequence parallelism" : "sequence parallelism", "/strategy/sequence_parallel",
                                 g.sequence_parallel ? "false" : "true"));
+    overlaps(out, s);
     return out;
 }
 

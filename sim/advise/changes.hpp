@@ -13,7 +13,8 @@ struct Degrees {
 StrategyChange set_degrees(const Scenario& from, const Degrees& degrees);
 StrategyChange set_nodes(int nodes);
 
-// One step from the scenario in each field: degrees doubled and halved, micro batch, recompute, ZeRO, virtual stages, sequence parallelism.
+// One step from the scenario in each field: degrees and virtual stages doubled and halved, micro batch, recompute, ZeRO, sequence
+// parallelism, overlaps that are off.
 std::vector<StrategyChange> neighbours(const Scenario& scenario);
 // More changes that save memory: states and activations on the host or on NVMe, losses in chunks.
 std::vector<StrategyChange> memory_savers(const Scenario& scenario);

@@ -83,7 +83,8 @@ void add_output(CLI::App& app, Options& o) {
 }
 
 void add_set(CLI::App& app, Options& o) {
-    app.add_option("--set", o.overrides, "Override a field: strategy.tensor_parallel=8 (repeat for more); of a sweep, a field that it varies is fixed")
+    app.add_option("--set", o.overrides,
+                   "Override a field: strategy.tensor_parallel=8 (repeat for more); of a sweep, a field that it varies is fixed")
         ->type_name("PATH=VALUE")
         ->expected(1)
         ->allow_extra_args(false)

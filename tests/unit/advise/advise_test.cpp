@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 namespace orrery {
 namespace {
@@ -105,6 +106,32 @@ TEST(StrategyChange, SaysWhatElseItSets) {
             << c.words;
     const StrategyChange a{"a", {}}, b{"b", {}};
     EXPECT_EQ(both(both(a, b), both(a, b)).words, "a, b, a and b");
+}
+
+TEST(StrategyChange, NeighboursSwitchOverlapsOnAndVaryVirtualStages) {
+    const auto words = [](const std::string& strategy) {
+        std::set<std::string> all;
+        for (const StrategyChange& c : neighbours(parse_scenario(job(strategy)).scenario.value())) all.insert(c.words);
+        return all;
+    };
+    const auto off = words(R"("tensor_parallel": 2, "zero_stage": 1, "overlap": {"grad_reduce": false, "param_gather": false,
+        "tensor_parallel": true})");
+    EXPECT_TRUE(off.contains("reductions of gradients overlapped") && off.contains("gathers of parameters overlapped"));
+    EXPECT_TRUE(off.contains("all communication overlapped"));
+    EXPECT_FALSE(off.contains("tensor-parallel communication overlapped")) << "it is on";
+    EXPECT_FALSE(off.contains("transfers between stages overlapped")) << "there is one stage";
+    const auto stages = words(R"("pipeline_parallel": 2, "virtual_pipeline": 3, "schedule": "interleaved-1f1b")");
+    EXPECT_TRUE(stages.contains("interleaved-1f1b with 6 virtual stages") && stages.contains("1f1b without virtual stages"));
+    EXPECT_TRUE(words(R"("pipeline_parallel": 4)").contains("interleaved-1f1b with 2 virtual stages"));
+    EXPECT_FALSE(words(R"("pipeline_parallel": 8)").contains("interleaved-1f1b with 2 virtual stages")) << "16 chunks of 24 layers";
+}
+
+// What is switched on is simulated, and is no slower.
+TEST(Advise, TriesOverlapsThatAreOff) {
+    const Advice a = advice_on(job(R"("zero_stage": 1, "overlap": {"grad_reduce": false, "param_gather": false})"));
+    const auto found = std::ranges::find(a.better, "all communication overlapped", [](const Trial& t) { return t.change.words; });
+    ASSERT_NE(found, a.better.end());
+    EXPECT_LT(found->report->step_time_s, a.report.step_time_s);
 }
 
 // Rates of what the job leans on: the host's and NVMe's where something lives there, each as if the scenario said so.
