@@ -6,7 +6,10 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
 #include <limits>
+#include <utility>
 
 namespace orrery {
 
@@ -34,7 +37,7 @@ double merit(const SweepRow& r, RankBy by) {
     case RankBy::time_to_target_s:
         return known_small(r.time_to_target_s);
     case RankBy::goodput:
-        return r.run_goodput > 0 ? r.run_goodput : known_small(0);
+        return r.run_goodput > 0 ? -std::round(1 / r.run_goodput * 1000) / 1000 : known_small(0); // simulated runs tell no finer
     case RankBy::run_time:
         return known_small(r.run_tokens > 0 ? r.run_s / r.run_tokens : 0);
     case RankBy::run_cost:
@@ -74,8 +77,11 @@ std::vector<std::size_t> ranked(const SweepRun& run, RankBy by) {
     for (std::size_t i = 0; i < run.rows.size(); ++i) {
         if (run.rows[i].status == PointStatus::fits) order.push_back(i);
     }
-    std::stable_sort(order.begin(), order.end(),
-                     [&](std::size_t a, std::size_t b) { return merit(run.rows[a], by) > merit(run.rows[b], by); });
+    // Of points as good the fastest leads: slow and fast ones alike lose nothing where nothing fails.
+    const auto merits = [&](std::size_t i) {
+        return std::pair(merit(run.rows[i], by), by == RankBy::goodput ? merit(run.rows[i], RankBy::run_time) : 0.0);
+    };
+    std::ranges::stable_sort(order, std::greater{}, merits);
     return order;
 }
 

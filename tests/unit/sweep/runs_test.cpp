@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 
 namespace orrery {
@@ -45,7 +46,7 @@ TEST(SweepOfRuns, RanksByGoodputTimeAndCostOfTheWholeRun) {
         ASSERT_EQ(order.size(), run.rows.size());
         const auto lost = [&](std::size_t i) {
             const SweepRow& r = run.rows[i];
-            return by == RankBy::goodput ? -r.run_goodput : by == RankBy::run_time ? r.run_s : r.run_cost_usd;
+            return by == RankBy::goodput ? std::round(1 / r.run_goodput * 1000) : by == RankBy::run_time ? r.run_s : r.run_cost_usd;
         };
         for (std::size_t k = 1; k < order.size(); ++k) EXPECT_LE(lost(order[k - 1]), lost(order[k])) << name(by);
     }
@@ -101,6 +102,17 @@ TEST(SweepOfRuns, RunsWithoutAnEndStandLast) {
     EXPECT_EQ(run.rows[1].run_cost_usd, 0);
     EXPECT_EQ(ranked(run, RankBy::goodput).back(), 1u);
     EXPECT_EQ(ranked(run, RankBy::run_cost).back(), 1u);
+}
+
+// Where nothing fails all goodputs are 1, or as near as simulated runs can tell: the fastest of them leads.
+TEST(SweepOfRuns, TheFastestOfAsGoodGoodputsLeads) {
+    SweepRun run;
+    for (const auto& [goodput, seconds] : {std::pair(1.0, 300.0), {0.9999, 200.0}, {0.95, 100.0}, {1.0, 250.0}}) {
+        SweepRow& r = run.rows.emplace_back();
+        r.status = PointStatus::fits;
+        r.run_finished = 1, r.run_goodput = goodput, r.run_s = seconds, r.run_tokens = 1e9;
+    }
+    EXPECT_EQ(ranked(run, RankBy::goodput), (std::vector<std::size_t>{1, 3, 0, 2}));
 }
 
 } // namespace
