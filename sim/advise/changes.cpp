@@ -36,19 +36,6 @@ void twice_and_half(std::vector<StrategyChange>& out, const Scenario& s, int deg
     }
 }
 
-// None, twice and half as many, where each stage has as many layers then.
-void virtual_stages(std::vector<StrategyChange>& out, const Scenario& s) {
-    const Strategy& g = s.strategy;
-    if (g.virtual_pipeline > 1)
-        out.push_back({"1f1b without virtual stages", {{"/strategy/virtual_pipeline", ""}, {"/strategy/schedule", "\"1f1b\""}}});
-    for (const int chunks : {g.virtual_pipeline * 2, g.virtual_pipeline / 2})
-        if (chunks > 1 && s.model.layers % (chunks * g.pipeline_parallel) == 0)
-            out.push_back({fmt::format("interleaved-1f1b with {} virtual stages", chunks),
-                           {{"/strategy/virtual_pipeline", number(chunks)},
-                            {"/strategy/schedule", "\"interleaved-1f1b\""},
-                            {"/strategy/layer_split", ""}}});
-}
-
 // Each kind of communication that the job has and does not overlap, and all of them together.
 void overlaps(std::vector<StrategyChange>& out, const Scenario& s) {
     const Strategy& g = s.strategy;
@@ -79,6 +66,20 @@ bool uneven(const std::vector<int>& layers) {
     if (layers.empty()) return false;
     const auto [least, most] = std::ranges::minmax_element(layers);
     return *most - *least > 1;
+}
+
+// None, twice and half as many, where each stage has as many layers then.
+void virtual_stages(std::vector<StrategyChange>& out, const Scenario& s) {
+    const Strategy& g = s.strategy;
+    if (g.virtual_pipeline > 1)
+        out.push_back({"1f1b without virtual stages", {{"/strategy/virtual_pipeline", ""}, {"/strategy/schedule", "\"1f1b\""}}});
+    for (const int chunks : {g.virtual_pipeline * 2, g.virtual_pipeline / 2})
+        if (chunks > 1 && s.model.layers % (chunks * g.pipeline_parallel) == 0)
+            out.push_back(
+                {fmt::format("interleaved-1f1b with {} virtual stages{}", chunks, uneven(g.layers_per_chunk) ? " (layers evenly)" : ""),
+                 {{"/strategy/virtual_pipeline", number(chunks)},
+                  {"/strategy/schedule", "\"interleaved-1f1b\""},
+                  {"/strategy/layer_split", ""}}});
 }
 
 // With what else it sets, in brackets.

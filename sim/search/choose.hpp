@@ -32,7 +32,7 @@ double to_spare(const SweepRow& row); // share of the memory
 // 0.7.
 std::size_t leader(std::span<const Candidate> best_first);
 std::size_t leader(const std::vector<SearchPoint>& points);
-// The leader and the best of each other kind (its degrees), best first: so many at most.
+// The leader and the best of each other kind (its degrees), best first: at most `most` of them.
 std::vector<std::size_t> different(const std::vector<SearchPoint>& points, std::size_t leader, std::size_t most);
 // Points that no other beats in time, peak memory, devices and cost at once, fastest first.
 std::vector<std::size_t> frontier(const std::vector<SearchPoint>& points);

@@ -183,10 +183,12 @@ class Search {
         result_.nearest_miss = evaluator_->point(workers_->first(), branches_->counts().least_over_id, 0); // by its plan, not by its bound
     }
 
-    // Where the time goes, of those that are printed.
+    // Where the time goes, and what a run comes to, for the points that are printed.
     void say_limits() {
         if (result_.points.empty() || options_.top == 0) return;
-        const std::vector<std::size_t> few = different(result_.points, leader(result_.points), at(options_.top));
+        std::vector<std::size_t> few = different(result_.points, leader(result_.points), at(options_.top));
+        for (const std::size_t i : frontier(result_.points))
+            if (std::ranges::find(few, i) == few.end()) few.push_back(i);
         workers_->each(few.size(), [&](Worker& w, std::size_t i) {
             SearchPoint& p = result_.points[few[i]];
             const Scenario* s = w.resolved(space_, p.id);

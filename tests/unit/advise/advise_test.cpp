@@ -123,6 +123,8 @@ TEST(StrategyChange, NeighboursSwitchOverlapsOnAndVaryVirtualStages) {
     const auto stages = words(R"("pipeline_parallel": 2, "virtual_pipeline": 3, "schedule": "interleaved-1f1b")");
     EXPECT_TRUE(stages.contains("interleaved-1f1b with 6 virtual stages") && stages.contains("1f1b without virtual stages"));
     EXPECT_TRUE(words(R"("pipeline_parallel": 4)").contains("interleaved-1f1b with 2 virtual stages"));
+    EXPECT_TRUE(
+        words(R"("pipeline_parallel": 4, "layer_split": [7, 7, 7, 3])").contains("interleaved-1f1b with 2 virtual stages (layers evenly)"));
     EXPECT_FALSE(words(R"("pipeline_parallel": 8)").contains("interleaved-1f1b with 2 virtual stages")) << "16 chunks of 24 layers";
 }
 

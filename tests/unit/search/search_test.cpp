@@ -345,6 +345,9 @@ TEST(Search, SaysWhatTheWholeJobTakes) {
     const auto json = nlohmann::json::parse(to_json(r, options))["best"][0];
     EXPECT_NEAR(json["run_at_this_pace"]["days"].get<double>(), at_this_pace(report, 3e11).seconds / 86400, 1e-9);
     EXPECT_NEAR(json["per_trillion_tokens"]["cost_usd"].get<double>(), at_this_pace(report, 1e12).cost_usd, 1e-6);
+    const auto edge = nlohmann::json::parse(to_json(r, options))["frontier"];
+    ASSERT_GT(edge.size(), 1u);
+    for (const auto& point : edge) EXPECT_TRUE(point.contains("run") && point.contains("limits")) << point.dump(1);
     options.by = SearchBy::memory;
     EXPECT_EQ(to_text(search(j.dump(), options), options, {}).find("of the simulated time"), std::string::npos)
         << "its bounds are of memory";
