@@ -1,6 +1,7 @@
 #include "sim/search/bounds.hpp"
 
 #include "sim/cost/own_constants.hpp"
+#include "sim/scenario/practice.hpp"
 #include "sim/search/parts.hpp"
 
 #include <algorithm>
@@ -17,7 +18,7 @@ struct StageTime {
     double busy = 0, host = 0, weight = 0, last_weight = 0, ends = std::numeric_limits<double>::infinity();
     double fills = std::numeric_limits<double>::infinity(), drains = std::numeric_limits<double>::infinity();
     double layers = 0;
-    double kernels = 0, moving = 0; // of a microbatch
+    double kernels = 0, moving = 0, idle = 0; // of a microbatch; idle: certain_idle()
 };
 
 double time_of(const std::vector<StepCounts>& steps, const std::vector<ChunkCost>& chunks) {
@@ -28,19 +29,22 @@ double time_of(const std::vector<StepCounts>& steps, const std::vector<ChunkCost
     return t;
 }
 
-// A stage's time under data parallelism, and how long its data move.
+// A stage's time under data parallelism, how long its data move, and how long it is certainly idle beside what microbatches are.
 struct Shared {
-    double bound = 0, moving = 0;
+    double bound = 0, moving = 0, idle = 0;
 };
 
 // Communication starts after the computation issued before it; what is overlapped may run under all that is issued later, gathers for the
 // next step under what comes before its last chunk's first microbatch is through.
 Shared once_a_step(const Scenario& s, const StageTime& st, const InFlight::Held& held, const std::vector<ChunkCost>& chunks,
-                   const SharingTime& time, double later) {
+                   const SharingTime& time, double later, double slowdown) {
     const double busy = static_cast<double>(s.microbatches()) * st.busy;
     const double tail = s.strategy.overlap.grad_reduce ? std::max(0.0, time.reduce - time_of(held.last, chunks)) : time.reduce;
     const double gather = time.gather - time_of(held.first, chunks);
-    return {busy + std::max(tail, st.drains - later) + std::max(st.fills, gather), sharing_moves(s, held, time)};
+    const double slow = 1 + slowdown, sure_tail = s.strategy.overlap.grad_reduce ? time.reduce - slow * time_of(held.last, chunks) : tail,
+                 sure_gather = time.gather - slow * time_of(held.first, chunks);
+    return {busy + std::max(tail, st.drains - later) + std::max(st.fills, gather), sharing_moves(s, held, time),
+            std::max({0.0, sure_tail, st.drains - slow * later}) + std::max(st.fills, sure_gather)};
 }
 
 // How often a stage's gradients are reduced in a step, and its parameters gathered.
@@ -72,7 +76,8 @@ Shared each_run(const Scenario& s, const StageTime& st, const InFlight::Held& he
         const double inner = std::max(0.0, st.layers - 2) / std::max(1.0, st.layers);
         const double waits = (overlap.grad_reduce ? 0 : n.reduces * time.reduce) +
                              (overlap.param_gather || !practice.gathers_in_step ? 0 : n.gathers * time.gather);
-        shared.bound = std::max(shared.bound, static_cast<double>(s.microbatches()) * st.busy + inner * waits);
+        shared.idle = inner * waits;
+        shared.bound = std::max(shared.bound, static_cast<double>(s.microbatches()) * st.busy + shared.idle);
     }
     return shared;
 }
@@ -91,6 +96,16 @@ bool uncertain(const Scenario& s) {
     return std::any_of(s.perturb.begin(), s.perturb.end(), [](const Perturbation& p) {
         return p.kind == Perturbation::Kind::jitter || (p.kind != Perturbation::Kind::background && p.factor < 1);
     });
+}
+
+Scenario without_recompute(Scenario s) {
+    Strategy& t = s.strategy;
+    t.recompute_ops.clear();
+    t.recompute_segments = 0;
+    t.recompute = RecomputeKind::none;
+    // Copies that only layers without recomputation make: with a list of nothing they are left out, and nothing is made again either.
+    if (practice_of(s).repeats_heads_for_fused) t.recompute = RecomputeKind::list;
+    return s;
 }
 
 double least_factor(const Scenario& s) {
@@ -126,6 +141,7 @@ double time_bound(const Scenario& s, const Profile& profile, InFlight& in_flight
             st.drains = std::min(st.drains, drains);
             st.kernels += chunk.kernels;
             st.moving += chunk.moving;
+            st.idle += joined ? 0 : certain_idle(chunk, profile.slowdown);
             st.layers += s.strategy.layers_per_chunk[at(c)];
             fills += chunk.forward;
             drains += std::max(0.0, chunk.backward - behind - chunk.early);
@@ -142,21 +158,20 @@ double time_bound(const Scenario& s, const Profile& profile, InFlight& in_flight
         const int late = held[at(stage)].late_weights;
         const double later = late < 0 ? m * st.weight : (late + 1) * st.last_weight;
         double least = std::max({m * st.busy, m * st.host, info->asynchronous ? 0 : m * st.busy + st.ends - later});
-        double moving = joined ? 0 : m * st.moving;
+        double moving = joined ? 0 : m * st.moving, idle = info->asynchronous ? 0 : std::max(0.0, st.ends - (1 + profile.slowdown) * later);
         if (shares && !held[at(stage)].last.empty()) {
             const SharingTime time = sharing->of(s, elements[at(stage)].dense);
-            const Shared shared =
-                zero <= 1 ? once_a_step(s, st, held[at(stage)], chunks, time, later) : each_run(s, st, held[at(stage)], time);
+            const Shared shared = zero <= 1 ? once_a_step(s, st, held[at(stage)], chunks, time, later, profile.slowdown)
+                                            : each_run(s, st, held[at(stage)], time);
             least = std::max(least, shared.bound);
             moving = std::max(moving, shared.moving);
+            idle = std::max(idle, shared.idle);
         }
         if (away) {
             const AwayTime time = sharing->away(s, elements[at(stage)], info->directions);
             least = std::max({least, time.busiest, time.after ? m * st.busy + time.update : 0});
         }
-        // Kernels take longer while data move, unless these move while no kernel runs: of `least` what is no kernel's.
-        const double idle = least - m * st.kernels;
-        bound = std::max(bound, least + profile.slowdown / (1 + profile.slowdown) * std::max(0.0, moving - idle));
+        bound = std::max({bound, least, slowed(m * st.kernels, m * st.idle + idle, moving, profile.slowdown)});
     }
     return bound * least_factor(s);
 }

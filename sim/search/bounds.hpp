@@ -68,6 +68,9 @@ double path_bound(const Scenario& scenario, const Profile& profile, InFlight& in
 // and the reserve. With `sharing` the buffers of the communicator that it needs. What lives elsewhere counts as nothing.
 double memory_bound(const Scenario& scenario, const Profile& profile, InFlight& in_flight, SharedWire* sharing = nullptr);
 
+// A scenario whose time bound holds for every recompute: nothing is made again.
+Scenario without_recompute(Scenario scenario);
+
 // Bytes that a node's memory or NVMe lacks at least for what lives there; 0 where nothing can be said.
 double home_bound(const Scenario& scenario);
 

@@ -18,9 +18,8 @@ Settings joined(const Settings& a, const Settings& b) {
 
 // Layers alone whose recompute is not the same for all: bounds take what is certain of both.
 Scenario bound_scenario(const Scenario& s, bool of_time) {
-    Scenario b = s;
     const bool some = !s.strategy.recompute_layers.empty() || s.strategy.recompute_every > 0 || s.strategy.recompute_segments > 0;
-    if (some && of_time) b.strategy.recompute = RecomputeKind::none, b.strategy.recompute_ops.clear();
+    Scenario b = some && of_time ? without_recompute(s) : s;
     b.strategy.recompute_layers.clear();
     b.strategy.recompute_every = 0;
     return b;
@@ -155,11 +154,7 @@ double Branches::bound_of(Worker& w, const Scenario& s, std::size_t machine, boo
         return memory_bound(best, profiles_[machine]->of(best, fabric), in_flight_);
     }
     Scenario b = bound_scenario(s, true);
-    if (!recomputed) {
-        b.strategy.recompute = RecomputeKind::none;
-        b.strategy.recompute_ops.clear();
-        b.strategy.recompute_segments = 0;
-    }
+    if (!recomputed) b = without_recompute(std::move(b));
     return time_bound(b, profiles_[machine]->of(b, fabric), in_flight_);
 }
 

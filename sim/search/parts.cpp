@@ -19,6 +19,8 @@ ChunkCost& operator+=(ChunkCost& c, const PartCost& p) {
     c.saved += p.saved;
     c.kernels += p.forward_kernels + p.backward_kernels;
     c.moving += p.moving;
+    c.forward_slow += p.forward_slow;
+    c.backward_slow += p.backward_slow;
     return c;
 }
 
@@ -64,6 +66,12 @@ bool joins(const Scenario& s, const ScheduleInfo& info) {
     }();
     const auto it = known.find(info.name);
     return s.strategy.overlap.expert_parallel || it == known.end() || it->second;
+}
+
+double certain_idle(const ChunkCost& c, double slowdown) { return c.forward_slow + c.backward_slow - (1 + slowdown) * c.kernels; }
+
+double slowed(double kernels, double idle, double moving, double slowdown) {
+    return kernels + idle + slowdown / (1 + slowdown) * std::max(0.0, moving - idle);
 }
 
 std::vector<ChunkCost> chunk_costs(const Scenario& s, const Profile& p, bool kernels) {

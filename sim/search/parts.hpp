@@ -14,13 +14,19 @@ inline std::size_t at(int i) { return static_cast<std::size_t>(i); }
 // Seconds and bytes of a microbatch (PartCost).
 struct ChunkCost {
     double forward = 0, backward = 0, weight = 0, host = 0, saved = 0, rise = 0;
-    double kernels = 0, moving = 0;
+    double kernels = 0, moving = 0, forward_slow = 0, backward_slow = 0;
     double late = 0;  // of a backward step in one: behind its input gradient
     double early = 0; // of the backward pass what may run before its gradient is whole: one layer's recomputation
 };
 
 // By chunk of one direction. kernels: these alone, where blocks are joined and one's communication runs under another's kernels.
 std::vector<ChunkCost> chunk_costs(const Scenario& scenario, const Profile& profile, bool kernels);
+
+// Seconds of a microbatch in which no kernel of the chunk runs, however long the data that slow kernels down are moving: the longer
+// kernels are, the more of what they wait for is done beside them.
+double certain_idle(const ChunkCost& chunk, double slowdown);
+// A step's time at least: its kernels, what is certainly idle, and what kernels lose while data move beside them (idle time apart).
+double slowed(double kernels, double idle, double moving, double slowdown);
 
 // Whether a forward and a backward step may run as one block.
 bool joins(const Scenario& scenario, const ScheduleInfo& info);

@@ -128,6 +128,11 @@ double behind_reductions(const LongestWay& way, const std::vector<int>& mine, co
     return std::max(way.ends(0), end);
 }
 
+void slow(ChunkCost& c, double slowdown) {
+    c.forward = c.forward_slow, c.backward = c.backward_slow;
+    for (double* part : {&c.weight, &c.late, &c.early}) *part *= 1 + slowdown;
+}
+
 } // namespace
 
 // A step is as long as from the first stage's first kernel to its next step's: its own steps, what these wait for, and its reductions. Of
@@ -139,7 +144,7 @@ double path_bound(const Scenario& s, const Profile& profile, InFlight& in_flight
     if (in_flight.of(s).front().of_chunk.empty()) return 0; // the order depends on times
     const std::shared_ptr<const Schedule> order = in_flight.order_of(s);
     if (!order) return 0;
-    const std::vector<ChunkCost> chunks = chunk_costs(s, profile, false);
+    std::vector<ChunkCost> chunks = chunk_costs(s, profile, false);
     const int length = static_cast<int>(chunks.size());
     LongestWay way(*info, chunks, stages, s.microbatches());
     const std::vector<Elements> elements = chunk_elements(s);
@@ -165,13 +170,20 @@ double path_bound(const Scenario& s, const Profile& profile, InFlight& in_flight
     }
     for (const int c : mine)
         if (sharing_practice(s).zero > 0) way.release(c, all > 0 ? elements[at(c)].dense / all * time.gather : 0);
-    if (!way.run(*order)) return 0;
-    const double least =
-        info->splits_backward ? way.ends(0) : behind_reductions(way, mine, elements, all, time.reduce, s.strategy.overlap.grad_reduce);
+    const auto takes = [&] {
+        if (!way.run(*order)) return 0.0;
+        return info->splits_backward ? way.ends(0)
+                                     : behind_reductions(way, mine, elements, all, time.reduce, s.strategy.overlap.grad_reduce);
+    };
+    double least = takes();
     const auto m = static_cast<double>(s.microbatches());
-    const double moving = std::max({m * sent, m * most_moving, sharing_moves(s, in_flight.of(s).front(), time, m * on_link)}),
-                 idle = least - m * kernels;
-    return (least + profile.slowdown / (1 + profile.slowdown) * std::max(0.0, moving - idle)) * least_factor(s);
+    const double moving = std::max({m * sent, m * most_moving, sharing_moves(s, in_flight.of(s).front(), time, m * on_link)});
+    if (moving > least - m * kernels) { // its kernels may be slowed down: it idles at least as long as when all of them are
+        for (const int c : mine) slow(chunks[at(c)], profile.slowdown);
+        least =
+            std::max(least, slowed(m * kernels, std::max(0.0, takes() - (1 + profile.slowdown) * m * kernels), moving, profile.slowdown));
+    }
+    return least * least_factor(s);
 }
 
 } // namespace orrery

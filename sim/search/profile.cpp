@@ -95,11 +95,12 @@ class SmallPlan {
 
     void measure(Profile& p) {
         layers_ = scenario_.model.layers;
+        p.slowdown = cost_.interference().compute_slowdown;
         parts_.assign(static_cast<std::size_t>(layers_) + 2, {});
         for (const Block& block : plan_.blocks) {
             if (block.kind != BlockKind::forward && block.kind != BlockKind::backward && block.kind != BlockKind::weight) continue;
             const std::vector<Timed> ops = timed(block);
-            spans(block, ops);
+            spans(block, ops, p.slowdown);
             levels(block, ops);
         }
         busiest();
@@ -109,7 +110,6 @@ class SmallPlan {
         double saved = p.head.saved;
         for (const PartCost& c : p.layers) saved += c.saved;
         p.tail_peak = std::max(0.0, tail_level_ - saved);
-        p.slowdown = cost_.interference().compute_slowdown;
         for (const ReserveItem& item : reserve(plan_, scenario_, plan_.programs.front(), Bytes{})) {
             if (std::find(of_elements.begin(), of_elements.end(), item.name) != of_elements.end()) continue;
             (item.name == gradient_buckets ? p.gradient_buckets : p.reserve) += static_cast<double>(item.bytes.count);
@@ -179,14 +179,17 @@ class SmallPlan {
     struct Span {
         double time = 0;
         double moving = 0; // of communication that follows one on another in it: never two at once
+        double lead = 0;   // at its end, while communication of the part that comes next is waited for
     };
 
-    // From op `begin`, which starts at 0, until the kernel `end` may start (ops.size(): until the last kernel ends).
-    Span span(const Block& block, const std::vector<Timed>& ops, std::size_t begin, std::size_t end) {
+    // From op `begin`, which starts at 0, until the kernel `end` may start (ops.size(): until the last kernel ends). Kernels take
+    // `times` as long.
+    Span span(const Block& block, const std::vector<Timed>& ops, std::size_t begin, std::size_t end, double times) {
         ends_.assign(ops.size(), {});
         free_.assign(static_cast<std::size_t>(first_comm_queue) + plan_.communicators.size(), {});
         const std::size_t compute = static_cast<std::size_t>(compute_queue);
         Span last;
+        std::size_t awaited = begin; // the op that ends last of those that `end` waits for
         for (std::size_t i = begin; i <= std::min(end, ops.size() - 1); ++i) {
             const Timed& t = ops[i];
             if (t.memory) continue;
@@ -196,15 +199,19 @@ class SmallPlan {
                 if (dep < begin) continue;
                 // Gathers in pieces overlap with the linears that read them; the computation after these waits for both.
                 if (block.ops[i].pieces > 1 && block.ops[dep].pieces > 1) continue;
+                if (i == end && ends_[dep].time > start.time) awaited = dep;
                 start.join(ends_[dep]);
             }
-            if (i == end) return {start.time, std::max(0.0, start.moving)};
-            ends_[i] = {start.time + t.duration, start.moving + t.moving};
+            if (i == end) {
+                const bool next = !ops[awaited].kernel && ops[awaited].part == ops[end].part;
+                return {start.time, std::max(0.0, start.moving), next ? start.time - last.time : 0};
+            }
+            ends_[i] = {start.time + (t.kernel ? times : 1) * t.duration, start.moving + t.moving};
             if (t.queue < 0) continue;
             Reached& free = free_[t.queue];
             free = ends_[i];
             if (!t.kernel) continue;
-            last = {ends_[i].time, std::max(0.0, ends_[i].moving)};
+            last = {ends_[i].time, std::max(0.0, ends_[i].moving), 0};
             if (static_cast<std::size_t>(t.queue) != compute || block.ops[i].pieces <= 1) continue;
             for (const std::int32_t d : block.ops[i].deps)
                 if (static_cast<std::size_t>(d) >= begin && block.ops[d].pieces > 1) free.join(ends_[d]);
@@ -212,7 +219,7 @@ class SmallPlan {
         return last;
     }
 
-    void spans(const Block& block, const std::vector<Timed>& ops) {
+    void spans(const Block& block, const std::vector<Timed>& ops, double slowdown) {
         const bool forward = block.kind == BlockKind::forward;
         std::vector<std::size_t> begins; // the first kernel of each run of kernels of one part
         int part = -1;
@@ -233,9 +240,16 @@ class SmallPlan {
             part = ops[i].part;
         }
         for (std::size_t k = 0; k < begins.size(); ++k) {
-            const Span s = span(block, ops, begins[k], k + 1 < begins.size() ? begins[k + 1] : ops.size());
+            const std::size_t end = k + 1 < begins.size() ? begins[k + 1] : ops.size();
+            const Span s = span(block, ops, begins[k], end, 1), slow = span(block, ops, begins[k], end, 1 + slowdown);
             PartCost& c = parts_[ops[begins[k]].part];
-            (forward ? c.forward : c.backward) += s.time;
+            (forward ? c.forward : c.backward) += s.time - s.lead;
+            (forward ? c.forward_slow : c.backward_slow) += slow.time - slow.lead;
+            if (s.lead > 0) {
+                PartCost& next = parts_[ops[end].part];
+                (forward ? next.forward : next.backward) += s.lead;
+                (forward ? next.forward_slow : next.backward_slow) += slow.lead;
+            }
             c.moving += s.moving;
         }
     }

@@ -16,9 +16,10 @@ namespace orrery {
 struct PartCost {
     double forward = 0, backward = 0;
     double forward_kernels = 0, backward_kernels = 0;
-    double weight = 0; // kernels of weight gradients, which may run when the input gradient has gone on its way
-    double late = 0;   // of these, what stands behind the last kernel that its input gradient needs
-    double host = 0;   // issuing all of it
+    double forward_slow = 0, backward_slow = 0; // were data moving all the time, so that every kernel is slowed down
+    double weight = 0;                          // kernels of weight gradients, which may run when the input gradient has gone on its way
+    double late = 0;                            // of these, what stands behind the last kernel that its input gradient needs
+    double host = 0;                            // issuing all of it
     double moving = 0; // while data move: by its busiest communicator, or by all of them one after another, whichever is longer
     double saved = 0;  // bytes from the forward to the backward pass
     double rise = 0;   // bytes that the backward pass needs beside what is saved
