@@ -18,7 +18,7 @@ struct StageTime {
     double busy = 0, host = 0, weight = 0, last_weight = 0, ends = std::numeric_limits<double>::infinity();
     double fills = std::numeric_limits<double>::infinity(), drains = std::numeric_limits<double>::infinity();
     double layers = 0;
-    double kernels = 0, moving = 0, idle = 0; // of a microbatch; idle: certain_idle()
+    double kernels = 0, moving = 0, queue = 0, idle = 0; // of a microbatch; idle: certain_idle()
 };
 
 double time_of(const std::vector<StepCounts>& steps, const std::vector<ChunkCost>& chunks) {
@@ -141,6 +141,7 @@ double time_bound(const Scenario& s, const Profile& profile, InFlight& in_flight
             st.drains = std::min(st.drains, drains);
             st.kernels += chunk.kernels;
             st.moving += chunk.moving;
+            st.queue += chunk.queue;
             st.idle += joined ? 0 : certain_idle(chunk, profile.slowdown);
             st.layers += s.strategy.layers_per_chunk[at(c)];
             fills += chunk.forward;
@@ -157,8 +158,8 @@ double time_bound(const Scenario& s, const Profile& profile, InFlight& in_flight
         const StageTime& st = of_stage[at(stage)];
         const int late = held[at(stage)].late_weights;
         const double later = late < 0 ? m * st.weight : (late + 1) * st.last_weight;
-        double least = std::max({m * st.busy, m * st.host, info->asynchronous ? 0 : m * st.busy + st.ends - later});
-        double moving = joined ? 0 : m * st.moving, idle = info->asynchronous ? 0 : std::max(0.0, st.ends - (1 + profile.slowdown) * later);
+        double least = std::max({m * st.busy, m * st.host, m * st.queue, info->asynchronous ? 0 : m * st.busy + st.ends - later});
+        double moving = m * st.moving, idle = info->asynchronous ? 0 : std::max(0.0, st.ends - (1 + profile.slowdown) * later);
         if (shares && !held[at(stage)].last.empty()) {
             const SharingTime time = sharing->of(s, elements[at(stage)].dense);
             const Shared shared = zero <= 1 ? once_a_step(s, st, held[at(stage)], chunks, time, later, profile.slowdown)

@@ -19,6 +19,7 @@ ChunkCost& operator+=(ChunkCost& c, const PartCost& p) {
     c.saved += p.saved;
     c.kernels += p.forward_kernels + p.backward_kernels;
     c.moving += p.moving;
+    c.queue += p.queue;
     c.forward_slow += p.forward_slow;
     c.backward_slow += p.backward_slow;
     return c;

@@ -14,7 +14,7 @@ inline std::size_t at(int i) { return static_cast<std::size_t>(i); }
 // Seconds and bytes of a microbatch (PartCost).
 struct ChunkCost {
     double forward = 0, backward = 0, weight = 0, host = 0, saved = 0, rise = 0;
-    double kernels = 0, moving = 0, forward_slow = 0, backward_slow = 0;
+    double kernels = 0, moving = 0, queue = 0, forward_slow = 0, backward_slow = 0;
     double late = 0;  // of a backward step in one: behind its input gradient
     double early = 0; // of the backward pass what may run before its gradient is whole: one layer's recomputation
 };

@@ -227,9 +227,8 @@ class SmallPlan {
             PartCost& c = parts_[ops[i].part];
             c.host += ops[i].host;
             if (ops[i].moving > 0) {
-                std::vector<double>& by_part = moving_[ops[i].queue];
-                by_part.resize(parts_.size());
-                by_part[ops[i].part] += ops[i].moving;
+                add(moving_[ops[i].queue], ops[i].part, ops[i].moving);
+                add(queued_[ops[i].queue], ops[i].part, ops[i].duration);
             }
             if (!ops[i].kernel) continue;
             (forward ? c.forward_kernels : c.backward_kernels) += ops[i].duration;
@@ -254,15 +253,28 @@ class SmallPlan {
         }
     }
 
+    void add(std::vector<double>& by_part, int part, double seconds) const {
+        by_part.resize(parts_.size());
+        by_part[static_cast<std::size_t>(part)] += seconds;
+    }
+
+    static double sum(const std::vector<double>& v) { return std::accumulate(v.begin(), v.end(), 0.0); }
+
+    // The queue with the most seconds, by part; not empty.
+    static const std::vector<double>& busiest(const std::map<int, std::vector<double>>& queues) {
+        return std::ranges::max_element(queues, {}, [](const auto& queue) { return sum(queue.second); })->second;
+    }
+
     void busiest() {
-        const auto sum = [](const std::vector<double>& v) { return std::accumulate(v.begin(), v.end(), 0.0); };
-        const auto most =
-            std::max_element(moving_.begin(), moving_.end(), [&](const auto& a, const auto& b) { return sum(a.second) < sum(b.second); });
-        if (most == moving_.end()) return;
+        if (moving_.empty()) return;
+        const std::vector<double>&moving = busiest(moving_), &queued = busiest(queued_);
         double one_after_another = 0;
         for (const PartCost& c : parts_) one_after_another += c.moving;
-        if (one_after_another >= sum(most->second)) return;
-        for (std::size_t i = 0; i < parts_.size(); ++i) parts_[i].moving = most->second[i];
+        const bool most = sum(moving) > one_after_another;
+        for (std::size_t i = 0; i < parts_.size(); ++i) {
+            parts_[i].queue = queued[i];
+            if (most) parts_[i].moving = moving[i];
+        }
     }
 
     // The bytes each part leaves alive, and how far the level rises.
@@ -292,7 +304,7 @@ class SmallPlan {
     CostModel cost_;
     int layers_ = 0;
     std::vector<PartCost> parts_;
-    std::map<int, std::vector<double>> moving_; // queue -> part -> seconds
+    std::map<int, std::vector<double>> moving_, queued_; // queue -> part -> seconds, latencies left out and included
     // When an op has ended, and how long communication has moved data until then, one after another, since the span began; not after
     // its first op: < 0.
     struct Reached {

@@ -21,6 +21,7 @@ struct PartCost {
     double late = 0;                            // of these, what stands behind the last kernel that its input gradient needs
     double host = 0;                            // issuing all of it
     double moving = 0; // while data move: by its busiest communicator, or by all of them one after another, whichever is longer
+    double queue = 0;  // of the busiest communicator, latencies included: its operations run one after another
     double saved = 0;  // bytes from the forward to the backward pass
     double rise = 0;   // bytes that the backward pass needs beside what is saved
 };
