@@ -368,7 +368,10 @@ void leave_device(Lowering& l, std::int32_t b) {
     const auto& ops = l.plan.blocks[b].ops;
     if (std::none_of(ops.begin(), ops.end(), steps)) return;
     GroupClip clip;
-    if (l.scenario.strategy.offload.gradients != Tier::none) clip = clip_on_host(l, b);
+    if (l.scenario.strategy.offload.gradients != Tier::none) {
+        if (!l.data_parallel.sends && !l.data_parallel.reduces_each_run()) send_once(l, b);
+        clip = clip_on_host(l, b);
+    }
     const auto step = std::find_if(ops.begin(), ops.end(), steps);
     std::vector<Op> early = HostStep(l, b, static_cast<std::size_t>(step - ops.begin()), clip).run();
     run_whole(l, b);
