@@ -18,6 +18,7 @@
 #include "sim/plan/passes/bucket_blocks.hpp"
 #include "sim/plan/passes/offload_ends.hpp"
 #include "sim/plan/passes/offload_shards.hpp"
+#include "sim/plan/passes/offload_undo.hpp"
 #include "sim/plan/passes/passes.hpp"
 
 #include <algorithm>
@@ -386,6 +387,7 @@ void offload_optimizer(Lowering& l) {
     for (int stage = 0; stage < l.plan.stages && o.gradients != Tier::none; ++stage) zero_on_host(l, stage);
     for (std::int32_t b = 0, end = l.plan.blocks.next_id(); b < end; ++b)
         if (l.plan.blocks[b].kind == BlockKind::optimizer) leave_device(l, b);
+    for (int stage = 0; stage < l.plan.stages; ++stage) undo_steps(l, stage);
 }
 
 } // namespace orrery
