@@ -166,6 +166,9 @@ void layerwise(const OptimizerStep& w, const Launch& l) {
         return run_apply(l, lamb);
     case OptimizerStep::Part::whole:
         return run_whole(l, lamb, sums);
+    case OptimizerStep::Part::undo:
+    case OptimizerStep::Part::again:
+        return; // no plan of a layer-wise optimizer has them
     }
 }
 

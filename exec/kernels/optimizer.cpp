@@ -47,6 +47,35 @@ template <class T> void descend(const Constants& k, T* w, const T* g, T* momentu
     }
 }
 
+// Adam's step in reverse: what it made of w, m and v with these gradients becomes what they were, but for rounding.
+template <class T> ORRERY_CLONES void adam_back_part(const Constants& k, T* w, const T* g, T* m, T* v, std::int64_t n) {
+    const T b1 = static_cast<T>(k.beta1), b2 = static_cast<T>(k.beta2), size = static_cast<T>(k.lr / k.correction1),
+            root = static_cast<T>(1 / std::sqrt(k.correction2)), eps = static_cast<T>(k.epsilon);
+    const T keep = static_cast<T>(k.decoupled ? 1 - k.lr * k.decay : 1), decay = static_cast<T>(k.decoupled ? 0 : k.decay);
+    // Moments that a step does not read were anything: 0, as before the first step.
+    const T more1 = k.first || b1 == 0 ? T(0) : 1 / b1, more2 = k.first || b2 == 0 ? T(0) : 1 / b2;
+    for (std::int64_t i = 0; i < n; ++i) {
+        w[i] = (w[i] + size * m[i] / (std::sqrt(v[i]) * root + eps)) / keep;
+        const T d = g[i] + decay * w[i];
+        m[i] = more1 * (m[i] - (1 - b1) * d);
+        v[i] = std::max(T(0), more2 * (v[i] - (1 - b2) * d * d));
+    }
+}
+
+// descend() in reverse.
+template <class T> void ascend(const Constants& k, T* w, const T* g, T* momentum, std::int64_t n) {
+    const T lr = static_cast<T>(k.lr), mu = static_cast<T>(k.momentum), decay = static_cast<T>(k.decay);
+    const T more = k.first || mu == 0 ? T(0) : 1 / mu;
+    for (std::int64_t i = 0; i < n; ++i) {
+        if (!momentum) {
+            w[i] = (w[i] + lr * g[i]) / (1 - lr * decay);
+            continue;
+        }
+        w[i] += lr * momentum[i];
+        momentum[i] = more * (momentum[i] - (g[i] + decay * w[i]));
+    }
+}
+
 struct Squares {
     double weights = 0, other = 0;
 };
@@ -223,7 +252,11 @@ template <class T> void hold(const OptimizerStep& w, const Call& c) {
 
 template <class T> void run(const GradientNorm&, const Call& c) {
     double all = 0;
-    for (std::size_t i = 0; i < c.in.size(); ++i)
+    for (std::size_t i = 0; i < c.in.size(); ++i) {
+        if (c.op.in[i] == c.op.out[0]) { // of others, so far
+            all += static_cast<double>(*c.input<T>(i));
+            continue;
+        }
         for (const Range& r : counted_ranges(c.context, c.in[i], c.written(0))) {
             // A sum of each piece, then of these in their order, whoever makes them.
             const std::int64_t n = r.end - r.begin, piece = 4 * split_grain, pieces = (n + piece - 1) / piece;
@@ -234,6 +267,7 @@ template <class T> void run(const GradientNorm&, const Call& c) {
             });
             for (const double x : sums) all += x;
         }
+    }
     *c.output<T>(0) = static_cast<T>(all);
 }
 
@@ -246,21 +280,58 @@ template <class T> void run_delayed(OptimizerStep w, const Call& c) {
     run<T>(w, Call{c.op, c.in, c.out, before});
 }
 
+namespace {
+
+// A step's operands: its weights, and the states side by side.
+template <class T> struct Stepped {
+    std::size_t parts;
+    T *master, *first, *second;
+};
+
+template <class T> Stepped<T> stepped(const OptimizerStep& w, const Call& c) {
+    const auto parts = static_cast<std::size_t>(count_kind(c.out, MemoryKind::parameters));
+    const std::size_t states = c.out.size() - parts, moments = w.kind == OptimizerKind::sgd                                         ? 0
+                                                               : w.kind == OptimizerKind::momentum || w.kind == OptimizerKind::lars ? 1
+                                                                                                                                    : 2;
+    require(states == moments || states == moments + 1, "an optimizer step has other states than its kind");
+    return {parts, states > moments ? c.output<T>(parts) : nullptr, moments > 0 ? c.output<T>(c.out.size() - moments) : nullptr,
+            moments > 1 ? c.output<T>(c.out.size() - 1) : nullptr};
+}
+
+// The number that an update which is checked afterwards is told: the square of the norm, or the factor.
+template <class T> T told(const Call& c) { return *c.input<T>(static_cast<std::size_t>(count_kind(c.in, MemoryKind::gradients))); }
+
+template <class T> void run_undo(const OptimizerStep& w, const Call& c) {
+    if (static_cast<T>(clipping_factor(static_cast<double>(told<T>(c)), c.context.facts.optimizer.clip)) == 1) return;
+    require(w.kind != OptimizerKind::lamb && w.kind != OptimizerKind::lars, "a layer-wise step cannot be undone");
+    const Stepped<T> s = stepped<T>(w, c);
+    const Constants k = step_constants(c.context);
+    std::int64_t at = 0;
+    for (std::size_t i = 0; i < s.parts; ++i) {
+        const std::int64_t n = elements(c.written(i));
+        const T* g = c.input<T>(i);
+        T* const p = s.master ? s.master + at : c.output<T>(i);
+        split(c.team(), n, split_grain, [&](std::int64_t from, std::int64_t to) {
+            if (s.second)
+                adam_back_part(k, p + from, g + from, s.first + at + from, s.second + at + from, to - from);
+            else
+                ascend(k, p + from, g + from, s.first ? s.first + at + from : nullptr, to - from);
+        });
+        at += n;
+    }
+}
+
+} // namespace
+
 // in: gradients, the clipping factor where there is one (already applied), states; out: weights, states.
 template <class T> void run(const OptimizerStep& w, const Call& c) {
     if (c.context.facts.optimizer.holds) return hold<T>(w, c);
     if (w.delayed) return run_delayed<T>(w, c);
     if (w.part == OptimizerStep::Part::norms) return run_norms<T>(w, c);
     if (w.part == OptimizerStep::Part::apply) return run_apply<T>(w, c);
-    const std::size_t parts = static_cast<std::size_t>(
-        std::count_if(c.out.begin(), c.out.end(), [](const Operand& o) { return o.buffer->kind == MemoryKind::parameters; }));
-    const std::size_t states = c.out.size() - parts, moments = w.kind == OptimizerKind::sgd                                         ? 0
-                                                               : w.kind == OptimizerKind::momentum || w.kind == OptimizerKind::lars ? 1
-                                                                                                                                    : 2;
-    require(states == moments || states == moments + 1, "an optimizer step has other states than its kind");
-    T* const master = states > moments ? c.output<T>(parts) : nullptr;
-    T* const first = moments > 0 ? c.output<T>(c.out.size() - moments) : nullptr;
-    T* const second = moments > 1 ? c.output<T>(c.out.size() - 1) : nullptr;
+    if (w.part == OptimizerStep::Part::undo) return run_undo<T>(w, c);
+    if (w.part == OptimizerStep::Part::again && told<T>(c) == 1) return;
+    const auto [parts, master, first, second] = stepped<T>(w, c);
     const Constants k = step_constants(c.context);
     std::int64_t at = 0;
     for (std::size_t i = 0; i < parts; ++i) {

@@ -13,6 +13,10 @@ struct StepConstants {
 };
 StepConstants step_constants(const KernelContext& context);
 
+// By what gradients are multiplied so that their norm, the root of `squares`, is at most `limit`, as torch's clip_grad_norm_ has it; 1
+// where the norm is no number.
+double clipping_factor(double squares, double limit);
+
 // Ranges of `gradient`'s elements that this rank adds to `norm`, whose placement says over which axes summands are added: what several of
 // those ranks hold counts on one.
 struct Range {

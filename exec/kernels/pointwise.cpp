@@ -2,6 +2,7 @@
 
 #include "exec/kernels/clones.hpp"
 #include "exec/kernels/dropout.hpp"
+#include "exec/kernels/optimizer.hpp"
 #include "exec/kernels/rows.hpp"
 #include "exec/kernels/tokens.hpp"
 
@@ -187,8 +188,7 @@ template <class T> void weighted_bias(const Pointwise& w, const Call& c) {
 
 // norm^2, g.. -> factor, g..: gradients scaled so that their norm is at most what the scenario allows (as torch's clip_grad_norm_).
 template <class T> void clip(const Call& c) {
-    const double norm = std::sqrt(static_cast<double>(*c.input<T>(0)));
-    const T factor = static_cast<T>(std::min(1.0, c.context.facts.optimizer.clip / (norm + 1e-6)));
+    const T factor = static_cast<T>(clipping_factor(static_cast<double>(*c.input<T>(0)), c.context.facts.optimizer.clip));
     *c.output<T>(0) = factor;
     for (std::size_t i = 1; i < c.out.size(); ++i) {
         const std::int64_t n = elements(c.written(i));

@@ -48,6 +48,8 @@ StepConstants step_constants(const KernelContext& c) {
             1 - std::pow(o.beta2, second), o.decoupled, c.step == 0};
 }
 
+double clipping_factor(double squares, double limit) { return std::min(1.0, limit / (std::sqrt(squares) + 1e-6)); }
+
 std::vector<Range> counted_ranges(const KernelContext& c, const Operand& gradient, const Buffer& norm) {
     const BucketLayout* layout = c.buckets.find(gradient.id);
     std::vector<Range> out;

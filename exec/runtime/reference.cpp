@@ -17,6 +17,7 @@ Scenario on_one_rank(Scenario s) {
     st.layers_per_chunk = {s.model.layers};
     st.recompute = RecomputeKind::none;
     s.training.optimizer_in_backward = false; // several microbatches
+    st.post_validation = false;               // the norm is there before the update
     return s;
 }
 

@@ -105,8 +105,13 @@ std::vector<Problem> not_executable(const Scenario& s, bool forced_routing) {
         problems.push_back({"/strategy/synchronization/kind", std::string("strategy.synchronization.kind = ") +
                                                                   name(s.strategy.synchronization.kind) +
                                                                   " is simulated only, worker by worker: use local_sgd or diloco"});
-    if (s.strategy.post_validation)
-        problems.push_back({"/strategy/optimizer_sync", "strategy.optimizer_sync = post-validation is simulated only: use global"});
+    if (s.strategy.post_validation && !s.training.optimizer_in_backward)
+        problems.push_back({"/strategy/optimizer_sync", "strategy.optimizer_sync = post-validation is simulated only where updates are not "
+                                                        "in the backward pass (training.optimizer_in_backward): use global"});
+    if (s.undoes_steps() && !s.training.master_weights && p != DType::fp32 && p != DType::tf32)
+        problems.push_back({"/training/master_weights",
+                            "training.master_weights = false with strategy.optimizer_sync = post-validation: an "
+                            "update of 16-bit parameters is rounded, and cannot be undone: set it to true"});
     if (!forced_routing && s.model.moe && s.model.moe->capacity_factor <= 0 && s.runtime.fused_experts)
         problems.push_back({"/runtime/fused_experts", "runtime.fused_experts reads on the device how many rows each expert has, and "
                                                       "kernels here are told by the host: use false, or set model.moe.capacity_factor"});
@@ -145,6 +150,14 @@ void refuse_machine(const Plan& plan, const Backend& machine) {
     };
     if (std::any_of(plan.blocks.begin(), plan.blocks.end(), delays))
         throw std::runtime_error("strategy.offload.delayed_update runs on processors alone: use --device cpu, or set it to false");
+    const auto undoes = [](const Block& b) {
+        return std::any_of(b.ops.begin(), b.ops.end(), [](const Op& op) {
+            const auto* step = std::get_if<OptimizerStep>(&op.work);
+            return step && step->part == OptimizerStep::Part::undo;
+        });
+    };
+    if (std::any_of(plan.blocks.begin(), plan.blocks.end(), undoes))
+        throw std::runtime_error("strategy.optimizer_sync = post-validation runs on processors alone: use --device cpu, or use global");
     const auto in_blocks = [](const Buffer& b) {
         return b.dtype == DType::int8 || b.dtype == DType::int4 || b.dtype == DType::fp4 || b.dtype == DType::nf4;
     };

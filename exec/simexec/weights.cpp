@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 
 std::string check_weights(const Scenario& scenario, RunOptions& how) {
     if (how.weights.empty() && how.export_weights.empty()) return "";
-    if (const std::string why = why_no_weights(scenario, !how.export_weights.empty()); !why.empty()) return why;
+    if (const std::string why = why_no_weights(scenario, {!how.weights.empty(), !how.export_weights.empty()}); !why.empty()) return why;
     if (how.weights.empty()) return "";
     const fs::path folder = fs::is_directory(how.weights) ? fs::path(how.weights) : fs::path(how.weights).parent_path();
     if (fs::exists(folder / "config.json"))

@@ -187,12 +187,12 @@ void name_files(const World& world, const fs::path& folder, const WeightFiles& f
 
 } // namespace
 
-std::string why_no_weights(const Scenario& s, bool written) {
+std::string why_no_weights(const Scenario& s, WeightWays ways) {
     std::vector<std::string> why;
     if (!weight_family(s.model, why)) return fmt::format("files of weights have no model like this one: {}", fmt::join(why, "; "));
-    if (s.model.trainable.base_dtype == BaseDType::nf4)
-        return "model.trainable.base_dtype = nf4: weights are read and written in types of their own: use same";
-    if (written && s.strategy.workers())
+    if (ways.read && s.model.trainable.base_dtype == BaseDType::nf4)
+        return "model.trainable.base_dtype = nf4: weights are read in types of their own, and are not made 4 bits here: use same";
+    if (ways.written && s.strategy.workers())
         return "strategy.synchronization.kind: workers have weights of their own between their meetings: keep a --checkpoint";
     return "";
 }

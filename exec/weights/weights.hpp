@@ -12,8 +12,11 @@
 
 namespace orrery {
 
-// Whether files can hold this scenario's model, and its parameters can be read or written here. A sentence; empty: they can.
-std::string why_no_weights(const Scenario& scenario, bool written);
+struct WeightWays {
+    bool read = false, written = false; // which of both a run does
+};
+// Whether files can hold this scenario's model, and its parameters can go these ways here. A sentence; empty: they can.
+std::string why_no_weights(const Scenario& scenario, WeightWays ways);
 
 // Parameters and master copies of the world's ranks, in place of their first values; adapters, moments and whatever else keep theirs.
 // Throws std::runtime_error: a tensor is missing, has another shape or type, or is none of this model's.

@@ -341,6 +341,11 @@ bool CostModel::Data::on_host(const Op& op) const {
 ComputeCost CostModel::compute(const Plan& plan, const Op& op, int kind) const {
     // Places are exchanged, not what lies there.
     if (const auto* p = std::get_if<Pointwise>(&op.work); p && p->kind == PointwiseKind::swap) return {Time{}, 0};
+    if (op.share < 1) { // its launches hide beside others
+        Op each = op;
+        each.share = 1;
+        return {Time{std::llround(static_cast<double>(compute(plan, each, kind).duration.ps) * op.share)}, 0};
+    }
     if (kind > 0) return data_->kinds.at(static_cast<std::size_t>(kind)).compute(plan, op);
     if (data_->on_host(op)) return {Time::microseconds(data_->pointwise.copy_us + data_->buffer_bytes(plan, op) / data_->host_memory), 1};
     if (const auto us = measured_us(data_->device, plan, op)) return {Time::microseconds(*us), 1};

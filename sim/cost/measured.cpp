@@ -47,6 +47,8 @@ std::string variant(const Work& work) {
                               constexpr const char* kinds[] = {"sgd", "momentum", "adam", "lamb", "lars"};
                               return std::string(kinds[static_cast<int>(w.kind)]) + (w.part == OptimizerStep::Part::norms   ? " norms"
                                                                                      : w.part == OptimizerStep::Part::apply ? " apply"
+                                                                                     : w.part == OptimizerStep::Part::undo  ? " undo"
+                                                                                     : w.part == OptimizerStep::Part::again ? " again"
                                                                                                                             : "");
                           },
                           [](const GradientNorm&) { return std::string(); },

@@ -70,7 +70,8 @@ CopyKind kind_of(const Op& copy) { return std::get<Copy>(copy.work).kind; }
 
 // Counts that a device tells its host are no more than their latency.
 bool shares_links(const Op& op) {
-    return std::holds_alternative<Copy>(op.work) && op.phase == Phase::offload && (op.queue == d2h_queue || op.queue == h2d_queue);
+    return std::holds_alternative<Copy>(op.work) && op.share == 1 && op.phase == Phase::offload &&
+           (op.queue == d2h_queue || op.queue == h2d_queue);
 }
 
 bool gathers_in_pieces(const Op& op) {

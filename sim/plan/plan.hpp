@@ -76,6 +76,7 @@ struct Op {
     // user buffers): the simulator lets the two overlap. The runtime has no such kernels and runs one after the other; the deps stay.
     std::uint8_t pieces = 1;
     std::uint8_t modules = 1;       // modules of the software that it stands for (queries, keys and values may be a linear each)
+    double share = 1;               // of the steps in which it has something to do: its time is that share of it in the mean of all steps
     bool eager = false;             // no captured graph can hold it: what it works on depends on counts the host had to wait for
     std::vector<BufferId> in, out;  // in the kernel's documented order
     std::vector<std::int32_t> deps; // earlier ops of this block it waits for, beyond its queue's order

@@ -8,7 +8,7 @@ namespace {
 bool updates(const Block& block) {
     return block.kind == BlockKind::optimizer && std::any_of(block.ops.begin(), block.ops.end(), [](const Op& op) {
                const auto* step = std::get_if<OptimizerStep>(&op.work);
-               return step && step->part != OptimizerStep::Part::norms;
+               return step && (step->part == OptimizerStep::Part::whole || step->part == OptimizerStep::Part::apply);
            });
 }
 

@@ -66,6 +66,8 @@ std::string shape_text(const Plan& plan, const Work& work) {
                 return fmt::format("{}{}",
                                    o.part == OptimizerStep::Part::norms   ? "norms "
                                    : o.part == OptimizerStep::Part::apply ? "apply "
+                                   : o.part == OptimizerStep::Part::undo  ? "undo "
+                                   : o.part == OptimizerStep::Part::again ? "again "
                                                                           : "",
                                    o.elements) +
                        (o.frozen ? " frozen" : "") + (o.delayed ? " of the step before" : "");
@@ -114,7 +116,9 @@ std::string to_text(const Plan& plan, const Block& block) {
             continue;
         }
         text += fmt::format("  {:3} {} {} {}{} on {} [{}]:", i, op.name, kind_name(op.work), shape_text(plan, op.work),
-                            op.pieces > 1 ? fmt::format(" in {} pieces", op.pieces) : "", queue_text(plan, op.queue), name(op.phase));
+                            (op.pieces > 1 ? fmt::format(" in {} pieces", op.pieces) : "") +
+                                (op.share < 1 ? fmt::format(" in {:g} of steps", op.share) : ""),
+                            queue_text(plan, op.queue), name(op.phase));
         append_names(text, plan, op.in);
         text += " ->";
         append_names(text, plan, op.out);

@@ -34,7 +34,8 @@ class StageGradients {
   public:
     StageGradients(const Plan& plan, const Facts& facts, const Stage& stage, Findings& findings)
         : plan_(plan), facts_(facts), stage_(stage), findings_(findings), gradients_(plan.buffers.size()), updated_(plan.buffers.size(), 0),
-          fed_by_(plan.buffers.size(), -1), follows_(plan.buffers.size(), 0), epoch_of_(stage.ranges.size(), -1) {}
+          fed_by_(plan.buffers.size(), -1), made_of_(plan.buffers.size(), -1), follows_(plan.buffers.size(), 0),
+          epoch_of_(stage.ranges.size(), -1) {}
 
     void run();
 
@@ -58,6 +59,7 @@ class StageGradients {
     void consume(const Op& op);
     void move(const Op& op);
     void update(const Op& op);
+    void take_back(const Op& op, bool undo);
     void swap(const Op& op);
     void held_for_next();
     void gather(const Op& op);
@@ -73,7 +75,9 @@ class StageGradients {
     std::vector<Gradient> gradients_;
     std::vector<int> updated_;           // by buffer of parameters: how often the optimizer wrote it in this step
     std::vector<BufferId> fed_by_;       // by buffer of parameters: the shard it is gathered from
+    std::vector<BufferId> made_of_;      // by buffer of parameters: what it was copied or cast from after its update
     std::vector<char> follows_;          // gathered from it after its update
+    std::vector<BufferId> undone_;       // parameters whose update was undone, and not made again yet
     std::vector<BufferId> held_;         // gradients that an update of the next step will use
     std::vector<std::int32_t> epoch_of_; // by range: when it last ran; nothing that is not a compute block changed since: nothing new
     std::int32_t epoch_ = 0, action_ = 0, op_ = 0;
@@ -171,8 +175,26 @@ void StageGradients::update(const Op& op) {
     } else {
         consume(op);
     }
+    const OptimizerStep::Part part = std::get<OptimizerStep>(op.work).part;
+    if (part == OptimizerStep::Part::undo || part == OptimizerStep::Part::again) return take_back(op, part == OptimizerStep::Part::undo);
     for (BufferId b : op.out)
         if (holds_parameters(b)) ++updated_[at(b)];
+}
+
+// An update that is undone has been made before, and is made again; what was copied from it is old then.
+void StageGradients::take_back(const Op& op, bool undo) {
+    for (BufferId b : op.out) {
+        if (!holds_parameters(b)) continue;
+        if (undo && updated_[at(b)] == 0) fault("parameter-not-updated", b, "is undone, and was not updated");
+        if (undo == (std::find(undone_.begin(), undone_.end(), b) != undone_.end()))
+            fault("parameter-undone", b, undo ? "is undone twice" : "is updated again, and was not undone");
+        undo ? undone_.push_back(b) : static_cast<void>(std::erase(undone_, b));
+        for (std::size_t i = 0; i < made_of_.size(); ++i) {
+            BufferId from = made_of_[i];
+            for (int steps = 0; steps < 4 && from >= 0 && from != b; ++steps) from = made_of_[at(from)]; // a copy of a cast at most
+            if (from == b) updated_[i] = 0, follows_[i] = 0;
+        }
+    }
 }
 
 // Gradients that the next step's update will read must be whole when the step ends, as at any update.
@@ -196,10 +218,11 @@ void StageGradients::swap(const Op& op) {
 // Copies to another memory, and parameters cast from an fp32 copy: updated where what they are made from was.
 void StageGradients::follow(const Op& op) {
     int updates = 0;
+    BufferId from = -1;
     for (BufferId b : op.in)
-        if (holds_parameters(b)) updates = std::max(updates, updated_[at(b)]);
+        if (holds_parameters(b)) updates = std::max(updates, updated_[at(b)]), from = b;
     for (BufferId b : op.out)
-        if (holds_parameters(b)) updated_[at(b)] += updates;
+        if (holds_parameters(b)) updated_[at(b)] += updates, made_of_[at(b)] = from;
 }
 
 // Whole parameters from shards, perhaps by way of a flat copy.
@@ -290,6 +313,7 @@ void StageGradients::run() {
 void StageGradients::begin_step() {
     std::fill(updated_.begin(), updated_.end(), 0);
     std::fill(fed_by_.begin(), fed_by_.end(), -1);
+    std::fill(made_of_.begin(), made_of_.end(), -1);
     std::fill(follows_.begin(), follows_.end(), 0);
     ++epoch_;
 }
@@ -315,6 +339,8 @@ void StageGradients::finish() {
     if (plan_.served) return whole_for_servers();
     held_for_next();
     const std::string where = fmt::format("stage {}", stage_.program->stage);
+    for (BufferId b : std::exchange(undone_, {}))
+        findings_.add("parameter-undone", where, plan_.buffers[at(b)].name + " is undone, and not updated again");
     std::unordered_map<TensorId, int> of_versions;
     for (std::size_t i = 0; i < plan_.buffers.size(); ++i)
         if (const Buffer& b = plan_.buffers[i]; b.stage == stage_.program->stage && b.version > 0) of_versions[b.tensor] += updated_[i];

@@ -181,8 +181,11 @@ enum class OptimizerKind : std::uint8_t { sgd, momentum, adam, lamb, lars };
 // apart: norms (LAMB: after the moments' update) leaves this rank's summands, an all-reduce adds them, apply takes the step. The table has
 // a pair a tensor of the stage, in the order of the plan's list: squares of the weights, and of the direction (LAMB) or the gradient
 // (LARS).
+// Updates that did not wait for the gradient norm are checked when it is known (SuperOffload): undo takes back a whole step of these same
+// gradients where they are to be clipped, by its formulas in reverse, and again takes it with what they are then; else neither does
+// anything. undo reads the square of the norm, again the factor.
 struct OptimizerStep {
-    enum class Part : std::uint8_t { whole, norms, apply };
+    enum class Part : std::uint8_t { whole, norms, apply, undo, again };
     OptimizerKind kind;
     std::int64_t elements;
     bool fused, on_host;

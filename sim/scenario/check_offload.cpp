@@ -5,6 +5,20 @@
 namespace orrery {
 namespace {
 
+// Why no software has parameters or gradients of a pipeline's stages there; empty: PyTorch's fully_shard does, once a step.
+std::string not_in_pipelines(const Scenario& sc, Tier tier) {
+    const Strategy& s = sc.strategy;
+    if (practice_of(sc).sharding != Sharding::per_parameter)
+        return std::string(" and framework = ") + name(s.framework) +
+               " is what no software does: set framework = torchtitan, whose stages gather once a step, or pipeline_parallel = 1";
+    if (s.data_parallel * s.context_parallel == 1)
+        return " is what torchtitan does where ranks share a stage's parameters alone: set data_parallel to at least 2";
+    if (tier == Tier::nvme)
+        return " is what no software does (ZeRO-Infinity alone has NVMe, and DeepSpeed's pipelines take no ZeRO stage above 1): set it to "
+               "cpu, or pipeline_parallel = 1";
+    return {};
+}
+
 // Parameters and gradients that live on the host are updated there, and come and go a unit at a time.
 void check_homes(Reading& reading) {
     const Scenario& sc = reading.scenario;
@@ -18,10 +32,8 @@ void check_homes(Reading& reading) {
         if (!comes_and_goes)
             reading.problem(pointer, field + " with strategy.zero_stage = " + std::to_string(s.zero_stage) +
                                          " is not modelled: set zero_stage = " + stage);
-        for (const auto& [other, degree] : {std::pair{"tensor_parallel", s.tensor_parallel}, {"pipeline_parallel", s.pipeline_parallel}})
-            if (degree > 1)
-                reading.problem(pointer,
-                                field + " is not modelled with strategy." + other + " = " + std::to_string(degree) + ": set it to 1");
+        if (const std::string why = not_in_pipelines(sc, tier); s.pipeline_parallel > 1 && !why.empty())
+            reading.problem(pointer, field + " with strategy.pipeline_parallel = " + std::to_string(s.pipeline_parallel) + why);
         if (sc.model.moe) reading.problem(pointer, field + " is not modelled with a mixture of experts (model.moe): leave it out");
     };
     check("parameters", s.offload.parameters, one || s.zero_stage == 3 || (s.zero_stage == 2 && fsdp), "3");

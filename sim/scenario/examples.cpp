@@ -228,6 +228,7 @@ constexpr FieldExample examples[] = {
     {"strategy.offload.gradients", "cpu", "none"},
     {"strategy.offload.activations", "cpu", "none"},
     {"strategy.offload.optimizer_fraction", "0.5", "1"},
+    {"strategy.offload.undone_steps", "0.02", "0 (assumed: no step is too large)"},
     {"strategy.offload.sub_group_size", "100000000", "1000000000"},
     {"strategy.offload.pipelined", "true", "false"},
     {"strategy.offload.sub_groups", "3", "2"},

@@ -119,6 +119,12 @@ const Fields& offload_fields() {
               "share of a rank's optimizer states that offload.optimizer moves, as near as whole tensors or shards of buckets come to it"}
             .least(0)
             .most(1),
+        Field{"undone_steps", NumberSlot{[](Scenario& s) { return &s.strategy.offload.undone_steps; }},
+              "share of steps whose updates in the backward pass are undone, as the norm is found to be too large, and done again with "
+              "clipped gradients (SuperOffload: training.optimizer_in_backward with optimizer_sync = post-validation); such a step takes "
+              "two more updates and the parameters' way back, and the mean of all steps is predicted"}
+            .least(0)
+            .most(1),
         Field{"sub_group_size", LongSlot{[](Scenario& s) { return &s.strategy.offload.sub_group_size; }},
               "elements of optimizer states that come from NVMe together, as near as whole tensors or shards of buckets come to it"}
             .least(1)

@@ -93,8 +93,9 @@ const std::vector<Home>& all_homes() {
 std::vector<Home> homes_of(const Scenario& s) {
     const Abilities can = abilities_of(s);
     const Strategy& t = s.strategy;
-    const bool one = t.data_parallel * t.context_parallel == 1, whole_stage = t.tensor_parallel == 1 && t.pipeline_parallel == 1,
-               fully = practice_of(s).fully_sharded(), simple = whole_stage && !s.model.moe && !s.model.trainable.partial();
+    const bool one = t.data_parallel * t.context_parallel == 1, piped = t.pipeline_parallel > 1,
+               once_a_step = !one && practice_of(s).sharding == Sharding::per_parameter, fully = practice_of(s).fully_sharded(),
+               simple = (!piped || once_a_step) && !s.model.moe && !s.model.trainable.partial();
     const bool gradients = simple && (one || t.zero_stage >= 2),
                parameters = simple && (one || t.zero_stage == 3 || (t.zero_stage == 2 && fully));
     const bool disk = s.cluster.host.nvme.count > 0;
@@ -102,6 +103,7 @@ std::vector<Home> homes_of(const Scenario& s) {
     for (const Home& h : all_homes()) {
         const FourTiers p{tier_of(h, "optimizer"), tier_of(h, "gradients"), tier_of(h, "parameters"), tier_of(h, "activations")};
         if ((p.gradients != Tier::none && !gradients) || (p.parameters != Tier::none && !parameters)) continue;
+        if (piped && (p.gradients == Tier::nvme || p.parameters == Tier::nvme)) continue;
         if ((h.reach == Reach::disk && !disk) || !able(can, p)) continue;
         out.push_back(h);
     }

@@ -150,6 +150,7 @@ void note_without_effect(Reading& reading) {
     note("/strategy/overlap/offload", s.overlap.offload && all_here, "nothing is offloaded");
     note("/strategy/offload/optimizer_fraction", o.optimizer == Tier::none, "offload.optimizer is none");
     const bool streams = o.optimizer == Tier::nvme || o.parameters == Tier::nvme || o.gradients == Tier::nvme;
+    note("/strategy/offload/undone_steps", !sc.undoes_steps(), "no update is made before the norm is known");
     for (const char* field : {"/strategy/offload/sub_group_size", "/strategy/offload/pipelined"})
         note(field, !streams, "no optimizer states, parameters or gradients lie on NVMe");
     note("/strategy/offload/sub_groups", !streams || !o.pipelined, "sub-groups take turns (offload.pipelined)");
@@ -248,9 +249,15 @@ void note_without_effect(Reading& reading) {
     note_whole_run(reading);
     if (sc.model.mtp_layers > 0) sc.notes.push_back("model.mtp_layers: multi-token-prediction layers are not counted among the parameters");
     if (sc.training.gradient_clipping > 0 && s.post_validation)
-        sc.notes.push_back(std::string("strategy.optimizer_sync = post-validation: the gradient norm is checked after the step, as in ") +
-                           (sc.training.optimizer_in_backward ? "SuperOffload" : "the zero-bubble paper") +
-                           "; a step that has to be clipped is undone and taken again, which is not counted; simulated only");
+        sc.notes.push_back(
+            sc.undoes_steps()
+                ? fmt::format(
+                      "strategy.optimizer_sync = post-validation: the gradient norm is checked after the step, as in SuperOffload; a "
+                      "step that has to be clipped is undone and taken again: strategy.offload.undone_steps = {:g} of them",
+                      sc.strategy.offload.undone_steps)
+                : "strategy.optimizer_sync = post-validation: the gradient norm is checked after the step, as in the zero-bubble paper; a "
+                  "step "
+                  "that has to be clipped is undone and taken again, which is not counted; simulated only");
 }
 
 } // namespace orrery

@@ -220,6 +220,7 @@ struct Offload {
     Tier optimizer = Tier::none, parameters = Tier::none, gradients = Tier::none, activations = Tier::none;
     double optimizer_fraction = 1;               // of a rank's optimizer states, as near as whole tensors or shards of buckets come to it
     bool delayed_update = false;                 // the host updates while the next step computes
+    double undone_steps = 0;                     // share of steps whose early updates are undone and done again, clipped (SuperOffload)
     int buffers = 5;                             // units of parameters that have room on the host on their way from NVMe (DeepSpeed)
     int sub_groups = 2;                          // sub-groups that have room there, pipelined
     std::vector<OffloadOp> activation_ops;       // empty: all that is saved
@@ -409,6 +410,8 @@ struct Scenario {
     int world_size() const {
         return strategy.data_parallel * strategy.tensor_parallel * strategy.pipeline_parallel * strategy.context_parallel;
     }
+    // Whether updates are made before the gradient norm is known, and undone where it is too large.
+    bool undoes_steps() const { return training.optimizer_in_backward && strategy.post_validation && training.gradient_clipping > 0; }
     std::int64_t microbatches() const { return training.global_batch_size / (strategy.data_parallel * training.micro_batch_size); }
 };
 

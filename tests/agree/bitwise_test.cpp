@@ -77,6 +77,29 @@ TEST(SameBits, UpdatesOnTheHostInTheBackwardPass) {
         }
 }
 
+// Parameters, gradients and states that live elsewhere change no number, whatever divides the model: one microbatch, as else sums would be
+// added in another order; stages of a pipeline add theirs on the device, and may have several.
+TEST(SameBits, OffloadUnderTensorAndPipelineParallelism) {
+    const auto away = [](const std::string& tier) {
+        return Fields{"strategy.offload.optimizer=" + tier, "strategy.offload.gradients=" + tier, "strategy.offload.parameters=" + tier};
+    };
+    const Fields tensor = {"strategy.tensor_parallel=2", "training.global_batch_size=2", "training.micro_batch_size=2",
+                           "strategy.framework=megatron"},
+                 sequence = with(tensor, {"strategy.sequence_parallel=true"}),
+                 shared = {"strategy.tensor_parallel=2", "strategy.data_parallel=2", "strategy.framework=fsdp2",
+                           "training.micro_batch_size=4"},
+                 clipped = {"training.gradient_clipping=0.1"}, whole = {"training.gradient_clipping=0"},
+                 stages = {"strategy.pipeline_parallel=2", "strategy.data_parallel=2", "strategy.framework=torchtitan",
+                           "strategy.schedule=1f1b", "training.gradient_clipping=0.1"};
+    for (const Fields& base : {tensor, sequence, shared})
+        for (const char* executor : {"serial", "threads"}) {
+            expect_same_bits(with(base, clipped), with(base, with(clipped, away("cpu"))), executor);
+            expect_same_bits(with(base, whole), with(base, with(whole, away("nvme"))), executor); // its norm is a sum in another order
+        }
+    for (const Fields& base : {stages, with(stages, {"strategy.tensor_parallel=2", "strategy.sequence_parallel=true"})})
+        for (const char* executor : {"serial", "threads", "queues"}) expect_same_bits(base, with(base, away("cpu")), executor);
+}
+
 const Fields two = {"strategy.pipeline_parallel=2", "model.layers=4"};
 
 TEST(SameBits, OneForwardOneBackwardIsGpipe) {

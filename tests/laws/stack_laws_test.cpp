@@ -219,6 +219,70 @@ TEST(StackLaws, UpdatesOnTheHostDoNotWaitForTheNormThatIsCheckedAfterwards) {
     EXPECT_EQ(job(early, later).training.gradient_clipping, waits.training.gradient_clipping) << "the usual norm, as it is checked";
 }
 
+Scenario undoing(double share, const std::string& overlap = "false") {
+    return llama(R"(, "gradient_clipping": 1, "optimizer_in_backward": true)",
+                 fmt::format(R"(, "recompute": "full", "optimizer_sync": "post-validation", "overlap": {{"offload": {}}},
+                                "offload": {{"optimizer": "cpu", "undone_steps": {}}})",
+                             overlap, share),
+                 "");
+}
+
+// Steps that are undone take two updates more, and the parameters' way back: never less for more of them, and in the mean a share of it.
+TEST(StackLaws, MoreUndoneStepsAreNeverFaster) {
+    for (const std::string overlap : {"false", "true"}) {
+        double before = 0;
+        for (const double share : {0.0, 0.001, 0.01, 0.05, 0.25, 0.5, 1.0}) {
+            const double now = predict(undoing(share, overlap)).report.step_time_s;
+            EXPECT_GE(now, before) << share;
+            before = now;
+        }
+        const double none = predict(undoing(0, overlap)).report.step_time_s;
+        EXPECT_GT(before, 1.05 * none);
+        Scenario unchecked = undoing(0, overlap);
+        unchecked.training.gradient_clipping = 0;
+        EXPECT_GE(none, predict(unchecked).report.step_time_s);
+        EXPECT_LE(none, 1.01 * predict(unchecked).report.step_time_s);
+        PredictOptions whole;
+        whole.simulate.fold = false;
+        const double folded = predict(undoing(0.25, overlap)).report.step_time_s;
+        EXPECT_NEAR(predict(undoing(0.25, overlap), whole).report.step_time_s, folded, 1e-9 * folded);
+    }
+}
+
+// What undoes them has no room of its own but two numbers: the states' own place, and gradients that the host has until the check.
+TEST(StackLaws, UndoneStepsTakeNoMemory) {
+    Scenario unchecked = undoing(0);
+    unchecked.training.gradient_clipping = 0;
+    const Report without = predict(unchecked).report, undone = predict(undoing(0.1)).report;
+    for (const MemoryKind kind : {MemoryKind::parameters, MemoryKind::gradients, MemoryKind::optimizer_states})
+        EXPECT_EQ(undone.memory.host.used.by_kind[kind], without.memory.host.used.by_kind[kind]);
+    EXPECT_LE(undone.memory.host.used.peak.count, without.memory.host.used.peak.count + 8 * 2 * 4);
+}
+
+TEST(StackLaws, WhatIsUndoneIsMadeAgain) {
+    const auto without = [](auto&& is) {
+        Plan plan = lower(undoing(0.1));
+        EXPECT_EQ(verify(plan).size(), 0u) << to_text(verify(plan));
+        for (Block& block : plan.blocks)
+            for (Op& op : block.ops)
+                if (is(op)) op.work = HostSync{}, op.in.clear(), op.out.clear();
+        return to_text(verify(plan));
+    };
+    const auto part = [](OptimizerStep::Part wanted) {
+        return [wanted](const Op& op) {
+            const auto* step = std::get_if<OptimizerStep>(&op.work);
+            return step && step->part == wanted;
+        };
+    };
+    EXPECT_NE(without(part(OptimizerStep::Part::again)).find("is undone, and not updated again"), std::string::npos);
+    EXPECT_NE(without(part(OptimizerStep::Part::undo)).find("is updated again, and was not undone"), std::string::npos);
+    EXPECT_NE(without(part(OptimizerStep::Part::whole)).find("is undone, and was not updated"), std::string::npos);
+    const auto returns = [](const Op& op) {
+        return std::holds_alternative<Copy>(op.work) && op.share < 1 && op.name.starts_with("from_host");
+    };
+    EXPECT_NE(without(returns).find("parameter-stale"), std::string::npos);
+}
+
 TEST(StackLaws, UpdatesInTheBackwardPassThatCannotBeAreRefused) {
     const auto refused = [](const std::string& training, const std::string& strategy) {
         const ParseResult r = parse_scenario(fmt::format(R"({{"model": "llama3-8b", "cluster": {{"preset": "dgx-h100", "nodes": 1}},

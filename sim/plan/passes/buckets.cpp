@@ -159,6 +159,7 @@ void make_blocks(Lowering& l, BucketBlocks& maker, Bucket& b, std::int64_t run, 
         b.accumulates = dp.sends && (runs > 1 || used_elsewhere(l, b));
         if (dp.fetches) fetch_whole(l, b);
         if (dp.sends) send_whole(l, b);
+        if (dp.sends) sum_over_tensor_parallel(l, b);
         if (dp.sends) maker.make_acquire(b);
         return;
     }
@@ -185,7 +186,10 @@ void make_blocks(Lowering& l, BucketBlocks& maker, Bucket& b, std::int64_t run, 
     if (dp.sharded(b) && dp.secondary > 1) maker.make_secondary(b);
     if (dp.reduces_each_run(b)) maker.make_acquire(b);
     if (dp.gathers_in_step && st.offload.parameters != Tier::none) fetch_shard(l, b);
-    if (dp.reduces_each_run(b) && st.offload.gradients != Tier::none) send_shard(l, b);
+    if (dp.reduces_each_run(b) && st.offload.gradients != Tier::none) {
+        send_shard(l, b);
+        sum_over_tensor_parallel(l, b);
+    }
 }
 
 } // namespace

@@ -178,6 +178,29 @@ void zero_on_host(Lowering& l, int stage) {
     draft.actions.insert(draft.actions.begin(), run_of(l.plan, draft, id));
 }
 
+void send_once(Lowering& l, std::int32_t block) {
+    auto& ops = l.plan.blocks[block].ops;
+    const auto uses = [&](const Op& op) {
+        return std::holds_alternative<GradientNorm>(op.work) || std::holds_alternative<OptimizerStep>(op.work);
+    };
+    const auto first = static_cast<std::size_t>(std::find_if(ops.begin(), ops.end(), uses) - ops.begin());
+    const auto step = std::find_if(ops.begin(), ops.end(), [](const Op& op) { return std::holds_alternative<OptimizerStep>(op.work); });
+    if (step == ops.end()) return;
+    std::vector<Op> leaves;
+    for (BufferId g : std::vector<BufferId>(step->in)) {
+        if (l.buffer(g).kind != MemoryKind::gradients || l.homes.contains(g)) continue;
+        Buffer x = l.buffer(g);
+        x.name = "host." + x.name;
+        x.space = Space::host;
+        x.scope = Scope::step;
+        x.storage = -1;
+        const BufferId home = l.homes[g] = l.add(std::move(x));
+        leaves.push_back(copy_op(l, g, home));
+    }
+    ops.insert(ops.begin() + static_cast<std::ptrdiff_t>(first), std::make_move_iterator(leaves.begin()),
+               std::make_move_iterator(leaves.end()));
+}
+
 GroupClip clip_on_host(Lowering& l, std::int32_t block) { return Clip(l, block).run(); }
 
 Op clip_group(const Lowering& l, const GroupClip& clip, const Op& step) {

@@ -17,6 +17,8 @@ void run_whole(Lowering& l, std::int32_t block);
 
 // Sums that several runs add to begin as zero; the device has none of them.
 void zero_on_host(Lowering& l, int stage);
+// Gradients that are reduced once a step go to their homes when the last sum over ranks is made, ahead of the norm.
+void send_once(Lowering& l, std::int32_t block);
 // The norm and the clipping of gradients that live on the host: there, with a number's way to the device where ranks add theirs. Of those
 // that live on NVMe the norm is made as they pass the host, and the step that reads them clips them.
 GroupClip clip_on_host(Lowering& l, std::int32_t block);

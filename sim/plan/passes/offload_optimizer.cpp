@@ -18,6 +18,7 @@
 #include "sim/plan/passes/bucket_blocks.hpp"
 #include "sim/plan/passes/offload_ends.hpp"
 #include "sim/plan/passes/offload_shards.hpp"
+#include "sim/plan/passes/offload_undo.hpp"
 #include "sim/plan/passes/passes.hpp"
 
 #include <algorithm>
@@ -368,7 +369,10 @@ void leave_device(Lowering& l, std::int32_t b) {
     const auto& ops = l.plan.blocks[b].ops;
     if (std::none_of(ops.begin(), ops.end(), steps)) return;
     GroupClip clip;
-    if (l.scenario.strategy.offload.gradients != Tier::none) clip = clip_on_host(l, b);
+    if (l.scenario.strategy.offload.gradients != Tier::none) {
+        if (!l.data_parallel.sends && !l.data_parallel.reduces_each_run()) send_once(l, b);
+        clip = clip_on_host(l, b);
+    }
     const auto step = std::find_if(ops.begin(), ops.end(), steps);
     std::vector<Op> early = HostStep(l, b, static_cast<std::size_t>(step - ops.begin()), clip).run();
     run_whole(l, b);
@@ -383,6 +387,7 @@ void offload_optimizer(Lowering& l) {
     for (int stage = 0; stage < l.plan.stages && o.gradients != Tier::none; ++stage) zero_on_host(l, stage);
     for (std::int32_t b = 0, end = l.plan.blocks.next_id(); b < end; ++b)
         if (l.plan.blocks[b].kind == BlockKind::optimizer) leave_device(l, b);
+    for (int stage = 0; stage < l.plan.stages; ++stage) undo_steps(l, stage);
 }
 
 } // namespace orrery

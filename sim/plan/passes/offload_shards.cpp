@@ -3,6 +3,9 @@
 // arXiv:2104.07857: all links carry shares of one unit). Where several runs of microbatches add to a gradient, the sum so far comes back to
 // be added to: DeepSpeed accumulates in the host's memory by way of the device.
 //
+// Under tensor parallelism a rank has its part of each tensor there. Under a pipeline (fully_shard alone) a stage gathers and reduces once
+// a step: its parameters stay on the device from then on, and offload_optimizer has the one copy of each shard either way.
+//
 // On NVMe (ZeRO-Infinity) both pass through the host: a shard is read from NVMe some units before it is copied to the device, and that a
 // unit before it is gathered. A sum of gradients is written when the step has made it; until then the host has it.
 //
@@ -19,13 +22,19 @@
 namespace orrery {
 namespace {
 
+// Of a gradient that is summed over tensor-parallel ranks before it leaves the device.
+Buffer summed_over_tensor_parallel(Buffer b) {
+    if (b.placement.on(Axis::tp) == PlacementKind::partial) b.placement.set(Axis::tp, PlacementKind::invariant);
+    return b;
+}
+
 // Where `b` lives from now on, on the host or behind it; on the device it is inside an action alone.
 BufferId home_of(Lowering& l, BufferId b) {
     const auto [it, fresh] = l.homes.try_emplace(b, -1);
     if (!fresh) return it->second;
     const bool weight = l.buffer(b).kind == MemoryKind::parameters;
     const Offload& o = l.scenario.strategy.offload;
-    Buffer x = l.buffer(b);
+    Buffer x = summed_over_tensor_parallel(l.buffer(b));
     l.buffer(b).scope = Scope::action;
     x.storage = -1;
     x.scope = weight ? Scope::run : Scope::step;
@@ -184,7 +193,7 @@ void send_whole(Lowering& l, Bucket& b) {
             if (on_disk) store(l, home, send.ops);
             continue;
         }
-        Buffer so_far = l.buffer(p.gradient);
+        Buffer so_far = summed_over_tensor_parallel(l.buffer(p.gradient));
         so_far.name += ".so_far";
         const BufferId sum = l.add(std::move(so_far));
         send.ops.push_back(memory_op(Alloc{sum}, Phase::offload));
@@ -202,6 +211,22 @@ void send_whole(Lowering& l, Bucket& b) {
     }
     if (b.accumulates && l.disks.contains(homes.front())) b.store = store_block(l, b, homes);
     b.reduce = l.add(std::move(send));
+}
+
+void sum_over_tensor_parallel(Lowering& l, const Bucket& b) {
+    std::vector<BufferId> partial;
+    Bytes all;
+    for (std::int32_t i : b.parameters) {
+        const Parameter& p = l.parameters[b.stage][i];
+        if (p.expert || !p.trained() || l.buffer(p.gradient).placement.on(Axis::tp) != PlacementKind::partial) continue;
+        partial.push_back(p.gradient);
+        all += bytes({p.elements}, l.buffer(p.gradient).dtype);
+    }
+    if (partial.empty() || l.tp() == 1) return;
+    const DType dtype = l.buffer(partial.front()).dtype;
+    insert(l.plan.blocks[b.reduce], 0,
+           {comm_op("finalize.tp." + bucket_name(b), CollectiveKind::all_reduce, l.comm("tp"), all, dtype, Phase::gradient_reduce, partial,
+                    partial, Collective::Operands::summands)});
 }
 
 void read_ahead(const Lowering& l, Draft& draft) {

@@ -13,6 +13,9 @@ void send_shard(Lowering& l, Bucket& b);
 // The same of a rank that shares nothing: its parameters and gradients whole. These make the blocks that gather, release and reduce.
 void fetch_whole(Lowering& l, Bucket& b);
 void send_whole(Lowering& l, Bucket& b);
+// Under sequence parallelism, ahead of both: the sum over tensor-parallel ranks of the gradients of what all of them hold, as DTensor's
+// backward pass makes it.
+void sum_over_tensor_parallel(Lowering& l, const Bucket& b);
 
 // A copy between the device, the host's memory and its NVMe, by where the buffers lie; it has the name of what leaves or comes.
 Op copy_op(const Lowering& l, BufferId from, BufferId to);

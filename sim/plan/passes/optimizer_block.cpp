@@ -184,9 +184,10 @@ Collective summands(CommId comm, Bytes bytes, DType dtype) {
     return c;
 }
 
-// Under sequence parallelism each tensor-parallel rank has a summand of the gradients of what all of them hold.
+// Under sequence parallelism each tensor-parallel rank has a summand of the gradients of what all of them hold. Those that leave the device
+// run by run are summed before they do (sum_over_tensor_parallel).
 void reduce_over_tensor_parallel(Lowering& l, const DataParallel& dp, int stage, Block& out) {
-    if (l.tp() == 1) return;
+    if (l.tp() == 1 || (l.scenario.strategy.offload.gradients != Tier::none && dp.reduces_each_run())) return;
     std::vector<BufferId> partial;
     std::int64_t elements = 0;
     for (const Parameter& p : l.parameters[stage]) {

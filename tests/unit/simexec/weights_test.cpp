@@ -135,6 +135,25 @@ TEST(ExportedWeights, GoOnUnderAnyStrategy) {
     EXPECT_EQ(bytes(by_two / "model.safetensors"), bytes(folder / "model.safetensors"));
 }
 
+// Adapters beside a base of 4 bits go out as a model without them, which has their loss but for its rounding to fp32.
+TEST(ExportedWeights, OfAdaptersBesideFourBitsAreOneModel) {
+    const std::string job = small_job + " --set model.layers=2";
+    for (const std::string& strategy : strategies) {
+        const fs::path folder = scratch("merged");
+        const nlohmann::json trained = report_of("run" + job + strategy +
+                                                 " --set training.learning_rate=0.05 --set model.trainable.lora.rank=2 "
+                                                 "--set model.trainable.base_dtype=nf4 --steps 6" +
+                                                 held + " --export-weights " + folder.string());
+        const nlohmann::json merged =
+            report_of("run" + job + " --set training.learning_rate=1e-9 --steps 1" + held + " --weights " + folder.string());
+        EXPECT_NEAR(merged["eval_loss"], trained["eval_loss"].get<double>(), 1e-5) << strategy;
+    }
+    const ProgramOutcome read = run_simexec(
+        "run" + job + " --set model.trainable.lora.rank=2 --set model.trainable.base_dtype=nf4 --weights " + scratch("merged").string());
+    EXPECT_EQ(read.code, 1);
+    EXPECT_NE(read.err.find("base_dtype = nf4"), std::string::npos) << read.err;
+}
+
 TEST(ExportedWeights, SayWhatDoesNotFit) {
     const fs::path folder = scratch("misfit");
     ASSERT_EQ(run_simexec("run" + small_job + " --steps 1 -q --export-weights " + folder.string()).code, 0);

@@ -1,6 +1,7 @@
 // Do weights come in as their own library means them, whatever the strategy, and go out as they came in, to the bit?
 #include "reference.hpp"
 
+#include "exec/kernels/rounding.hpp"
 #include "exec/runtime/tensors.hpp"
 #include "exec/weights/config.hpp"
 #include "exec/weights/weights.hpp"
@@ -159,43 +160,87 @@ TEST(Weights, MastersKeepTheirDigits) {
     }
 }
 
+namespace {
+
 // A model without adapters, of what was written, has the loss of the model with them; the base alone has another.
-TEST(Weights, AdaptersGoOutMerged) {
+void expect_merged(const Kind& kind, const Fields& strategy, const Fields& base_type) {
     const Fields lora{"model.trainable.lora.rank=2", "model.trainable.lora.alpha=6", "training.optimizer=sgd", "training.learning_rate=0.5",
                       "training.gradient_clipping=0"};
-    for (const Kind& kind : {kinds[0], kinds[2], kinds[6]})
-        for (const Fields& strategy : strategies) {
-            SCOPED_TRACE(kind.family + (strategy.empty() ? "" : " " + strategy[0] + " " + strategy.back()));
-            const bool experts = tiny(kind.fields).model.moe.has_value();
-            const Fields targets = experts ? Fields{"model.trainable.lora.targets=[\"qkv\",\"expert_fc1\",\"expert_fc2\"]"} : Fields{};
-            const bool tensor = !strategy.empty() && strategy[0] == "strategy.tensor_parallel=2";
-            const Fields spread =
-                !experts ? Fields{}
-                : tensor ? Fields{"strategy.expert_parallel=2", "strategy.expert_tensor_parallel=1", "model.moe.imbalance=zipf:30"}
-                : strategy.size() > 3 ? Fields{"strategy.expert_parallel=2", "model.moe.imbalance=zipf:30"}
-                                      : Fields{};
-            const auto world =
-                agree::train(tiny(kind.fields + lora + targets + strategy + spread), {.steps = 3, .forced_routing = false}).world;
-            const auto folder = scratch_folder("merged");
-            export_all(*world, folder, WeightType::f64);
-            EXPECT_FALSE(fs::exists(folder / ".adapters"));
-            const auto merged = loaded(tiny(kind.fields), folder, DType::fp64);
-            Tensors base = gather(*world, Quantity::parameters).tensors;
-            std::erase_if(base, [](const auto& t) { return t.first.ends_with(".lora_a") || t.first.ends_with(".lora_b"); });
-            const auto bare = make_world(tiny(kind.fields), DType::fp64);
-            initialise(*bare);
-            scatter(*bare, Quantity::parameters, base);
-            const double with = step(*world), alone = step(*bare);
-            EXPECT_NEAR(step(*merged), with, 1e-12 * with);
-            EXPECT_GT(std::abs(alone - with), 1e-9 * with);
-        }
+    SCOPED_TRACE(kind.family + (strategy.empty() ? "" : " " + strategy[0] + " " + strategy.back()));
+    const bool experts = tiny(kind.fields).model.moe.has_value();
+    const Fields targets = experts ? Fields{"model.trainable.lora.targets=[\"qkv\",\"expert_fc1\",\"expert_fc2\"]"} : Fields{};
+    const bool tensor = !strategy.empty() && strategy[0] == "strategy.tensor_parallel=2";
+    const Fields spread = !experts ? Fields{}
+                          : tensor
+                              ? Fields{"strategy.expert_parallel=2", "strategy.expert_tensor_parallel=1", "model.moe.imbalance=zipf:30"}
+                          : strategy.size() > 3 ? Fields{"strategy.expert_parallel=2", "model.moe.imbalance=zipf:30"}
+                                                : Fields{};
+    const auto world =
+        agree::train(tiny(kind.fields + lora + base_type + targets + strategy + spread), {.steps = 3, .forced_routing = false}).world;
+    const auto folder = scratch_folder("merged");
+    export_all(*world, folder, WeightType::f64);
+    EXPECT_FALSE(fs::exists(folder / ".adapters"));
+    const auto merged = loaded(tiny(kind.fields), folder, DType::fp64);
+    Tensors base = gather(*world, Quantity::parameters).tensors;
+    std::erase_if(base, [](const auto& t) { return t.first.ends_with(".lora_a") || t.first.ends_with(".lora_b"); });
+    const auto bare = make_world(tiny(kind.fields), DType::fp64);
+    initialise(*bare);
+    scatter(*bare, Quantity::parameters, base);
+    const double with = step(*world), alone = step(*bare);
+    EXPECT_NEAR(step(*merged), with, 1e-12 * with);
+    EXPECT_GT(std::abs(alone - with), 1e-9 * with);
 }
 
+const Fields four_bits{"model.trainable.base_dtype=nf4"};
+
+} // namespace
+
+TEST(Weights, AdaptersGoOutMerged) {
+    for (const Kind& kind : {kinds[0], kinds[2], kinds[6]})
+        for (const Fields& strategy : strategies) expect_merged(kind, strategy, {});
+}
+
+TEST(Weights, AdaptersGoOutMergedIntoABaseOfFourBits) {
+    for (const Kind& kind : {kinds[0], kinds[2], kinds[6]})
+        for (const Fields& strategy : strategies) expect_merged(kind, strategy, four_bits);
+}
+
+// A matrix without an adapter is written as its 4 bits say, rounded once to the type of the files.
+TEST(Weights, FourBitsGoOutDequantised) {
+    const auto world = agree::train(tiny(llama + four_bits +
+                                         Fields{"model.trainable.lora.rank=2", "model.trainable.lora.targets=[\"proj\"]",
+                                                "strategy.data_parallel=4", "strategy.framework=fsdp2"}),
+                                    {.steps = 2})
+                           .world;
+    const Tensor w = gather(*world, Quantity::parameters).tensors.at("l1.fc2.weight");
+    for (std::size_t block = 0; block < w.values.size(); block += nf4_block) {
+        const std::size_t end = std::min<std::size_t>(w.values.size(), block + nf4_block);
+        double largest = 0;
+        for (std::size_t i = block; i < end; ++i) largest = std::max(largest, std::abs(w.values[i]));
+        for (std::size_t i = block; i < end; ++i) EXPECT_NEAR(round_to_nf4(w.values[i], largest), w.values[i], 1e-15);
+    }
+    const auto as = [&](WeightType type, const auto& expected) {
+        const auto folder = scratch_folder("four_bits");
+        export_all(*world, folder, type);
+        const SafeTensors files(folder);
+        const SafeTensor* found = files.find("model.layers.1.mlp.down_proj.weight");
+        ASSERT_TRUE(found);
+        for (std::size_t i = 0; i < w.values.size(); ++i)
+            EXPECT_EQ(read_weight(found->data, static_cast<std::int64_t>(i), type), expected(w.values[i])) << i;
+    };
+    as(WeightType::f64, [](double x) { return x; });
+    as(WeightType::f32, [](double x) { return static_cast<double>(static_cast<float>(x)); });
+    as(WeightType::bf16, [](double x) { return static_cast<double>(from_bf16(to_bf16(static_cast<float>(x)))); });
+}
+
+namespace {
+
 // In 16 bits adapters have master copies, which are what is merged; the base has none.
-TEST(Weights, MergedAreTheMastersOfAdapters) {
-    const Scenario s = tiny(llama + Fields{"model.trainable.lora.rank=2", "model.trainable.lora.targets=[\"proj\"]",
-                                           "training.precision=bf16", "strategy.framework=megatron", "strategy.tensor_parallel=2",
-                                           "strategy.data_parallel=2", "strategy.zero_stage=1"});
+void expect_masters_merged(const Fields& base_type) {
+    const Scenario s =
+        tiny(llama + base_type +
+             Fields{"model.trainable.lora.rank=2", "model.trainable.lora.targets=[\"proj\"]", "training.precision=bf16",
+                    "strategy.framework=megatron", "strategy.tensor_parallel=2", "strategy.data_parallel=2", "strategy.zero_stage=1"});
     const auto world = make_world(s, DType::fp32);
     round_storage(*world);
     initialise(*world);
@@ -215,6 +260,13 @@ TEST(Weights, MergedAreTheMastersOfAdapters) {
         for (std::size_t r = 0; r < 2; ++r) expected += 16. / 2 * b.values[i / columns * 2 + r] * a.values[r * columns + i % columns];
         EXPECT_NEAR(read_weight(found->data, static_cast<std::int64_t>(i), WeightType::f64), expected, 1e-12);
     }
+}
+
+} // namespace
+
+TEST(Weights, MergedAreTheMastersOfAdapters) {
+    expect_masters_merged({});
+    expect_masters_merged(four_bits);
 }
 
 TEST(Weights, TheConfigIsTheModel) {
@@ -265,7 +317,9 @@ TEST(Weights, SayWhatDoesNotFit) {
     wrong = right;
     wrong["model.layers.0.self_attn.rotary_emb.inv_freq"] = {{1}, {1}};
     EXPECT_EQ(why(wrong), "");
-    EXPECT_NE(why_no_weights(tiny({"model.position=alibi"}), false), "");
-    EXPECT_NE(why_no_weights(tiny({"model.trainable.lora.rank=2", "model.trainable.base_dtype=nf4"}), true), "");
-    EXPECT_EQ(why_no_weights(tiny({"model.trainable.lora.rank=2"}), true), "");
+    EXPECT_NE(why_no_weights(tiny({"model.position=alibi"}), {.read = true}), "");
+    EXPECT_NE(why_no_weights(tiny({"model.trainable.lora.rank=2", "model.trainable.base_dtype=nf4"}), {.read = true}), "");
+    EXPECT_NE(why_no_weights(tiny({"model.trainable.lora.rank=2", "model.trainable.base_dtype=nf4"}), {true, true}), "");
+    EXPECT_EQ(why_no_weights(tiny({"model.trainable.lora.rank=2", "model.trainable.base_dtype=nf4"}), {.written = true}), "");
+    EXPECT_EQ(why_no_weights(tiny({"model.trainable.lora.rank=2"}), {.written = true}), "");
 }
