@@ -155,6 +155,12 @@ struct PointwiseTable {
         double start_us = 0, block_us = 0, rows = 1, blocks_per_processor = 1;
     } head_norms; // the reduction of a head norm's weight gradient
     Source head_norms_source, gated_halves_source;
+    struct {
+        std::map<std::string, double> elements; // a us and processor, by architecture; the others have kernels that know the types
+        double added = 1;                       // of that, where two operands make a third
+        std::vector<std::string> narrowed_apart;
+        Source source;
+    } unlike;              // Practice::looks_types_up
     double epilogue = 0.6; // of a kernel's time, less its start, where another kernel does its work on what it writes anyway
     Source epilogue_source;
     double launch_eager = 7, launch_graph = 0.3, launch_blocking = 40, exchange_sync = 150, list_copy = 12;

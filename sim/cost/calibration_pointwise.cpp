@@ -67,6 +67,13 @@ void read_host(PointwiseTable& t, const Json& j) {
     t.host_source = source_of(j);
 }
 
+void read_unlike(PointwiseTable& t, const Json& j) {
+    for (const auto& [architecture, rate] : j["elements"].items()) t.unlike.elements[architecture] = 1e3 * rate.get<double>();
+    t.unlike.added = j["added"].get<double>();
+    t.unlike.narrowed_apart = j["narrowed_apart"].get<std::vector<std::string>>();
+    t.unlike.source = source_of(j);
+}
+
 void read_calls(CallTable& t, const Json& j) {
     for (const auto& [name, us] : j["us"].items()) t.calls[name] = us.get<std::array<double, 2>>();
     t.hook = j["hook"]["us"].get<std::array<double, 2>>();
@@ -101,6 +108,7 @@ PointwiseTable pointwise_table() {
     t.head_norms_source = source_of(heads);
     t.by_index_source = source_of(Json{{"source", j["rows_by_index_source"]}});
     t.gated_halves_source = source_of(Json{{"source", j["gated_halves_source"]}});
+    read_unlike(t, j["unlike_types"]);
     t.epilogue = j["epilogue"]["share"].get<double>();
     t.epilogue_source = source_of(j["epilogue"]);
     t.exchange_sync = l["exchange_sync_us"].get<double>();

@@ -218,6 +218,23 @@ double CostModel::Data::host_us(const OptimizerStep& w, double buffer_bytes) con
     return elements / host_adam * std::min(1.0, bytes / std::max(1.0, optimizer_bytes(pointwise, adam, 0)));
 }
 
+// What a kernel takes to look up the types of its operands, where they are unlike and PyTorch's own elementwise kernel runs; 0: it does
+// not.
+double CostModel::Data::unlike_us(const Plan& plan, const Op& op, const Pointwise& w) const {
+    if (!practice.looks_types_up || op.in.empty() || op.out.empty()) return 0;
+    const bool cast = w.kind == PointwiseKind::cast, sum = w.kind == PointwiseKind::add || w.kind == PointwiseKind::bias_dropout_add;
+    const bool own_kernel = !w.fused || (op.phase == Phase::gradient_reduce && practice.sharding == Sharding::flat_units);
+    const auto rate = pointwise.unlike.elements.find(device.architecture);
+    if (!(cast || sum) || !own_kernel || rate == pointwise.unlike.elements.end()) return 0;
+    const double to = element_bytes(plan, op.out.front());
+    const auto unlike = std::find_if(op.in.begin(), op.in.end(), [&](BufferId b) { return element_bytes(plan, b) != to; });
+    if (unlike == op.in.end()) return 0;
+    const auto& listed = pointwise.unlike.narrowed_apart;
+    const bool narrows = cast && element_bytes(plan, *unlike) > to;
+    if (narrows && practice.narrows_apart && std::find(listed.begin(), listed.end(), device.architecture) != listed.end()) return 0;
+    return static_cast<double>(w.elements) / (rate->second * std::max(1, device.processors) * (sum ? pointwise.unlike.added : 1));
+}
+
 KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
     const MemoryDevice memory{bandwidth};
     auto buffers = [&] { return buffer_bytes(plan, op); };
@@ -268,14 +285,18 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
                     const KernelTime t = time(plan, alone);
                     return {pointwise.epilogue * std::max(0.0, t.us - kernels.kernel_us * t.kernels), 0};
                 }
+                const auto not_before = [&](KernelTime t) {
+                    const double us = unlike_us(plan, op, w);
+                    return us > 0 ? KernelTime{std::max(t.us, kernels.kernel_us + us), t.kernels} : t;
+                };
                 if (autocast && w.kind == PointwiseKind::bias_dropout_add &&
                     op.out.size() == 1) { // without dropout: addmm has added the bias
                     Pointwise sum = w;
                     sum.kind = PointwiseKind::add;
-                    return memory_time(pointwise, kernels, memory, sum, buffers());
+                    return not_before(memory_time(pointwise, kernels, memory, sum, buffers()));
                 }
                 const double low = w.kind == PointwiseKind::cast ? low_bytes(plan, op) : 0;
-                if (low <= 0) return memory_time(pointwise, kernels, memory, w, buffers() - kept_gate_bytes(plan, op, w));
+                if (low <= 0) return not_before(memory_time(pointwise, kernels, memory, w, buffers() - kept_gate_bytes(plan, op, w)));
                 const Extra extra = cast_extra(quantizer, w.direction == Direction::backward, static_cast<double>(w.elements), 2, low);
                 return with({kernels.kernel_us, 1}, {extra.bytes + buffers(), extra.kernels});
             },

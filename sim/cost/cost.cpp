@@ -183,6 +183,8 @@ std::vector<Provenance> CostModel::provenance() const {
     if (d.slowest > 1) line("devices that differ", d.pointwise.spread_source);
     line("memory-bound kernels", d.kernels.memory_source);
     line("memory-bound traffic", d.pointwise.source);
+    if (d.practice.looks_types_up && d.pointwise.unlike.elements.contains(d.device.architecture))
+        line("operands of unlike types", d.pointwise.unlike.source);
     if (d.gated_halves) line("gated activations in steps", d.pointwise.gated_halves_source);
     if (d.engine_norms && d.head_norms) line("norms of heads", d.pointwise.head_norms_source);
     if (r.name.starts_with("fp8") || r.name == "mxfp8" || r.name == "nvfp4") line("quantising", d.pointwise.quantize.source);

@@ -132,6 +132,7 @@ struct CostModel::Data {
     void load_copies(int of) const; // a device: of all of its node
     bool on_host(const Op& op) const;
     double host_us(const OptimizerStep& w, double buffer_bytes) const;
+    double unlike_us(const Plan& plan, const Op& op, const Pointwise& w) const;
     bool makes_calls() const;                // whether ops are issued by calls that take the host longer than launches
     bool within_product(const Op& op) const; // whether the call of the product beside it issues it
     const KnownGroup& known(std::span<const int> ranks) const;

@@ -93,6 +93,8 @@ void resolve_kernels(Practice& p, const Scenario& s, const Software& w) {
     p.engine_norms = core && w.year >= 2024;
     p.early_casts = core && w.year < 2025 && !s.defaults.contains("/runtime/year");
     p.casts_weights_at_use = !s.runtime.fp8_all_gather && (w.is({F::ddp, F::jax}) || (p.fully_sharded() && !modules));
+    p.looks_types_up = w.is({F::ddp, F::horovod}) || (p.fully_sharded() && !modules);
+    p.narrows_apart = w.year >= 2025;
     p.compiler_sees_casts = w.is({F::fsdp2, F::torchtitan, F::jax});
     p.module_hooks = w.is({F::deepspeed}) && s.strategy.zero_stage == 3 && w.year >= 2022;
     p.pads_expert_rows = modules;

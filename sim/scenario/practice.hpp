@@ -211,6 +211,11 @@ struct Practice {
     bool early_casts = false;
     // No low copy of the weights is kept for the step: they are cast where they are used, each time (torchao, XLA).
     bool casts_weights_at_use = false;
+    // What PyTorch itself casts or adds runs in its elementwise kernels, which look the types of operands up for each element where they
+    // are unlike (LoadWithCast in aten/src/ATen/native/cuda/MemoryAccess.cuh; calibration: unlike_types).
+    bool looks_types_up = false;
+    // Casts to 16 bits have a kernel of their own where calibration says so (PyTorch 2.6, January 2025: its pull request 137053).
+    bool narrows_apart = false;
     // A compiler (torch.compile around torchao's linears, XLA) sees the casts where strategy.fused is on: it finds maxima inside the
     // kernels that make a tensor, but casts in kernels of their own, in both layouts.
     bool compiler_sees_casts = false;

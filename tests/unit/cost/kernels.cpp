@@ -162,6 +162,59 @@ TEST(PointwiseCost, IsBytesOverBandwidth) {
     EXPECT_GT(floor, 0.5);
 }
 
+double cast_us(const Costs& c, DType from, DType to, bool fused = false, PointwiseKind kind = PointwiseKind::cast) {
+    constexpr std::int64_t elements = 1 << 26;
+    Plan plan;
+    Op op;
+    op.name = "op";
+    op.work = Pointwise{kind, Direction::forward, elements, fused};
+    for (DType t : {from, to}) {
+        Buffer b;
+        b.dtype = t;
+        b.bytes = {static_cast<std::int64_t>(elements * bytes_per_element(t))};
+        plan.buffers.push_back(b);
+    }
+    op.in = {0};
+    op.out = {1};
+    return microseconds(c.model.compute(plan, op).duration);
+}
+
+Costs eager_torch(const char* device, int year, Framework framework = Framework::ddp) {
+    Scenario s = on_device(device);
+    s.strategy.framework = framework;
+    s.runtime.year = year;
+    return Costs(s);
+}
+
+// 67.1 million elements: 362 us on an A100 (pytorch/pytorch pull request 195542, which does not say how much memory it has: with 40 GB the
+// bandwidth binds first); on our H200 342 of them a nanosecond.
+TEST(PointwiseCost, PyTorchLooksUpTypesThatAreUnlike) {
+    const Costs a100 = eager_torch("a100-sxm-80gb", 2026), h200 = eager_torch("h200-sxm-141gb", 2026);
+    EXPECT_NEAR(cast_us(a100, DType::bf16, DType::fp32), 362, 18);
+    EXPECT_NEAR(cast_us(h200, DType::bf16, DType::fp32), 196, 10);
+    EXPECT_NEAR(cast_us(h200, DType::bf16, DType::fp32, false, PointwiseKind::add), 253, 13);
+    // Of one type, compiled, or in kernels that know the types.
+    const Costs known = eager_torch("h200-sxm-141gb", 2026, Framework::megatron);
+    EXPECT_EQ(cast_us(h200, DType::fp32, DType::fp32), cast_us(known, DType::fp32, DType::fp32));
+    EXPECT_EQ(cast_us(h200, DType::bf16, DType::fp32, true), cast_us(known, DType::bf16, DType::fp32, true));
+    EXPECT_LT(cast_us(known, DType::bf16, DType::fp32), cast_us(h200, DType::bf16, DType::fp32));
+}
+
+TEST(PointwiseCost, CastsTo16BitsHaveAKernelOfTheirOwnOnHopperSince2025) {
+    const auto narrow = [](const char* device, int year) { return cast_us(eager_torch(device, year), DType::fp32, DType::bf16); };
+    EXPECT_LT(narrow("h200-sxm-141gb", 2025), narrow("h200-sxm-141gb", 2024));
+    EXPECT_EQ(narrow("a100-sxm-40gb", 2025), narrow("a100-sxm-40gb", 2024));
+    EXPECT_LE(narrow("h200-sxm-141gb", 2025), cast_us(eager_torch("h200-sxm-141gb", 2025), DType::bf16, DType::fp32));
+}
+
+TEST(PointwiseCost, MoreProcessorsNeverMakeACastSlower) {
+    Scenario more = on_device("h200-sxm-141gb");
+    more.strategy.framework = Framework::ddp;
+    const double before = cast_us(Costs(more), DType::bf16, DType::fp32);
+    more.cluster.device.processors *= 2;
+    EXPECT_LT(cast_us(Costs(more), DType::bf16, DType::fp32), before);
+}
+
 TEST(PointwiseCost, EagerIsNeverFasterThanFused) {
     const Costs c(on_device("a100-sxm-80gb"));
     for (int kind = 0; kind <= static_cast<int>(PointwiseKind::index); ++kind)
