@@ -59,8 +59,26 @@ TEST(Homes, OfGradientsAndParametersNeedShards) {
         EXPECT_EQ(has(homes(j), "gradients and optimizer states on the host"), gradients) << zero;
         EXPECT_EQ(has(homes(j), "parameters, gradients and optimizer states on the host"), parameters) << zero;
     }
-    j["strategy"]["tensor_parallel"] = 2;
-    EXPECT_FALSE(has(homes(j), "gradients and optimizer states on the host"));
+    j["strategy"]["tensor_parallel"] = 2; // shards of parts
+    EXPECT_TRUE(has(homes(j), "gradients and optimizer states on the host"));
+    EXPECT_TRUE(has(homes(j), "parameters, gradients and optimizer states on NVMe"));
+}
+
+// A pipeline's stages have them on the host where PyTorch's fully_shard shards them, and no software has them on NVMe.
+TEST(Homes, OfStagesAreThoseOfFullyShard) {
+    for (const char* framework : {"fsdp2", "torchtitan", "megatron", "deepspeed"}) {
+        nlohmann::json j = job(framework, 8);
+        const bool has_them = framework == std::string("fsdp2") || framework == std::string("torchtitan");
+        j["strategy"]["zero_stage"] = has_them ? 3 : 1;
+        j["strategy"]["pipeline_parallel"] = 2;
+        EXPECT_EQ(has(homes(j), "parameters, gradients and optimizer states on the host"), has_them) << framework;
+        for (const Home& h : homes(j)) {
+            nlohmann::json moved = j;
+            for (const auto& [pointer, value] : h.fields) moved[nlohmann::json::json_pointer(pointer)] = nlohmann::json::parse(value);
+            const ParseResult r = parse_scenario(moved.dump());
+            EXPECT_TRUE(r.problems.empty()) << framework << ", " << h.words << ": " << to_text(r.problems);
+        }
+    }
 }
 
 TEST(Homes, AreLegal) {
