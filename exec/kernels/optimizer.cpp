@@ -253,7 +253,7 @@ template <class T> void hold(const OptimizerStep& w, const Call& c) {
 template <class T> void run(const GradientNorm&, const Call& c) {
     double all = 0;
     for (std::size_t i = 0; i < c.in.size(); ++i) {
-        if (c.op.in[i] == c.op.out[0]) { // of others, so far
+        if (c.input<T>(i) == c.output<T>(0)) { // of others, so far
             all += static_cast<double>(*c.input<T>(i));
             continue;
         }
