@@ -63,6 +63,24 @@ FormShape shape_of(const Scenario& s) {
     return shape;
 }
 
+// A combination's refusals and, where it is legal, its form.
+struct Outcome {
+    Form form; // without cores or rests: there is no such form
+    std::map<std::string, std::int64_t> refused;
+    Problem nearest;
+    bool legal() const { return !form.rests.empty(); }
+};
+
+bool alike(const Outcome& a, const Outcome& b) {
+    return a.form.cores == b.form.cores && a.form.rests == b.form.rests && a.refused == b.refused;
+}
+
+// The field and the subject of the first problem: what stands before its numbers.
+std::string rule_of(const std::vector<Problem>& problems) {
+    const Problem& first = problems.front();
+    return first.where + ' ' + first.what.substr(0, first.what.find(" = "));
+}
+
 struct Below {
     const Lists& lists;
     Variation& variation;
@@ -70,13 +88,13 @@ struct Below {
     Found& found;
 
     // Those of `choices` that are legal after `settings`, each that comes to something new.
-    std::vector<GroupValue> legal(const Settings& settings, const std::vector<GroupValue>& choices) {
+    Choices legal(const Settings& settings, const std::vector<GroupValue>& choices, Outcome& outcome) {
         std::vector<GroupValue> out;
         std::vector<Resolved> seen;
         for (const GroupValue& c : choices) {
             const Scenario* s = variation.with(joined(settings, c.settings));
             if (!s) {
-                refuse(found.refused, found.nearest, variation.problems());
+                refuse(outcome.refused, outcome.nearest, variation.problems());
                 continue;
             }
             Resolved is{s->training, s->strategy, s->runtime};
@@ -84,20 +102,63 @@ struct Below {
             seen.push_back(std::move(is));
             out.push_back(c);
         }
+        return Choices(std::move(out));
+    }
+
+    Outcome outcome(const Settings& settings) {
+        variation.with(settings);
+        const Scenario shape = variation.resolved();
+        Outcome o{{machine, settings, shape_of(shape), {}, {}}, {}, {}};
+        o.form.cores = legal(settings, lists.cores(shape), o);
+        if (!o.form.cores.empty()) o.form.rests = legal(joined(settings, o.form.cores.front().settings), lists.rests(shape), o);
+        return o;
+    }
+
+    // By micro batch, of one schedule. Rules refuse more microbatches than some number, or fewer, or those that do not divide into rounds.
+    // So micro batches between two that have the same cores, rests and refusals have these too, where the first core and rest are legal;
+    // where they are not, the others are not either, as with any micro batch that the same rule refuses.
+    std::vector<Outcome> outcomes(const std::vector<Settings>& all) {
+        std::vector<Outcome> out;
+        while (out.size() < all.size() && (out.empty() || !out.back().legal())) out.push_back(outcome(all[out.size()]));
+        if (out.empty() || !out.back().legal()) return out;
+        const Outcome first = out.back();
+        const Settings rest = joined(first.form.cores.front().settings, first.form.rests.front().settings);
+        std::map<std::string, std::size_t> refused; // by rule, one that it refuses
+        std::vector<std::size_t> open;
+        bool shared = true;
+        for (std::size_t i = out.size(); i < all.size(); ++i) {
+            if (variation.with(joined(all[i], rest))) {
+                open.push_back(i);
+                out.push_back(first);
+                out.back().form.settings = all[i], out.back().form.shape = shape_of(variation.resolved());
+            } else if (const auto [it, fresh] = refused.try_emplace(rule_of(variation.problems()), i); fresh) {
+                out.push_back(outcome(all[i]));
+                if (out.back().legal()) refused.erase(it), shared = false;
+            } else
+                out.push_back(Outcome(out[it->second]));
+        }
+        if (open.empty()) return out;
+        out[open.back()] = outcome(all[open.back()]);
+        shared = shared && alike(first, out[open.back()]);
+        open.pop_back();
+        for (const std::size_t i : open)
+            if (!shared) out[i] = outcome(all[i]);
         return out;
     }
 
-    void form(const Settings& settings) {
-        variation.with(settings);
-        const Scenario shape = variation.resolved();
-        Form form{machine, settings, shape_of(shape), {}, {}};
-        form.cores = legal(settings, lists.cores(shape));
-        if (form.cores.empty()) return;
-        form.rests = legal(joined(settings, form.cores.front().settings), lists.rests(shape));
-        if (!form.rests.empty()) found.forms.push_back(std::move(form));
+    std::vector<Outcome> outcomes_apart(const std::vector<Settings>& all) {
+        std::vector<Outcome> out;
+        for (const Settings& settings : all) out.push_back(outcome(settings));
+        return out;
     }
 
-    void degrees(const Settings& settings) {
+    void take(Outcome& o) {
+        for (const auto& [where, n] : o.refused) found.refused[where] += n;
+        if (found.nearest.what.empty()) found.nearest = o.nearest;
+        if (o.legal()) found.forms.push_back(std::move(o.form));
+    }
+
+    void degrees(const Settings& settings, bool apart) {
         variation.with(settings);
         if (about_degrees(variation.problems())) return refuse(found.refused, found.nearest, variation.problems());
         const Scenario shape = variation.resolved();
@@ -106,7 +167,14 @@ struct Below {
             refuse(found.refused, found.nearest,
                    {{"/training/global_batch_size", fmt::format("training.global_batch_size = {} must be a multiple of data_parallel = {}",
                                                                 shape.training.global_batch_size, shape.strategy.data_parallel)}});
-        for (const GroupValue& c : product(batches, lists.schedules(shape))) form(joined(settings, c.settings));
+        std::vector<std::vector<Outcome>> by_schedule;
+        for (const GroupValue& schedule : lists.schedules(shape)) {
+            std::vector<Settings> all;
+            for (const GroupValue& c : product(batches, {schedule})) all.push_back(joined(settings, c.settings));
+            by_schedule.push_back(apart ? outcomes_apart(all) : outcomes(all));
+        }
+        for (std::size_t batch = 0; batch < batches.size(); ++batch)
+            for (std::vector<Outcome>& of_schedule : by_schedule) take(of_schedule[batch]);
     }
 };
 
@@ -120,7 +188,7 @@ void enumerate(StrategySpace& space, std::int32_t machine, const Lists& lists, c
         Variation variation(variations);
         for (std::size_t i = next++; i < all.size(); i = next++) {
             if (options.go_on && !options.go_on()) return;
-            Below{lists, variation, machine, found[i]}.degrees(all[i]);
+            Below{lists, variation, machine, found[i]}.degrees(all[i], options.apart || lists.has_others());
         }
     });
     for (Found& f : found) {

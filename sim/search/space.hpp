@@ -11,7 +11,9 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace orrery {
@@ -23,6 +25,7 @@ struct SpaceOptions {
     Reach nearest = Reach::devices, farthest = Reach::devices;
     bool compression = false; // of gradients, which changes the numbers: as the framework has it
     int jobs = 0;             // threads; 0: all cores
+    bool apart = false;       // what is legal is worked out for each micro batch, never taken over from another one (tests compare)
     std::function<bool()> go_on{};
 };
 
@@ -31,6 +34,24 @@ using Settings = std::vector<int>; // of Variations
 struct GroupValue { // one value of a group of fields
     Settings settings;
     std::string word; // "recompute full", for people
+    bool operator==(const GroupValue&) const = default;
+};
+
+// Values of a group, which forms share that have the same ones.
+class Choices {
+  public:
+    Choices() = default;
+    explicit Choices(std::vector<GroupValue> values) : values_(std::make_shared<const std::vector<GroupValue>>(std::move(values))) {}
+    bool empty() const { return size() == 0; }
+    std::size_t size() const { return values_ ? values_->size() : 0; }
+    const GroupValue& operator[](std::size_t i) const { return (*values_)[i]; }
+    const GroupValue& front() const { return values_->front(); }
+    bool operator==(const Choices& other) const {
+        return values_ == other.values_ || (size() == other.size() && (empty() || *values_ == *other.values_));
+    }
+
+  private:
+    std::shared_ptr<const std::vector<GroupValue>> values_;
 };
 
 // The degrees and counts of a form.
@@ -39,14 +60,15 @@ struct FormShape {
     int least_layers = 0; // of its chunks
     std::int64_t micro_batch = 1, microbatches = 1;
     const char* schedule = ""; // of the catalog
+    bool operator==(const FormShape&) const = default;
 };
 
 struct Form {
     std::int32_t machine = 0;
     Settings settings;
     FormShape shape;
-    std::vector<GroupValue> cores; // legal with `settings`
-    std::vector<GroupValue> rests; // legal with `settings` and the first core
+    Choices cores; // legal with `settings`
+    Choices rests; // legal with `settings` and the first core
 };
 
 // One cluster, model and framework: what cannot vary in place.
