@@ -1,6 +1,8 @@
 #include "sim/advise/changes.hpp"
 
 #include "sim/scenario/homes.hpp"
+#include "sim/scenario/layers.hpp"
+#include "sim/scenario/practice.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -61,25 +63,24 @@ void overlaps(std::vector<StrategyChange>& out, const Scenario& s) {
     if (all.fields.size() > 1) out.push_back(std::move(all));
 }
 
-// More than the one layer that an even split leaves over.
-bool uneven(const std::vector<int>& layers) {
-    if (layers.empty()) return false;
-    const auto [least, most] = std::ranges::minmax_element(layers);
-    return *most - *least > 1;
+// What is said of layers where a change gives up a split that is not the usual one; nothing where it is.
+const char* layers_then(const Scenario& s, bool virtual_stages) {
+    if (s.strategy.layers_per_chunk == usual_split(s)) return "";
+    return practice_of(s).stages_by_cost && !virtual_stages ? "layers by their cost" : "layers evenly";
 }
 
 // None, twice and half as many, where each stage has as many layers then.
 void virtual_stages(std::vector<StrategyChange>& out, const Scenario& s) {
     const Strategy& g = s.strategy;
+    const std::string layers = layers_then(s, true);
     if (g.virtual_pipeline > 1)
         out.push_back({"1f1b without virtual stages", {{"/strategy/virtual_pipeline", ""}, {"/strategy/schedule", "\"1f1b\""}}});
     for (const int chunks : {g.virtual_pipeline * 2, g.virtual_pipeline / 2})
         if (chunks > 1 && s.model.layers % (chunks * g.pipeline_parallel) == 0)
-            out.push_back(
-                {fmt::format("interleaved-1f1b with {} virtual stages{}", chunks, uneven(g.layers_per_chunk) ? " (layers evenly)" : ""),
-                 {{"/strategy/virtual_pipeline", number(chunks)},
-                  {"/strategy/schedule", "\"interleaved-1f1b\""},
-                  {"/strategy/layer_split", ""}}});
+            out.push_back({fmt::format("interleaved-1f1b with {} virtual stages{}", chunks, layers.empty() ? "" : " (" + layers + ")"),
+                           {{"/strategy/virtual_pipeline", number(chunks)},
+                            {"/strategy/schedule", "\"interleaved-1f1b\""},
+                            {"/strategy/layer_split", ""}}});
 }
 
 // With what else it sets, in brackets.
@@ -114,7 +115,7 @@ StrategyChange set_degrees(const Scenario& s, const Degrees& d) {
     }
     if (d.pipeline) c.fields.push_back({"/strategy/pipeline_parallel", number(d.pipeline)});
     if (pipeline != g.pipeline_parallel) {
-        if (uneven(g.layers_per_chunk)) beside("layers evenly");
+        if (const char* layers = layers_then(s, false); *layers && pipeline > 1) beside(layers);
         c.fields.push_back({"/strategy/layer_split", ""});
         if (!g.recompute_layers.empty()) {
             c.fields.push_back({"/strategy/recompute_layers", ""});

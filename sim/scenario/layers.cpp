@@ -59,6 +59,11 @@ std::vector<int> split_by_cost(const Model& m, int stages) {
     return split;
 }
 
+bool by_cost(const Scenario& sc) {
+    const Strategy& s = sc.strategy;
+    return practice_of(sc).stages_by_cost && s.virtual_pipeline == 1 && s.pipeline_parallel > 1;
+}
+
 void check_chunks(Reading& reading, const std::string& where) {
     const std::vector<int>& chunks = reading.scenario.strategy.layers_per_chunk;
     for (std::size_t c = 1; c + 1 < chunks.size(); ++c) {
@@ -86,13 +91,12 @@ void resolve_split(Reading& reading) {
         return;
     }
     if (split.empty()) {
-        const bool by_cost = practice_of(sc).stages_by_cost && s.virtual_pipeline == 1 && s.pipeline_parallel > 1;
-        s.layers_per_chunk = by_cost ? split_by_cost(sc.model, s.pipeline_parallel) : even_split(layers, static_cast<int>(chunks));
+        s.layers_per_chunk = usual_split(sc);
         check_chunks(reading, "/strategy/pipeline_parallel");
         if (layers % chunks != 0)
             note_default(reading, "/strategy/layer_split", list_text(s.layers_per_chunk),
-                         by_cost ? "layers of each stage, divided by what they cost"
-                                 : "layers of each chunk, the ends the fewest, as they have embedding and loss");
+                         by_cost(sc) ? "layers of each stage, divided by what they cost"
+                                     : "layers of each chunk, the ends the fewest, as they have embedding and loss");
         return;
     }
     const std::int64_t sum = std::accumulate(split.begin(), split.end(), std::int64_t{0});
@@ -150,6 +154,12 @@ std::vector<int> even_split(int layers, int parts) {
     const int missing = parts * whole - layers;
     for (int i = 0; i < missing; ++i) --split[i % 2 == 0 ? i / 2 : parts - 1 - i / 2];
     return split;
+}
+
+std::vector<int> usual_split(const Scenario& sc) {
+    const Strategy& s = sc.strategy;
+    return by_cost(sc) ? split_by_cost(sc.model, s.pipeline_parallel)
+                       : even_split(sc.model.layers, s.pipeline_parallel * s.virtual_pipeline);
 }
 
 std::vector<int> split_stage(int layers, int chunks, bool first_stage) {

@@ -1,17 +1,22 @@
-// Which layers each pipeline chunk holds. Private to this room.
+// Which layers each pipeline chunk holds.
 #pragma once
 
-#include "sim/scenario/fields.hpp"
+#include "sim/scenario/scenario.hpp"
 
 #include <vector>
 
 namespace orrery {
+
+struct Reading;
 
 // Layers over `parts`, as even as can be: where they do not divide, one less in the first part, then in the last, then in the second, ..
 std::vector<int> even_split(int layers, int parts);
 
 // A stage's layers over its chunks: what is short is the first chunks where `first_stage`, else the last ones.
 std::vector<int> split_stage(int layers, int chunks, bool first_stage);
+
+// Layers of each chunk where the scenario does not say: even, or as its framework has it. Needs p, v and the model.
+std::vector<int> usual_split(const Scenario& scenario);
 
 // Fills strategy.layers_per_chunk from layer_split (or evenly) and makes recompute_layers one count a stage. Needs p, v, layers and
 // schedule.

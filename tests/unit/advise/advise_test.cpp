@@ -98,6 +98,9 @@ TEST(StrategyChange, SaysWhatElseItSets) {
     EXPECT_EQ(set_degrees(scenario(R"("pipeline_parallel": 1)"), {0, 2}).words, "pipeline 2 (1f1b)");
     const Scenario split = scenario(R"("pipeline_parallel": 4, "layer_split": [7, 7, 7, 3])");
     EXPECT_EQ(set_degrees(split, {0, 2}).words, "pipeline 2 (layers evenly)");
+    const Scenario ends = scenario(R"("pipeline_parallel": 4, "layer_split": [6, 6, 7, 5])");
+    EXPECT_EQ(set_degrees(ends, {0, 2}).words, "pipeline 2 (layers evenly)") << "not the usual split, though nearly even";
+    EXPECT_EQ(set_degrees(scenario(R"("pipeline_parallel": 4, "layer_split": [6, 6, 6, 6])"), {0, 2}).words, "pipeline 2");
     for (const ChangedField& f : set_degrees(split, {2, 4}).fields) EXPECT_NE(f.pointer, "/strategy/layer_split") << "as many stages";
     for (const StrategyChange& c : guide(scenario(R"("recompute": "full", "offload": {"optimizer": "cpu"})")))
         EXPECT_NE(
@@ -134,6 +137,17 @@ TEST(Advise, TriesOverlapsThatAreOff) {
     const auto found = std::ranges::find(a.better, "all communication overlapped", [](const Trial& t) { return t.change.words; });
     ASSERT_NE(found, a.better.end());
     EXPECT_LT(found->report->step_time_s, a.report.step_time_s);
+}
+
+// nanotron divides layers by their cost where nobody says otherwise: an even split that is stated is given up with its stages.
+TEST(StrategyChange, SaysThatAnEvenSplitIsGivenUp) {
+    const auto words = [](const std::string& split) {
+        nlohmann::json j = nlohmann::json::parse(job(R"("pipeline_parallel": 4)" + split));
+        j["strategy"]["framework"] = "nanotron";
+        return set_degrees(parse_scenario(j.dump()).scenario.value(), {0, 2}).words;
+    };
+    EXPECT_EQ(words(R"(, "layer_split": [6, 6, 6, 6])"), "pipeline 2 (layers by their cost)");
+    EXPECT_EQ(words(""), "pipeline 2");
 }
 
 // Rates of what the job leans on: the host's and NVMe's where something lives there, each as if the scenario said so.
