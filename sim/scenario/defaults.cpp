@@ -274,8 +274,10 @@ std::string pointer_of(std::string_view path) {
     return pointer;
 }
 
-void note_default(Reading& reading, const std::string& pointer, const std::string& value, const std::string& source) {
-    if (!reading.has(pointer)) reading.scenario.defaults[pointer] = value + ": " + source;
+void note_default(Reading& reading, std::string_view pointer, std::string_view value, std::string_view source) {
+    if (!reading.notes_defaults || reading.has(pointer)) return;
+    std::string& text = reading.scenario.defaults[std::string(pointer)];
+    text.assign(value).append(": ").append(source);
 }
 
 void apply_framework_defaults(Reading& reading, const Json& document) {
@@ -325,7 +327,7 @@ void resolve_derived(Reading& reading) {
     resolve_buckets(reading);
     resolve_kernels(reading);
     // A value that the user gave is no default, even where the table names it.
-    std::erase_if(sc.defaults, [&](const auto& entry) { return reading.has(entry.first); });
+    if (reading.notes_defaults) std::erase_if(sc.defaults, [&](const auto& entry) { return reading.has(entry.first); });
     if (sound(reading, {"/model", "/strategy/pipeline_parallel", "/strategy/virtual_pipeline", "/strategy/layer_split",
                         "/strategy/schedule", "/strategy/recompute_layers"}))
         resolve_layers(reading);

@@ -11,22 +11,31 @@
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
 namespace orrery {
 
+// Pointers begin alike: their lengths tell most of them apart.
+struct ByLength {
+    using is_transparent = void;
+    bool operator()(std::string_view a, std::string_view b) const { return a.size() != b.size() ? a.size() < b.size() : a < b; }
+};
+using Pointers = std::set<std::string, ByLength>;
+
 // The state while a file is read. `given` holds the pointers of the fields the user wrote.
 struct Reading {
     Scenario scenario;
     std::vector<Problem> problems;
-    std::set<std::string> given;
+    Pointers given;
     ParseOptions options;
     std::vector<int> layer_split;              // as written; resolved in layers.cpp
     std::string run_of_cluster;                // cluster.run as JSON; "": the cluster says nothing
     std::string rank_order = "tp-cp-ep-dp-pp"; // as written; resolved in check.cpp
+    bool notes_defaults = true;                // false: scenario.defaults is left alone
 
-    bool has(const std::string& pointer) const { return given.contains(pointer); }
+    bool has(std::string_view pointer) const { return given.contains(pointer); }
     void problem(std::string where, std::string what) { problems.push_back({std::move(where), std::move(what)}); }
 };
 

@@ -126,7 +126,7 @@ void unknown_model(Reading& reading, const std::string& name, const std::string&
                                " `simrun list models` names them");
 }
 
-void insert_fields(std::set<std::string>& given, const Json& object, const std::string& where) {
+void insert_fields(Pointers& given, const Json& object, const std::string& where) {
     for (const auto& [key, value] : object.items()) {
         given.insert(where + pointer_step(key));
         if (value.is_object()) insert_fields(given, value, where + pointer_step(key));
@@ -140,7 +140,7 @@ void read_preset(Reading& reading, const std::string& name, const Json& override
     // Only what the user wrote is "given"; a misspelt override must be found against the table, so it is merged, not skipped.
     merge(text, overrides);
     if (!text.contains("name")) text["name"] = name;
-    const std::set<std::string> given = reading.given;
+    const Pointers given = reading.given;
     read_fields(reading, text, where);
     reading.given = given;
     insert_fields(reading.given, overrides, where);

@@ -52,6 +52,6 @@ bool sound(const Reading& reading, std::initializer_list<const char*> pointers);
 std::string pointer_of(std::string_view dotted); // "run.detect_s.hang" -> "/run/detect_s/hang"
 
 // Remembers where a value that the user did not give is from.
-void note_default(Reading& reading, const std::string& pointer, const std::string& value, const std::string& source);
+void note_default(Reading& reading, std::string_view pointer, std::string_view value, std::string_view source);
 
 } // namespace orrery

@@ -94,9 +94,27 @@ std::string Variations::json(std::span<const int> settings) const {
 struct Variation::Data {
     const Variations::Data& of;
     Reading reading;
+    std::vector<const std::string*> added{}; // to reading.given by the last settings
+    bool more_added = false;                 // and fields inside of their values
+
+    void give(std::span<const int> settings) {
+        if (more_added)
+            reading.given = of.reading.given;
+        else
+            for (const std::string* pointer : added) reading.given.erase(*pointer);
+        added.clear();
+        for (const int id : settings) {
+            const Setting& one = of.settings[id];
+            if (reading.given.insert(one.pointer).second) added.push_back(&one.pointer);
+            read_value(reading, one.value, one.pointer, *one.field);
+        }
+        more_added = reading.given.size() != of.reading.given.size() + added.size();
+    }
 };
 
-Variation::Variation(const Variations& of) : data_(new Data{*of.data_, of.data_->reading}) {}
+Variation::Variation(const Variations& of, bool tells_defaults) : data_(new Data{*of.data_, of.data_->reading}) {
+    data_->reading.notes_defaults = tells_defaults;
+}
 Variation::~Variation() = default;
 Variation::Variation(Variation&&) noexcept = default;
 
@@ -108,21 +126,16 @@ const Scenario* Variation::with(std::span<const int> settings) {
     const Reading& base = data_->of.reading;
     Reading& r = data_->reading;
     r.problems.clear();
-    r.given = base.given;
     r.layer_split = base.layer_split;
     r.rank_order = base.rank_order;
     Scenario& s = r.scenario;
     s.training = base.scenario.training;
     s.strategy = base.scenario.strategy;
     s.runtime = base.scenario.runtime;
-    s.defaults = base.scenario.defaults;
+    if (r.notes_defaults) s.defaults = base.scenario.defaults;
     s.model.max_positions = base.scenario.model.max_positions;
     s.notes.clear();
-    for (const int id : settings) {
-        const Setting& one = data_->of.settings[id];
-        r.given.insert(one.pointer);
-        read_value(r, one.value, one.pointer, *one.field);
-    }
+    data_->give(settings);
     resolve_derived(r);
     check_combinations(r);
     if (r.problems.empty()) r.problems = unsupported(s);

@@ -42,7 +42,8 @@ class Variations {
 // One at a time, for one thread. The Variations must outlive it and gain no settings meanwhile.
 class Variation {
   public:
-    explicit Variation(const Variations& of);
+    // tells_defaults: scenarios say where values that nobody gave are from; false: they do not, and are made sooner.
+    explicit Variation(const Variations& of, bool tells_defaults = true);
     ~Variation();
     Variation(Variation&&) noexcept;
 

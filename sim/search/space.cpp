@@ -185,7 +185,7 @@ void enumerate(StrategySpace& space, std::int32_t machine, const Lists& lists, c
     std::vector<Found> found(all.size());
     std::atomic<std::size_t> next{0};
     in_threads(options.jobs, [&] {
-        Variation variation(variations);
+        Variation variation(variations, false);
         for (std::size_t i = next++; i < all.size(); i = next++) {
             if (options.go_on && !options.go_on()) return;
             Below{lists, variation, machine, found[i]}.degrees(all[i], options.apart || lists.has_others());

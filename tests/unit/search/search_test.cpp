@@ -69,6 +69,28 @@ TEST(Variations, LeaveNothingBehind) {
     EXPECT_EQ(after->training, first->training);
 }
 
+// Where defaults are not told, the same is resolved; fields inside of a value are forgotten with it.
+TEST(Variations, ResolveTheSameWithoutToldDefaults) {
+    Variations all(R"({"model": "gpt2-124m", "cluster": {"preset": "dgx-a100-80gb"},
+        "training": {"global_batch_size": 8, "micro_batch_size": 1, "sequence_length": 1024}, "strategy": {"framework": "deepspeed"}})",
+                   {});
+    const std::vector<std::pair<const char*, const char*>> settings{{"/training/gradient_dtype", "\"fp32\""},
+                                                                    {"/strategy/overlap", R"({"grad_reduce": true})"},
+                                                                    {"/strategy/pipeline_parallel", "2"},
+                                                                    {"/strategy/zero_stage", "1"}};
+    std::vector<int> ids;
+    for (const auto& [pointer, value] : settings) ids.push_back(all.add(pointer, value));
+    Variation telling(all), silent(all, false);
+    const std::vector<std::vector<int>> sets{ids, {}, {ids[1]}, {ids[2], ids[3]}, {ids[0]}, {ids[3]}};
+    for (const std::vector<int>& some : sets) {
+        const Scenario *told = telling.with(some), *untold = silent.with(some);
+        ASSERT_TRUE(told && untold) << to_text(telling.problems()) << to_text(silent.problems());
+        EXPECT_EQ(told->strategy, untold->strategy);
+        EXPECT_EQ(told->training, untold->training);
+        EXPECT_EQ(told->runtime, untold->runtime);
+    }
+}
+
 TEST(Search, FindsWhatExhaustiveSearchFinds) {
     for (const SearchBy by : {SearchBy::time, SearchBy::memory}) {
         SearchOptions options = with_space(few);
