@@ -70,8 +70,29 @@ double collective_mib(const Json& f, const Group& g, const Cluster& cluster) {
     return f.at("fixed_mib").get<double>() + channels * f.at(per_channel).get<double>();
 }
 
-Bytes communication(const Plan& plan, const Scenario& scenario, const Program& program) {
+// Whether a communicator has the same ranks whatever the replicas and stages are: those of its axes lie next to each other. Experts lie on
+// the ranks of replicas too, which stages part where they come first.
+bool innermost(const Plan& plan, const Communicator& c) {
+    constexpr AxisMask replicas = mask(Axis::dp) | mask(Axis::dpr), outer = replicas | mask(Axis::pp);
+    if ((c.axes & outer) != 0) return false;
+    AxisMask met = 0; // outer axes
+    for (const Axis axis : plan.mesh.order) {
+        if ((mask(axis) & outer) == 0 && met != 0) return false;
+        if ((mask(axis) & replicas) != 0 && (met & mask(Axis::pp)) != 0 && c.expert) return false;
+        met |= mask(axis) & outer;
+    }
+    return true;
+}
+
+// of_any: of any plan that has more replicas and stages, wherever these lie.
+Bytes communication(const Plan& plan, const Scenario& scenario, const Program& program, bool of_any) {
     const Json& f = figures();
+    const auto buffers = [&](Group g, CommId c) {
+        const double mib = collective_mib(f.at("communicator"), g, scenario.cluster);
+        if (!of_any || scenario.cluster.nodes == 1 || innermost(plan, plan.communicators[c])) return mib;
+        g.across = !g.across;
+        return std::min(mib, collective_mib(f.at("communicator"), g, scenario.cluster));
+    };
     const int rank = first_rank(plan, program.stage);
     const int per_node = std::max(1, scenario.cluster.devices_per_node);
     const Uses uses = uses_of(plan, program);
@@ -81,7 +102,7 @@ Bytes communication(const Plan& plan, const Scenario& scenario, const Program& p
         const Group g = group_of(plan, c, rank, per_node);
         std::vector<int> ranks = g.ranks;
         if (!std::is_sorted(ranks.begin(), ranks.end())) std::sort(ranks.begin(), ranks.end());
-        if (ranks.size() > 1 && seen.insert(ranks).second) mib += collective_mib(f.at("communicator"), g, scenario.cluster);
+        if (ranks.size() > 1 && seen.insert(ranks).second) mib += buffers(g, c);
     }
     std::set<int> peers;
     for (CommId c : uses.exchanges) {
@@ -187,7 +208,7 @@ std::vector<ReserveItem> reserve(const Plan& plan, const Scenario& scenario, con
     if (t.precision == DType::fp16 && t.gradient_dtype != DType::fp32 && flat)
         items.push_back(
             {"the step's gradients", Bytes{6 * stepped(plan, program)}, source("flat_step_gradients"), MemoryMeasure::reserved});
-    items.push_back({"communicator buffers", communication(plan, scenario, program), source("communicator") + "; " + source("peer"),
+    items.push_back({"communicator buffers", communication(plan, scenario, program, false), source("communicator") + "; " + source("peer"),
                      MemoryMeasure::device});
     items.push_back({"device context", context, source("context"), MemoryMeasure::device});
     std::erase_if(items, [](const ReserveItem& i) { return i.bytes.count == 0; });
@@ -195,6 +216,10 @@ std::vector<ReserveItem> reserve(const Plan& plan, const Scenario& scenario, con
 }
 
 std::string cache_source() { return source("caching_allocator"); }
+
+Bytes least_communicator_buffers(const Plan& plan, const Scenario& scenario, const Program& program) {
+    return communication(plan, scenario, program, true);
+}
 
 Bytes communicator_buffers(std::span<const int> ranks, const Cluster& cluster) {
     const int per_node = std::max(1, cluster.devices_per_node);

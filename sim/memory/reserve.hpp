@@ -13,6 +13,10 @@ namespace orrery {
 std::vector<ReserveItem> reserve(const Plan& plan, const Scenario& scenario, const Program& program, Bytes apart);
 std::string cache_source(); // where the caching allocator's rules are from
 
+// The item of communicators' buffers, where replicas lie so that they take the fewest bytes: on one node or on several. A plan with more
+// replicas and stages takes no less.
+Bytes least_communicator_buffers(const Plan& plan, const Scenario& scenario, const Program& program);
+
 // The buffers of one communicator of these ranks, as each of them holds them.
 Bytes communicator_buffers(std::span<const int> ranks, const Cluster& cluster);
 

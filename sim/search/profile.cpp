@@ -59,6 +59,8 @@ Model small_model(const Scenario& s, std::vector<std::int16_t>& like) {
 // Items of reserve() that grow with the elements of the plan, and the one that grows with those of its shard.
 constexpr std::array<std::string_view, 3> of_elements{"the step's gradients", "16-bit gradients", "flat copies"};
 constexpr std::string_view gradient_buckets = "framework buffers";
+// The small plan's replicas may share a node, and its strategies' lie on several.
+constexpr std::string_view communicators = "communicator buffers";
 
 // One stage, one microbatch, as few replicas as the experts allow.
 Strategy small_strategy(const Scenario& s) {
@@ -112,7 +114,9 @@ class SmallPlan {
         p.tail_peak = std::max(0.0, tail_level_ - saved);
         for (const ReserveItem& item : reserve(plan_, scenario_, plan_.programs.front(), Bytes{})) {
             if (std::find(of_elements.begin(), of_elements.end(), item.name) != of_elements.end()) continue;
-            (item.name == gradient_buckets ? p.gradient_buckets : p.reserve) += static_cast<double>(item.bytes.count);
+            const Bytes bytes =
+                item.name == communicators ? least_communicator_buffers(plan_, scenario_, plan_.programs.front()) : item.bytes;
+            (item.name == gradient_buckets ? p.gradient_buckets : p.reserve) += static_cast<double>(bytes.count);
         }
     }
 
