@@ -82,6 +82,19 @@ Shared each_run(const Scenario& s, const StageTime& st, const InFlight::Held& he
     return shared;
 }
 
+// Of joined blocks, whose order is not known, ZeRO 1 at most: all that moves, and reductions that wait for the last kernel.
+Shared joined_once_a_step(const Scenario& s, const StageTime& st, const InFlight::Held& held, const SharingTime& time) {
+    const double moving = sharing_moves(s, held, time), tail = s.strategy.overlap.grad_reduce ? 0 : time.reduce;
+    return {std::max(moving, static_cast<double>(s.microbatches()) * st.busy + tail), moving, tail};
+}
+
+Shared shared_of(const Scenario& s, const StageTime& st, const InFlight::Held& held, const std::vector<ChunkCost>& chunks,
+                 const SharingTime& time, double later, double slowdown, bool joined) {
+    const int zero = sharing_practice(s).zero;
+    if (joined) return zero <= 1 ? joined_once_a_step(s, st, held, time) : Shared{};
+    return zero <= 1 ? once_a_step(s, st, held, chunks, time, later, slowdown) : each_run(s, st, held, time);
+}
+
 } // namespace
 
 double sharing_moves(const Scenario& s, const InFlight::Held& held, const SharingTime& time, double transfers) {
@@ -149,8 +162,7 @@ double time_bound(const Scenario& s, const Profile& profile, InFlight& in_flight
         }
     }
     const std::vector<InFlight::Held>& held = in_flight.of(s);
-    const bool shares = sharing && info->directions == 1 && !joined && !info->asynchronous;
-    const int zero = sharing_practice(s).zero;
+    const bool shares = sharing && info->directions == 1 && !info->asynchronous;
     const bool away = sharing && states_leave(s.strategy.offload) && !info->asynchronous;
     const std::vector<Elements> elements = shares || away ? stage_elements(s, *info, chunk_elements(s)) : std::vector<Elements>{};
     double bound = 0;
@@ -162,8 +174,7 @@ double time_bound(const Scenario& s, const Profile& profile, InFlight& in_flight
         double moving = m * st.moving, idle = info->asynchronous ? 0 : std::max(0.0, st.ends - (1 + profile.slowdown) * later);
         if (shares && !held[at(stage)].last.empty()) {
             const SharingTime time = sharing->of(s, elements[at(stage)].dense);
-            const Shared shared = zero <= 1 ? once_a_step(s, st, held[at(stage)], chunks, time, later, profile.slowdown)
-                                            : each_run(s, st, held[at(stage)], time);
+            const Shared shared = shared_of(s, st, held[at(stage)], chunks, time, later, profile.slowdown, joined);
             least = std::max(least, shared.bound);
             moving = std::max(moving, shared.moving);
             idle = std::max(idle, shared.idle);
