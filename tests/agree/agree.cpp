@@ -11,7 +11,7 @@
 namespace orrery::agree {
 namespace {
 
-int product(const std::vector<std::string>& fields) {
+int product(const Fields& fields) {
     int ranks = 1;
     for (const std::string& f : fields)
         for (const char* degree : {".tensor_parallel=", ".pipeline_parallel=", ".context_parallel=", ".data_parallel="})
@@ -21,7 +21,12 @@ int product(const std::vector<std::string>& fields) {
 
 } // namespace
 
-Scenario tiny(const std::vector<std::string>& fields) {
+Fields with(Fields fields, const Fields& more) {
+    fields.insert(fields.end(), more.begin(), more.end());
+    return fields;
+}
+
+Scenario tiny(const Fields& fields) {
     const std::string text = R"({"name": "tiny",
         "model": {"name": "tiny", "layers": 2, "hidden_size": 16, "attention_heads": 4, "vocab_size": 32, "ffn_size": 32},
         "cluster": {"preset": "local-cpu", "nodes": 1, "devices_per_node": )" +
@@ -97,6 +102,26 @@ Gathered parameters_after(World& world, const std::string& executor, std::int64_
     }
     runs->fetch();
     return gather(world, Quantity::parameters);
+}
+
+void expect_trained_alike(const Trained& expected, const Trained& found) {
+    const Difference gradients = difference(expected.first_gradients, found.first_gradients),
+                     parameters = difference(expected.parameters, found.parameters), states = difference(expected.states, found.states);
+    EXPECT_LE(gradients.relative, 1e-12) << gradients.worst;
+    EXPECT_LE(parameters.relative, 1e-10) << parameters.worst;
+    EXPECT_LE(states.relative, 1e-10) << states.worst;
+    for (std::size_t i = 0; i < expected.losses.size(); ++i) EXPECT_NEAR(found.losses[i], expected.losses[i], 1e-10) << "step " << i;
+    EXPECT_EQ(found.disagreement, 0);
+}
+
+void expect_same_bits(const Trained& expected, const Trained& found) {
+    const Difference gradients = difference(expected.first_gradients, found.first_gradients),
+                     parameters = difference(expected.parameters, found.parameters), states = difference(expected.states, found.states);
+    EXPECT_EQ(found.losses, expected.losses);
+    EXPECT_EQ(gradients.relative, 0) << gradients.worst;
+    EXPECT_EQ(parameters.relative, 0) << parameters.worst;
+    EXPECT_EQ(states.relative, 0) << states.worst;
+    EXPECT_EQ(found.disagreement, 0);
 }
 
 } // namespace orrery::agree

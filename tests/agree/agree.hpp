@@ -13,13 +13,16 @@
 
 namespace orrery::agree {
 
-// A tiny model on a machine of as many ranks as the strategy asks for. fields: "strategy.tensor_parallel=2", ..
-Scenario tiny(const std::vector<std::string>& fields = {});
+using Fields = std::vector<std::string>; // "strategy.tensor_parallel=2", ..
+Fields with(Fields fields, const Fields& more);
+
+// A tiny model on a machine of as many ranks as the strategy asks for.
+Scenario tiny(const Fields& fields = {});
 
 // tests/agree/strategies.txt: a name and its fields a line.
 struct Case {
     std::string name;
-    std::vector<std::string> fields;
+    Fields fields;
 };
 void PrintTo(const Case& c, std::ostream* out);
 std::vector<Case> strategies();
@@ -44,6 +47,10 @@ struct TrainOptions {
     int threads = 1; // of a rank
 };
 Trained train(const Scenario& scenario, const TrainOptions& options = {});
+// The same training: gradients within 1e-12 of each tensor's, parameters, states and losses within 1e-10, replicas equal.
+void expect_trained_alike(const Trained& expected, const Trained& found);
+// The same to the bit.
+void expect_same_bits(const Trained& expected, const Trained& found);
 // Parameters of a world that begins as it is, after this number of training steps on the batches that its seed draws.
 Gathered parameters_after(World& world, const std::string& executor, std::int64_t steps);
 

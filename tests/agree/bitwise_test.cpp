@@ -6,20 +6,10 @@
 namespace orrery::agree {
 namespace {
 
-using Fields = std::vector<std::string>;
-
-Fields with(Fields fields, const Fields& more) {
-    fields.insert(fields.end(), more.begin(), more.end());
-    return fields;
-}
-
 void expect_same_bits(const Fields& a, const Fields& b, const std::string& executor = "serial") {
     const Trained x = train(tiny(a), {.steps = 5, .real = DType::fp32}),
                   y = train(tiny(b), {.steps = 5, .real = DType::fp32, .executor = executor});
-    EXPECT_EQ(x.losses, y.losses);
-    EXPECT_EQ(difference(x.first_gradients, y.first_gradients).relative, 0) << difference(x.first_gradients, y.first_gradients).worst;
-    EXPECT_EQ(difference(x.parameters, y.parameters).relative, 0) << difference(x.parameters, y.parameters).worst;
-    EXPECT_EQ(difference(x.states, y.states).relative, 0) << difference(x.states, y.states).worst;
+    agree::expect_same_bits(x, y);
 }
 
 // One microbatch a rank: a sum over ranks is all there is.

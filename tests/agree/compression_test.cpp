@@ -14,13 +14,6 @@
 namespace orrery::agree {
 namespace {
 
-using Fields = std::vector<std::string>;
-
-Fields with(Fields a, const Fields& b) {
-    a.insert(a.end(), b.begin(), b.end());
-    return a;
-}
-
 const Fields replicas{"strategy.data_parallel=4", "strategy.framework=ddp", "strategy.bucket_bytes=3000"};
 
 std::string compression(const std::string& fields) { return "strategy.gradient_compression={" + fields + "}"; }

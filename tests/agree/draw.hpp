@@ -7,8 +7,6 @@
 
 namespace orrery::agree {
 
-using Fields = std::vector<std::string>;
-
 // The same for the same seed, its fields in `fields`; none where what was drawn is refused or cannot be executed.
 // more: fields set behind those that are drawn.
 std::optional<Scenario> draw(std::uint64_t seed, Fields& fields, const Fields& more = {});

@@ -19,8 +19,6 @@
 namespace orrery::agree {
 namespace {
 
-using Fields = std::vector<std::string>;
-
 Fields operator+(Fields a, const Fields& b) {
     a.insert(a.end(), b.begin(), b.end());
     return a;

@@ -13,19 +13,11 @@ namespace {
 
 class Queues : public testing::TestWithParam<Case> {};
 
-void expect_same(const Trained& x, const Trained& y) {
-    EXPECT_EQ(x.losses, y.losses);
-    EXPECT_EQ(difference(x.first_gradients, y.first_gradients).relative, 0) << difference(x.first_gradients, y.first_gradients).worst;
-    EXPECT_EQ(difference(x.parameters, y.parameters).relative, 0) << difference(x.parameters, y.parameters).worst;
-    EXPECT_EQ(difference(x.states, y.states).relative, 0) << difference(x.states, y.states).worst;
-    EXPECT_EQ(y.disagreement, 0);
-}
-
 TEST_P(Queues, AreSerialToTheBit) {
     const Scenario scenario = tiny(GetParam().fields);
     const Trained serial = train(scenario, {.steps = 2, .real = DType::fp32}),
                   queues = train(scenario, {.steps = 2, .real = DType::fp32, .executor = "queues"});
-    expect_same(serial, queues);
+    expect_same_bits(serial, queues);
     const MemoryReport predicted = memory(queues.world->plan, scenario);
     for (const auto& rank : queues.world->ranks)
         EXPECT_EQ(rank->memory.device().highest, predicted.stages[rank->stage].allocated_peak.count) << "rank " << rank->rank;
@@ -56,7 +48,8 @@ TEST(QueuesMirror, IsSerialToTheBit) {
          {std::vector<std::string>{"strategy.data_parallel=4", "strategy.framework=fsdp"},
           {"strategy.data_parallel=2", "strategy.pipeline_parallel=2", "strategy.schedule=1f1b"}}) {
         const Scenario scenario = tiny(fields);
-        expect_same(train(scenario, {.steps = 3, .real = DType::fp32}), train(scenario, {.steps = 3, .real = DType::fp32, .make = apart}));
+        expect_same_bits(train(scenario, {.steps = 3, .real = DType::fp32}),
+                         train(scenario, {.steps = 3, .real = DType::fp32, .make = apart}));
     }
 }
 

@@ -11,8 +11,6 @@
 namespace orrery::agree {
 namespace {
 
-using Fields = std::vector<std::string>;
-
 Fields mixed(Fields more) {
     more.insert(more.begin(), {"training.precision=bf16", "training.master_weights=true", "training.gradient_dtype=fp32"});
     return more;

@@ -13,13 +13,7 @@ class Parity : public testing::TestWithParam<Case> {};
 TEST_P(Parity, LikeOneRank) {
     const Scenario scenario = tiny(GetParam().fields);
     const Trained many = train(scenario, {.steps = 20}), one = train(on_one_rank(scenario), {.steps = 20});
-    const Difference gradients = difference(one.first_gradients, many.first_gradients),
-                     parameters = difference(one.parameters, many.parameters), states = difference(one.states, many.states);
-    EXPECT_LE(gradients.relative, 1e-12) << gradients.worst;
-    EXPECT_LE(parameters.relative, 1e-10) << parameters.worst;
-    EXPECT_LE(states.relative, 1e-10) << states.worst;
-    for (std::size_t i = 0; i < one.losses.size(); ++i) EXPECT_NEAR(many.losses[i], one.losses[i], 1e-10) << "step " << i;
-    EXPECT_EQ(many.disagreement, 0);
+    expect_trained_alike(one, many);
 }
 
 TEST_P(Parity, LikeOneRankInSinglePrecision) {

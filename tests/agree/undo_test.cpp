@@ -12,13 +12,6 @@
 namespace orrery::agree {
 namespace {
 
-using Fields = std::vector<std::string>;
-
-Fields with(Fields fields, const Fields& more) {
-    fields.insert(fields.end(), more.begin(), more.end());
-    return fields;
-}
-
 const Fields one = {"training.micro_batch_size=2", "training.global_batch_size=2"},
              shards = {"strategy.data_parallel=4", "training.micro_batch_size=2", "strategy.framework=fsdp"},
              parameters = {"strategy.data_parallel=4", "training.micro_batch_size=2", "strategy.framework=fsdp2",
@@ -42,13 +35,7 @@ TEST(UndoneSteps, TrainAsThoseThatWaitForTheNorm) {
                     const Fields waits = job(base, limit, optimizer);
                     const Trained x = train(tiny(waits), {.steps = 20}),
                                   y = train(tiny(with(waits, early)), {.steps = 20, .executor = executor});
-                    const Difference gradients = difference(x.first_gradients, y.first_gradients),
-                                     weights = difference(x.parameters, y.parameters), states = difference(x.states, y.states);
-                    EXPECT_LE(gradients.relative, 1e-12) << gradients.worst;
-                    EXPECT_LE(weights.relative, 1e-10) << weights.worst;
-                    EXPECT_LE(states.relative, 1e-10) << states.worst;
-                    for (std::size_t i = 0; i < x.losses.size(); ++i) EXPECT_NEAR(y.losses[i], x.losses[i], 1e-10) << "step " << i;
-                    EXPECT_EQ(y.disagreement, 0);
+                    expect_trained_alike(x, y);
                 }
 }
 
@@ -59,9 +46,7 @@ TEST(UndoneSteps, AreTheSameToTheBitWhereNoneIs) {
             return train(tiny(with(job(base, limit), more)), {.steps = 5, .real = DType::fp32});
         };
         const Trained free = in_single("1e9", {}), early_free = in_single("1e9", early);
-        EXPECT_EQ(free.losses, early_free.losses);
-        EXPECT_EQ(difference(free.parameters, early_free.parameters).relative, 0);
-        EXPECT_EQ(difference(free.states, early_free.states).relative, 0);
+        expect_same_bits(free, early_free);
         const Trained clipped = in_single("0.1", {}), again = in_single("0.1", early);
         EXPECT_GT(difference(clipped.states, free.states).relative, 0.01) << "it clips";
         EXPECT_LE(difference(clipped.parameters, again.parameters, 1e-3).relative, 1e-4);
