@@ -142,21 +142,17 @@ void refuse_machine(const Plan& plan, const Backend& machine) {
     const auto any_buffer = [&](auto&& is) { return std::any_of(plan.buffers.begin(), plan.buffers.end(), is); };
     if (any_buffer([](const Buffer& b) { return b.space == Space::nvme; }))
         throw std::runtime_error("strategy.offload to nvme runs on processors alone: use --device cpu, or offload to cpu");
-    const auto delays = [](const Block& b) {
-        return std::any_of(b.ops.begin(), b.ops.end(), [](const Op& op) {
-            const auto* step = std::get_if<OptimizerStep>(&op.work);
-            return step && step->delayed;
+    const auto any_step = [&](auto&& is) {
+        return std::any_of(plan.blocks.begin(), plan.blocks.end(), [&](const Block& b) {
+            return std::any_of(b.ops.begin(), b.ops.end(), [&](const Op& op) {
+                const auto* step = std::get_if<OptimizerStep>(&op.work);
+                return step && is(*step);
+            });
         });
     };
-    if (std::any_of(plan.blocks.begin(), plan.blocks.end(), delays))
+    if (any_step([](const OptimizerStep& step) { return step.delayed; }))
         throw std::runtime_error("strategy.offload.delayed_update runs on processors alone: use --device cpu, or set it to false");
-    const auto undoes = [](const Block& b) {
-        return std::any_of(b.ops.begin(), b.ops.end(), [](const Op& op) {
-            const auto* step = std::get_if<OptimizerStep>(&op.work);
-            return step && step->part == OptimizerStep::Part::undo;
-        });
-    };
-    if (std::any_of(plan.blocks.begin(), plan.blocks.end(), undoes))
+    if (any_step([](const OptimizerStep& step) { return step.part == OptimizerStep::Part::undo; }))
         throw std::runtime_error("strategy.optimizer_sync = post-validation runs on processors alone: use --device cpu, or use global");
     const auto in_blocks = [](const Buffer& b) {
         return b.dtype == DType::int8 || b.dtype == DType::int4 || b.dtype == DType::fp4 || b.dtype == DType::nf4;

@@ -287,13 +287,12 @@ class Adviser {
     std::string verdict() const {
         const Report& r = a_.report;
         const std::string room = fmt::format("{:.1f} of {:.1f} GB", peak() * 1e-9, r.memory.capacity.gigabytes());
-        const std::string bar = r.error_bar.interval.known() ? " (" + to_text(r.error_bar.interval) + ")" : "";
         std::string text;
         if (!fits())
             text = fmt::format("It does not fit: {}. ", ::orrery::why_not(r.memory));
         else
-            text = fmt::format("It fits{} ({}), and a step takes {}{} at {:.1f} % MFU. ", r.narrow() ? " narrowly" : "", room,
-                               seconds_text(r.step_time_s), bar, r.mfu * 100);
+            text = fmt::format("It fits{} ({}), and a step takes {} at {:.1f} % MFU. ", r.narrow() ? " narrowly" : "", room, step_text(r),
+                               r.mfu * 100);
         if (a_.fix) { return text + sentence(to_text(*a_.fix)) + "."; }
         const bool faster = !a_.better.empty() && a_.better.front().report->step_time_s <= step() * (1 - tie);
         if (r.narrow() && !a_.safer.empty())

@@ -63,7 +63,7 @@ void overlaps(std::vector<StrategyChange>& out, const Scenario& s) {
     if (all.fields.size() > 1) out.push_back(std::move(all));
 }
 
-// What is said of layers where a change gives up a split that is not the usual one; nothing where it is.
+// The words on layers where a change gives up a split that is not the usual one; nothing where it is the usual one.
 const char* layers_then(const Scenario& s, bool virtual_stages) {
     if (s.strategy.layers_per_chunk == usual_split(s)) return "";
     return practice_of(s).stages_by_cost && !virtual_stages ? "layers by their cost" : "layers evenly";

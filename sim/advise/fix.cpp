@@ -1,7 +1,6 @@
 #include "sim/advise/fix.hpp"
 
 #include "sim/advise/changes.hpp"
-#include "sim/report/terminal.hpp"
 #include "sim/scenario/resolve.hpp"
 
 #include <fmt/format.h>
@@ -248,8 +247,7 @@ std::string to_text(const Fix& fix) {
         const Report& r = *fix.change->report;
         std::string text = fmt::format("the cheapest change found that fits: {} ({}", fix.change->change.words, room(*fix.change));
         if (r.step_time_s > 0)
-            text += fmt::format("; a step takes {}{}{}", seconds_text(r.step_time_s),
-                                r.error_bar.interval.known() ? " (" + to_text(r.error_bar.interval) + ")" : "",
+            text += fmt::format("; a step takes {}{}", step_text(r),
                                 fix.costs != 0 ? fmt::format(", {:+.1f} % against this one if it did fit", fix.costs * 100) : "");
         return text + ")";
     }

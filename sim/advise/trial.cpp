@@ -2,6 +2,7 @@
 
 #include "sim/memory/ready.hpp"
 #include "sim/plan/lower.hpp"
+#include "sim/report/terminal.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -69,6 +70,11 @@ StrategyChange both(const StrategyChange& a, const StrategyChange& b) {
         c.words.replace(at, joint.size(), ", ");
     c.fields.insert(c.fields.end(), b.fields.begin(), b.fields.end());
     return c;
+}
+
+std::string step_text(const Report& r) {
+    const std::string interval = to_text(r.error_bar.interval);
+    return seconds_text(r.step_time_s) + (interval.empty() ? "" : " (" + interval + ")");
 }
 
 Trial try_one(const std::string& json, const StrategyChange& change, const TryOptions& options) {

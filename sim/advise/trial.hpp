@@ -31,6 +31,8 @@ struct Trial {
     double peak() const { return report && !report->memory.stages.empty() ? static_cast<double>(fullest(report->memory).peak.count) : 0; }
 };
 
+std::string step_text(const Report& report); // "4.70 s (-12 +28 %)"
+
 struct TryOptions {
     ParseOptions parsing;
     int jobs = 0;             // threads; 0: all cores

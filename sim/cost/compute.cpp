@@ -218,14 +218,15 @@ double CostModel::Data::host_us(const OptimizerStep& w, double buffer_bytes) con
     return elements / host_adam * std::min(1.0, bytes / std::max(1.0, optimizer_bytes(pointwise, adam, 0)));
 }
 
-// What a kernel takes to look up the types of its operands, where they are unlike and PyTorch's own elementwise kernel runs; 0: it does
-// not.
+// Microseconds in which a kernel looks up the types of its operands, where they are unlike and PyTorch's own elementwise kernel runs; 0: it
+// does not.
 double CostModel::Data::unlike_us(const Plan& plan, const Op& op, const Pointwise& w) const {
     if (!practice.looks_types_up || op.in.empty() || op.out.empty()) return 0;
     const bool cast = w.kind == PointwiseKind::cast, sum = w.kind == PointwiseKind::add || w.kind == PointwiseKind::bias_dropout_add;
     const bool own_kernel = !w.fused || (op.phase == Phase::gradient_reduce && practice.sharding == Sharding::flat_units);
+    if (!(cast || sum) || !own_kernel) return 0;
     const auto rate = pointwise.unlike.elements.find(device.architecture);
-    if (!(cast || sum) || !own_kernel || rate == pointwise.unlike.elements.end()) return 0;
+    if (rate == pointwise.unlike.elements.end()) return 0;
     const double to = element_bytes(plan, op.out.front());
     const auto unlike = std::find_if(op.in.begin(), op.in.end(), [&](BufferId b) { return element_bytes(plan, b) != to; });
     if (unlike == op.in.end()) return 0;

@@ -68,7 +68,8 @@ template <class Of> double quantile(std::vector<Weighed>& rows, double share, Of
 }
 
 struct Width {
-    double half = 0, faster = 0, slower = 0; // as in ErrorBar; 0: there are no rows
+    double half = 0; // as in ErrorBar; 0: there are no rows
+    TimeInterval interval;
 };
 
 Width width_of(const Configuration& of, std::span<const Experience> rows, Figure figure, const Spreads& spreads,
@@ -80,8 +81,8 @@ Width width_of(const Configuration& of, std::span<const Experience> rows, Figure
     Width w;
     w.half = std::max(least, unit * quantile(all, 0.8, [](const Weighed& x) { return std::abs(x.error); }));
     const auto off = [](const Weighed& x) { return x.off; };
-    w.faster = std::max(least, -std::expm1(unit * quantile(all, 0.1, off)));
-    w.slower = std::max(least, std::expm1(unit * quantile(all, 0.9, off)));
+    w.interval = {std::max(least, -std::expm1(unit * quantile(all, 0.1, off))),
+                  std::max(least, std::expm1(unit * quantile(all, 0.9, off)))};
     return w;
 }
 
@@ -222,7 +223,7 @@ ErrorBar error_bar(const Configuration& of, std::span<const Experience> rows, co
     bar.transferred = of_transfer(of, rows);
     const Width width = width_of(of, rows, Figure::step_time, spreads);
     bar.step_time = std::hypot(width.half, bar.transferred);
-    bar.interval = {std::hypot(width.faster, bar.transferred), std::hypot(width.slower, bar.transferred)};
+    bar.interval = {std::hypot(width.interval.faster, bar.transferred), std::hypot(width.interval.slower, bar.transferred)};
     if (has_shares(of) && of.left_open != OpenFields{}) {
         Configuration stated = of;
         stated.left_open = {};
@@ -255,9 +256,9 @@ std::vector<Coverage> left_out_coverage(std::span<const Experience> rows, Figure
             return;
         }
         const double took = 1 / std::max(0.05, 1 + error); // in predicted steps
-        c.width += (width.faster + width.slower) / 2;
-        c.below += took<1 - width.faster, c.above += took> 1 + width.slower;
-        c.covered += took >= 1 - width.faster && took <= 1 + width.slower;
+        const bool below = took<1 - width.interval.faster, above = took> 1 + width.interval.slower;
+        c.width += (width.interval.faster + width.interval.slower) / 2;
+        c.below += below, c.above += above, c.covered += !below && !above;
     };
     std::map<std::string_view, Spreads> spreads;
     for (const Experience& e : rows) {

@@ -256,8 +256,7 @@ void note_without_effect(Reading& reading) {
                       "step that has to be clipped is undone and taken again: strategy.offload.undone_steps = {:g} of them",
                       sc.strategy.offload.undone_steps)
                 : "strategy.optimizer_sync = post-validation: the gradient norm is checked after the step, as in the zero-bubble paper; a "
-                  "step "
-                  "that has to be clipped is undone and taken again, which is not counted; simulated only");
+                  "step that has to be clipped is undone and taken again, which is not counted; simulated only");
 }
 
 } // namespace orrery

@@ -38,13 +38,12 @@ struct Shared {
 // next step under what comes before its last chunk's first microbatch is through.
 Shared once_a_step(const Scenario& s, const StageTime& st, const InFlight::Held& held, const std::vector<ChunkCost>& chunks,
                    const SharingTime& time, double later, double slowdown) {
-    const double busy = static_cast<double>(s.microbatches()) * st.busy;
-    const double tail = s.strategy.overlap.grad_reduce ? std::max(0.0, time.reduce - time_of(held.last, chunks)) : time.reduce;
-    const double gather = time.gather - time_of(held.first, chunks);
-    const double slow = 1 + slowdown, sure_tail = s.strategy.overlap.grad_reduce ? time.reduce - slow * time_of(held.last, chunks) : tail,
-                 sure_gather = time.gather - slow * time_of(held.first, chunks);
-    return {busy + std::max(tail, st.drains - later) + std::max(st.fills, gather), sharing_moves(s, held, time),
-            std::max({0.0, sure_tail, st.drains - slow * later}) + std::max(st.fills, sure_gather)};
+    const double last = s.strategy.overlap.grad_reduce ? time_of(held.last, chunks) : 0, first = time_of(held.first, chunks);
+    // Beside what microbatches are, where kernels take `times` as long.
+    const auto idle = [&](double times) {
+        return std::max({0.0, time.reduce - times * last, st.drains - times * later}) + std::max(st.fills, time.gather - times * first);
+    };
+    return {static_cast<double>(s.microbatches()) * st.busy + idle(1), sharing_moves(s, held, time), idle(1 + slowdown)};
 }
 
 // How often a stage's gradients are reduced in a step, and its parameters gathered.

@@ -61,7 +61,7 @@ double Objective::score(const SweepRow& row) const {
     case SearchBy::memory:
         return static_cast<double>(row.peak_bytes);
     case SearchBy::goodput:
-        return std::round(1 / row.run_goodput * 1000) / 1000; // simulated runs tell no finer: the fastest of those leads
+        return row.run_stretch();
     case SearchBy::run_time:
         return row.run_s / row.run_tokens * trillion;
     case SearchBy::run_cost:

@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 #include <limits>
 #include <utility>
@@ -37,7 +36,7 @@ double merit(const SweepRow& r, RankBy by) {
     case RankBy::time_to_target_s:
         return known_small(r.time_to_target_s);
     case RankBy::goodput:
-        return r.run_goodput > 0 ? -std::round(1 / r.run_goodput * 1000) / 1000 : known_small(0); // simulated runs tell no finer
+        return known_small(r.run_goodput > 0 ? r.run_stretch() : 0);
     case RankBy::run_time:
         return known_small(r.run_tokens > 0 ? r.run_s / r.run_tokens : 0);
     case RankBy::run_cost:
@@ -77,7 +76,7 @@ std::vector<std::size_t> ranked(const SweepRun& run, RankBy by) {
     for (std::size_t i = 0; i < run.rows.size(); ++i) {
         if (run.rows[i].status == PointStatus::fits) order.push_back(i);
     }
-    // Of points as good the fastest leads: slow and fast ones alike lose nothing where nothing fails.
+    // Where nothing fails, slow and fast points alike lose nothing.
     const auto merits = [&](std::size_t i) {
         return std::pair(merit(run.rows[i], by), by == RankBy::goodput ? merit(run.rows[i], RankBy::run_time) : 0.0);
     };
@@ -91,8 +90,8 @@ std::string to_csv(const SweepDocument& document, const SweepRun& run) {
     for (const SweepAxis& a : document.axes()) text += csv_cell(a.pointer) + ",";
     text += "status,reason,world_size,step_time_s,tokens_per_s,tokens_per_s_per_gpu,mfu,hfu,bubble_fraction,peak_bytes,capacity_bytes,step_"
             "time_error_bar,step_time_faster,step_time_slower,memory_error_bar,cost_usd,energy_j,days_per_trillion_tokens,usd_per_trillion_"
-            "tokens,kwh_per_trillion_tokens,"
-            "time_to_target_s,run_goodput,run_days,run_tokens,run_cost_usd,hash\n";
+            "tokens,"
+            "kwh_per_trillion_tokens,time_to_target_s,run_goodput,run_days,run_tokens,run_cost_usd,hash\n";
     for (const SweepRow& r : run.rows) {
         for (const std::string& v : document.point(r.index).values) text += csv_cell(bare(v)) + ",";
         text += fmt::format("{},{},", name(r.status), csv_cell(r.reason));

@@ -8,6 +8,7 @@
 #include "sim/scenario/sweep.hpp"
 #include "sim/sweep/shard.hpp"
 
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
@@ -41,6 +42,8 @@ struct SweepRow {
     // "run": its figures over the simulated runs (sim/job/whole_run.hpp, RunFigures).
     double run_finished = -1; // share that came to an end; -1: there is no run. Below 1 the rest is not known
     double run_goodput = 0, run_s = 0, run_tokens = 0, run_cost_usd = 0;
+    // Wall time over productive time, to a thousandth: simulated runs tell no finer, and of points as good the fastest leads.
+    double run_stretch() const { return std::round(1 / run_goodput * 1000) / 1000; }
     double run_usd_per_trillion_tokens() const { return run_tokens > 0 ? run_cost_usd / run_tokens * 1e12 : 0; }
     double per_trillion_tokens(double of_a_step) const { return tokens_per_s > 0 ? of_a_step / (step_time_s * tokens_per_s) * 1e12 : 0; }
     bool narrow() const {

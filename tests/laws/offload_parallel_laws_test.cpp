@@ -73,7 +73,7 @@ TEST(OffloadedTensorParallelism, HasARanksPartOfEachTensorThere) {
     }
 }
 
-// What the job that is not offloaded has of each on its devices, byte for byte.
+// Each tier holds, byte for byte, what the devices of the job without offload hold.
 TEST(OffloadedTensorParallelism, MovesExactlyTheStatesThatAreHereElse) {
     for (const int data : {1, 2})
         for (const auto& [tier, space] : {std::pair{"cpu", Space::host}, std::pair{"nvme", Space::nvme}}) {
@@ -142,7 +142,7 @@ TEST(OffloadedParallelism, FoldsAndIsNeverSlowerOnAFasterLink) {
 
 std::string refusal(const Gpt& g) { return to_text(parse_scenario(g.text(), {}).problems); }
 
-// What no software does is refused with what does it.
+// Combinations that no software has are refused, with a way out.
 TEST(OffloadedPipelines, AreThoseOfSoftwareThatHasThem) {
     Gpt zero = divided(1, 2, 2, "cpu"), alone = divided(1, 2, 1, "cpu");
     zero.framework = "megatron";

@@ -158,9 +158,10 @@ void make_blocks(Lowering& l, BucketBlocks& maker, Bucket& b, std::int64_t run, 
     if (!dp.active(b)) {
         b.accumulates = dp.sends && (runs > 1 || used_elsewhere(l, b));
         if (dp.fetches) fetch_whole(l, b);
-        if (dp.sends) send_whole(l, b);
-        if (dp.sends) sum_over_tensor_parallel(l, b);
-        if (dp.sends) maker.make_acquire(b);
+        if (!dp.sends) return;
+        send_whole(l, b);
+        sum_over_tensor_parallel(l, b);
+        maker.make_acquire(b);
         return;
     }
     if (st.sends_signs()) return; // the momentum travels, after the backward pass

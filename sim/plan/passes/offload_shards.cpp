@@ -22,7 +22,7 @@
 namespace orrery {
 namespace {
 
-// Of a gradient that is summed over tensor-parallel ranks before it leaves the device.
+// A gradient as it is when it leaves the device: summed over tensor-parallel ranks.
 Buffer summed_over_tensor_parallel(Buffer b) {
     if (b.placement.on(Axis::tp) == PlacementKind::partial) b.placement.set(Axis::tp, PlacementKind::invariant);
     return b;

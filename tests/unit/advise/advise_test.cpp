@@ -131,7 +131,7 @@ TEST(StrategyChange, NeighboursSwitchOverlapsOnAndVaryVirtualStages) {
     EXPECT_FALSE(words(R"("pipeline_parallel": 8)").contains("interleaved-1f1b with 2 virtual stages")) << "16 chunks of 24 layers";
 }
 
-// What is switched on is simulated, and is no slower.
+// Overlaps that are switched on are simulated, and are no slower.
 TEST(Advise, TriesOverlapsThatAreOff) {
     const Advice a = advice_on(job(R"("zero_stage": 1, "overlap": {"grad_reduce": false, "param_gather": false})"));
     const auto found = std::ranges::find(a.better, "all communication overlapped", [](const Trial& t) { return t.change.words; });
