@@ -107,10 +107,12 @@ class Walk {
     MemoryLayout layout_;
 };
 
-// Lifetimes that lie side by side: one, or the tensors of a bucket that come and go together, padding behind them.
+// Lifetimes that lie side by side: one, or the tensors of a bucket that come and go together, padding behind them. Of no lifetimes: what
+// the collective of an issue copies through.
 struct Group {
     std::vector<std::int32_t> lifetimes;
     std::int64_t bytes = 0;
+    std::int32_t issue = -1;
 };
 
 // A bucket's parameters or gradients that one action allocates: a collective then moves them as they lie.
@@ -172,25 +174,27 @@ class Groups {
 };
 
 PackedBlock block_of(const Group& group, const std::vector<Lifetime>& lifetimes, const QueueClocks& clocks) {
+    PackedBlock block{group.bytes, group.issue, group.issue + 1, std::vector<std::int32_t>(clocks.width(), -1),
+                      std::vector<std::int32_t>(clocks.width(), std::numeric_limits<std::int32_t>::max())};
+    const auto used_by = [&](std::int32_t u) {
+        if (const std::int32_t home = clocks.home(u); home >= 0) {
+            auto& last = block.last[home];
+            last = std::max(last, u);
+        }
+        const auto ended = clocks.ended_before(u);
+        for (std::size_t q = 0; q < ended.size(); ++q) block.follows[q] = std::min(block.follows[q], ended[q]);
+    };
+    if (group.lifetimes.empty()) {
+        used_by(group.issue);
+        return block;
+    }
     const Lifetime& first = lifetimes[group.lifetimes[0]];
-    PackedBlock block{group.bytes,
-                      first.alloc,
-                      first.free,
-                      std::vector<std::int32_t>(clocks.width(), -1),
-                      std::vector<std::int32_t>(clocks.width(), std::numeric_limits<std::int32_t>::max()),
-                      first.offset};
+    block.begin = first.alloc, block.end = first.free, block.offset = first.offset;
     for (std::int32_t l : group.lifetimes) {
         const Lifetime& x = lifetimes[l];
         block.begin = std::min(block.begin, x.alloc);
         block.end = std::max(block.end, x.free);
-        for (std::int32_t u : x.users) {
-            if (const std::int32_t home = clocks.home(u); home >= 0) {
-                auto& last = block.last[home];
-                last = std::max(last, u);
-            }
-            const auto ended = clocks.ended_before(u);
-            for (std::size_t q = 0; q < ended.size(); ++q) block.follows[q] = std::min(block.follows[q], ended[q]);
-        }
+        for (std::int32_t u : x.users) used_by(u);
     }
     return block;
 }
@@ -215,46 +219,81 @@ void keep_padding(std::vector<PackedBlock>& blocks, std::int64_t fixed, std::int
     blocks.insert(blocks.begin(), gaps.begin(), gaps.end());
 }
 
+// Where the blocks of groups lie.
+void place(MemoryLayout& layout, const std::vector<Group>& groups, const PackedBlock* blocks, const Standing& standing) {
+    for (const Group& group : groups) {
+        std::int64_t at = (blocks++)->offset;
+        const std::int64_t end = at + group.bytes;
+        if (group.lifetimes.empty()) layout.staging[group.issue].offset = at;
+        for (std::int32_t l : group.lifetimes) {
+            Lifetime& x = layout.lifetimes[l];
+            x.offset = at;
+            x.room = std::max(end - at, x.slot >= 0 && x.alloc < 0 ? standing.room[x.slot] : 0);
+            at += x.bytes;
+        }
+    }
+}
+
 } // namespace
 
 MemoryLayout plan_layout(const Plan& plan, const IssueOrder& order, const QueueOrder& queues, const StorageMap& map,
-                         const Standing& standing) {
+                         const Standing& standing, const std::vector<std::int64_t>& staging) {
     MemoryLayout layout = Walk(plan, order, map, standing).lifetimes();
+    for (std::int64_t bytes : staging) layout.staging.push_back({bytes});
     const auto issues = static_cast<std::int32_t>(order.issues.size());
     for (int space = 0; space < memories; ++space) {
-        const std::vector<Group> groups = Groups(plan, order, map, layout.lifetimes).of(space);
+        std::vector<Group> groups = Groups(plan, order, map, layout.lifetimes).of(space);
+        for (std::int32_t i = 0; space == 0 && i < issues; ++i)
+            if (staging[i] > 0) groups.push_back({{}, staging[i], i});
+        std::ranges::stable_sort(groups, {},
+                                 [&](const Group& g) { return g.lifetimes.empty() ? g.issue : layout.lifetimes[g.lifetimes[0]].alloc; });
         std::vector<PackedBlock> blocks;
         for (const Group& g : groups) blocks.push_back(block_of(g, layout.lifetimes, queues.clocks()));
         keep_padding(blocks, standing.fixed[space], issues, queues.clocks().width());
         layout.extent[space] = std::max(standing.fixed[space], pack(blocks, issues, alignment));
-        const std::size_t padding = blocks.size() - groups.size();
-        for (std::size_t g = 0; g < groups.size(); ++g) {
-            std::int64_t at = blocks[padding + g].offset;
-            const std::int64_t end = at + groups[g].bytes;
-            for (std::int32_t l : groups[g].lifetimes) {
-                Lifetime& x = layout.lifetimes[l];
-                x.offset = at;
-                x.room = std::max(end - at, x.slot >= 0 && x.alloc < 0 ? standing.room[x.slot] : 0);
-                at += x.bytes;
-            }
-        }
+        place(layout, groups, blocks.data() + (blocks.size() - groups.size()), standing);
     }
     return layout;
 }
 
+namespace {
+
+struct Taken {
+    int space;
+    std::int64_t begin, end;
+    std::vector<std::int32_t> users;
+    std::string name;
+};
+
+std::vector<Taken> all_taken(const MemoryLayout& layout) {
+    std::vector<Taken> all;
+    for (std::size_t l = 0; l < layout.lifetimes.size(); ++l) {
+        const Lifetime& x = layout.lifetimes[l];
+        all.push_back({x.space, x.offset, x.offset + x.bytes, x.users, fmt::format("lifetime {}", l)});
+    }
+    for (std::size_t i = 0; i < layout.staging.size(); ++i)
+        if (const StagingPlace& s = layout.staging[i]; s.bytes > 0)
+            all.push_back(
+                {0, s.offset, s.offset + s.bytes, {static_cast<std::int32_t>(i)}, fmt::format("what issue {} copies through", i)});
+    return all;
+}
+
+} // namespace
+
 std::string overlap(const MemoryLayout& layout, const QueueOrder& queues) {
-    for (std::size_t a = 0; a < layout.lifetimes.size(); ++a)
-        for (std::size_t b = a + 1; b < layout.lifetimes.size(); ++b) {
-            const Lifetime &x = layout.lifetimes[a], &y = layout.lifetimes[b];
-            if (x.space != y.space || x.offset + x.bytes <= y.offset || y.offset + y.bytes <= x.offset) continue;
-            const auto ordered = [&](const Lifetime& first, const Lifetime& second) {
-                for (std::int32_t u : first.users)
-                    for (std::int32_t v : second.users)
-                        if (!queues.before(u, v)) return false;
-                return true;
-            };
+    const std::vector<Taken> all = all_taken(layout);
+    const auto ordered = [&](const Taken& first, const Taken& second) {
+        for (std::int32_t u : first.users)
+            for (std::int32_t v : second.users)
+                if (!queues.before(u, v)) return false;
+        return true;
+    };
+    for (std::size_t a = 0; a < all.size(); ++a)
+        for (std::size_t b = a + 1; b < all.size(); ++b) {
+            const Taken &x = all[a], &y = all[b];
+            if (x.space != y.space || x.end <= y.begin || y.end <= x.begin) continue;
             if (!ordered(x, y) && !ordered(y, x))
-                return fmt::format("lifetimes {} and {} may meet at {}", a, b, std::max(x.offset, y.offset));
+                return fmt::format("{} and {} may meet at {}", x.name, y.name, std::max(x.begin, y.begin));
         }
     return {};
 }

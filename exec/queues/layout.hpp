@@ -25,8 +25,14 @@ struct Lifetime {
     std::vector<std::int32_t> users;   // issues, ascending
 };
 
+// What a collective copies through while it runs, in the device's space.
+struct StagingPlace {
+    std::int64_t bytes = 0, offset = -1;
+};
+
 struct MemoryLayout {
     std::vector<Lifetime> lifetimes;
+    std::vector<StagingPlace> staging;  // by issue
     std::int64_t extent[memories] = {}; // bytes of each space
     // For each issue the lifetime of each operand, in the order: in, out (for an exchange: its transfers' buffers).
     std::vector<std::vector<std::int32_t>> operands;
@@ -39,10 +45,12 @@ struct Standing {
     std::int64_t fixed[memories] = {};
 };
 
+// staging: bytes of each issue.
 MemoryLayout plan_layout(const Plan& plan, const IssueOrder& order, const QueueOrder& queues, const StorageMap& map,
-                         const Standing& standing);
+                         const Standing& standing, const std::vector<std::int64_t>& staging);
 
-// Two lifetimes in one place that could meet; empty: none. plan_layout must leave none; the check is slow and for tests.
+// Two lifetimes, or what collectives copy through, in one place that could meet; empty: none. plan_layout must leave none; the check is
+// slow and for tests.
 std::string overlap(const MemoryLayout& layout, const QueueOrder& queues);
 
 } // namespace orrery

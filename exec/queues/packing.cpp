@@ -134,7 +134,6 @@ class Packer {
 
 constexpr std::size_t work = 40000;        // blocks placed for each order: rounds are as many as that allows, 1 to 8
 constexpr std::size_t most_related = 4096; // blocks whose every pair is looked at: 2 MiB of bits
-constexpr int urgent_rounds = 40;          // of each order
 
 // First fit once more, for fewer blocks: which pairs may meet is found once, so a placement takes a fraction of the time.
 class PairPacker {
@@ -188,6 +187,32 @@ std::vector<std::int32_t> movable(const std::vector<PackedBlock>& blocks) {
     return list;
 }
 
+// By block: the most bytes that are alive at a time while it is, in issue order.
+std::vector<double> crowds(const std::vector<PackedBlock>& blocks) {
+    std::int32_t issues = 0;
+    for (const PackedBlock& x : blocks) issues = std::max(issues, x.begin + 1);
+    std::vector<std::int64_t> level(static_cast<std::size_t>(issues) + 2, 0); // behind each issue, and before the first
+    for (const PackedBlock& x : blocks) {
+        level[x.begin + 1] += x.bytes;
+        level[std::min(x.end, issues) + 1] -= x.bytes;
+    }
+    std::partial_sum(level.begin(), level.end(), level.begin());
+    std::vector<double> crowd;
+    for (const PackedBlock& x : blocks)
+        crowd.push_back(static_cast<double>(*std::max_element(level.begin() + x.begin + 1, level.begin() + std::min(x.end, issues) + 1)));
+    return crowd;
+}
+
+// An order for first fit: by the measures of weight(), or those first that are there when the most is alive. steepness: how many steps of
+// urgency a factor of e is.
+struct Measure {
+    int weight;
+    bool crowded;
+    double steepness;
+    int rounds;
+};
+constexpr Measure measures[] = {{0, true, 4, 120}, {0, false, 4, 40}, {1, false, 2, 40}, {2, false, 3, 40}};
+
 // Placements better than the best one so far. Blocks that stick out become more urgent with every round, by unequal steps, and the order
 // remembers it: a few large blocks among many small ones seldom fit in an order by one measure.
 void improve(const std::vector<PackedBlock>& blocks, std::int64_t alignment, std::int64_t enough, std::int64_t& best,
@@ -196,11 +221,14 @@ void improve(const std::vector<PackedBlock>& blocks, std::int64_t alignment, std
     std::minstd_rand draw(1);
     std::vector<std::int64_t> offsets(blocks.size());
     std::vector<double> urgency(blocks.size());
-    for (int order = 0; order < 3 && best > enough; ++order) {
-        constexpr double steepness[] = {4, 2, 3}; // by measure: how many steps of urgency a factor of e is
+    const std::vector<double> crowd = crowds(blocks);
+    for (const Measure& m : measures) {
         std::vector<std::int32_t> list = movable(blocks);
-        for (std::size_t b = 0; b < blocks.size(); ++b) urgency[b] = steepness[order] * std::log(std::max(1.0, weight(blocks[b], order)));
-        for (int round = 0; round < urgent_rounds && best > enough; ++round) {
+        for (std::size_t b = 0; b < blocks.size(); ++b) {
+            urgency[b] = m.steepness * std::log(std::max(1.0, weight(blocks[b], m.weight)));
+            if (m.crowded) urgency[b] += 10 * m.steepness * std::log(std::max(1.0, crowd[b]));
+        }
+        for (int round = 0; round < m.rounds && best > enough; ++round) {
             std::ranges::stable_sort(list, std::ranges::greater{}, [&](std::int32_t b) { return urgency[b]; });
             if (const std::int64_t end = packer.place(list, offsets); end < best) best = end, best_offsets = offsets;
             const std::int64_t aim = enough + (best - enough) / 2;

@@ -20,8 +20,8 @@ struct PackedBlock {
 bool before(const PackedBlock& a, const PackedBlock& b);
 
 // Gives every block an offset, a multiple of `alignment`, and returns the end of the highest. Largest first (first fit); where the blocks
-// take more than the most that is alive at a time, in issue order, by more than one part in 80, other orders are tried, and blocks that
-// stick out are placed earlier; those that stick out often, earliest.
+// take more than the most that is alive at a time, in issue order, by more than one part in 80, other orders are tried, one of them with
+// those first that are there when the most is alive, and blocks that stick out are placed earlier; those that stick out often, earliest.
 std::int64_t pack(std::vector<PackedBlock>& blocks, std::int32_t issues, std::int64_t alignment);
 
 } // namespace orrery

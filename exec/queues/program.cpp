@@ -61,16 +61,26 @@ class Maker {
         for (std::int32_t life : lives) first_touch(life, c);
         const Attendance side = side_of(rank_, issue, c);
         c.counted = std::holds_alternative<Collective>(op.work) && is_counted(c.in, c.out);
-        const QueueId home = stage_.queues[i].queues[0];
         if (std::holds_alternative<Exchange>(op.work))
             c.calls = exchange_calls(world_, side);
-        else if (std::holds_alternative<Collective>(op.work) && !c.counted)
-            c.calls = collective_calls(world_, side, places_.staging[home], room(op, lives));
+        else if (c.counted)
+            c.staging = most_staging(c);
+        else if (std::holds_alternative<Collective>(op.work)) {
+            c.staging = collective_calls(world_, side, nullptr, room(op, lives)).staging;
+            c.calls = collective_calls(world_, side, staging_at(stage_, places_, i, c.staging), room(op, lives));
+        }
         if (makes_loss(op) || (world_.notes_routing && makes_routing(op))) {
             c.kept = program_.kept;
             c.result = makes_routing(op) ? 2 : 0;
             program_.kept += (bytes_of(world_, c.out[c.result]) + 7) / 8 * 8;
         }
+    }
+    // At most all that goes and all that comes; parts of a sum are as long as the longest, which has room in `out`.
+    std::int64_t most_staging(const Command& c) const {
+        std::int64_t bytes = 0;
+        for (const auto* list : {&c.in, &c.out})
+            for (const Operand& o : *list) bytes += bytes_of(world_, o) + 256 * static_cast<std::int64_t>(world_.ranks.size());
+        return bytes;
     }
     // Bytes behind a collective's operands up to the end of their buckets.
     Room room(const Op& op, const std::vector<std::int32_t>& lives) const {
@@ -104,31 +114,56 @@ std::int64_t bytes_of(const World& world, const Operand& o) {
     return elements(*o.buffer) * static_cast<std::int64_t>(stored_bytes(o.buffer->dtype, world.real));
 }
 
-StagePlan stage_plan(const World& world, const Rank& rank) {
-    QueueOrder queues(world.plan, *rank.order);
-    MemoryLayout layout = plan_layout(world.plan, *rank.order, queues, rank.memory.map(), standing_of(world, rank));
-    return {std::move(queues), std::move(layout)};
+namespace {
+
+// By issue, with addresses as they would be: only where runs follow each other matters.
+std::vector<std::int64_t> staging_of_issues(const World& world, Rank& rank, const StagePlan& stage) {
+    RankPlaces nowhere;
+    for (int space = 0; space < memories; ++space) nowhere.base[space] = rank.memory.arena(space).base();
+    nowhere.staging.assign(static_cast<std::size_t>(stage.queues.queues()), nullptr);
+    std::vector<std::int64_t> bytes;
+    for (const Command& c : rank_program(world, rank, stage, nowhere).commands) bytes.push_back(c.staging);
+    return bytes;
+}
+
+} // namespace
+
+// How much collectives copy depends on where buffers lie, and these on it: planned again until it is enough.
+StagePlan stage_plan(const World& world, Rank& rank) {
+    constexpr int most_rounds = 4;
+    const Standing standing = standing_of(world, rank);
+    std::vector<std::int64_t> staging(rank.order->issues.size(), 0);
+    StagePlan stage{QueueOrder(world.plan, *rank.order), {}};
+    for (int round = 0; round < most_rounds; ++round) {
+        stage.layout = plan_layout(world.plan, *rank.order, stage.queues, rank.memory.map(), standing, staging);
+        bool more = false;
+        const std::vector<std::int64_t> needed = staging_of_issues(world, rank, stage);
+        for (std::size_t i = 0; i < staging.size(); ++i) {
+            more = more || needed[i] > staging[i];
+            staging[i] = std::max(staging[i], needed[i]);
+        }
+        if (!more) break;
+    }
+    return stage;
+}
+
+std::byte* staging_at(const StagePlan& stage, const RankPlaces& places, std::size_t issue, std::int64_t bytes) {
+    if (bytes == 0) return nullptr;
+    const StagingPlace& planned = stage.layout.staging[issue];
+    return bytes <= planned.bytes ? places.base[0] + planned.offset : places.staging[stage.queues[issue].queues[0]];
 }
 
 RankProgram rank_program(const World& world, Rank& rank, const StagePlan& stage, const RankPlaces& places) {
     return Maker(world, rank, stage, places).make();
 }
 
-std::vector<std::int64_t> staging_needed(const World& world, Rank& rank, const StagePlan& stage) {
+std::vector<std::int64_t> staging_beside(const World& world, Rank& rank, const StagePlan& stage) {
     std::vector<std::int64_t> most(static_cast<std::size_t>(stage.queues.queues()), 0);
-    RankPlaces nowhere; // addresses as they would be: only where runs follow each other matters
-    for (int space = 0; space < memories; ++space) nowhere.base[space] = rank.memory.arena(space).base();
-    nowhere.staging.assign(most.size(), nullptr);
-    const RankProgram program = rank_program(world, rank, stage, nowhere);
-    for (std::size_t i = 0; i < program.commands.size(); ++i) {
-        const Command& c = program.commands[i];
-        if (stage.queues[i].queues.empty()) continue;
-        auto& of_queue = most[stage.queues[i].queues[0]];
-        std::int64_t needed = c.calls.staging;
-        if (c.counted) // at most all that goes and all that comes; parts of a sum are as long as the longest, which has room in `out`
-            for (const auto* list : {&c.in, &c.out})
-                for (const Operand& o : *list) needed += bytes_of(world, o) + 256 * static_cast<std::int64_t>(world.ranks.size());
-        of_queue = std::max(of_queue, needed);
+    const std::vector<std::int64_t> needed = staging_of_issues(world, rank, stage);
+    for (std::size_t i = 0; i < needed.size(); ++i) {
+        if (needed[i] <= stage.layout.staging[i].bytes) continue;
+        std::int64_t& of_queue = most[stage.queues[i].queues[0]];
+        of_queue = std::max(of_queue, needed[i]);
     }
     return most;
 }

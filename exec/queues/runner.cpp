@@ -74,7 +74,7 @@ Runner::Runner(World& world, Rank& rank, StreamDevice& device, const StagePlan& 
             throw OutOfMemory(fmt::format("rank {}: its buffers, side by side, take {} bytes, and {} are reserved", rank_.rank, extent,
                                           rank_.memory.arena(space).reserved()));
     }
-    for (std::int64_t bytes : staging_needed(world_, rank_, stage_)) {
+    for (std::int64_t bytes : staging_beside(world_, rank_, stage_)) {
         places_.staging.push_back(allocate(bytes, MemorySpace::device));
         staged_ += bytes;
     }
@@ -257,7 +257,7 @@ void Runner::communicate(std::size_t i) {
     wait_on_host(mark(queue), "counts of experts");
     Attendance side = side_of(rank_, x, c);
     side.in.back().data = reinterpret_cast<std::byte*>(counts.data());
-    call(collective_calls(world_, side, places_.staging[queue]), queue, false);
+    call(collective_calls(world_, side, staging_at(stage_, places_, i, c.staging)), queue, false);
     stores(i);
 }
 

@@ -1,8 +1,8 @@
 // Memory is what is predicted: what an asynchronous executor allocates for a rank (its buffers side by side, so that no two queues ever
-// meet in one place, and what its collectives copy through) is at most 2 % above the peak that the plan is reported to have: of every
-// example, and of nine in ten plans drawn at random without pipeline stages (all within 6 %: few blocks of very different sizes). Where
-// there are stages, buffers of many microbatches come and go: half are within 1.5 %, nine in ten within 4 %, all within 10 %. No more is in
-// use at a time than predicted (the worst 1.3 %): the rest is gaps between large blocks, and what collectives copy through.
+// meet in one place, what its collectives copy through among them) is at most 2 % above the peak that the plan is reported to have: of
+// every example, and of nine in ten plans drawn at random without pipeline stages (all within 6 %: few blocks of very different sizes).
+// Where there are stages, buffers of many microbatches come and go: half are within 1.5 %, nine in ten within 3 %, all within 8 %. No more
+// is in use at a time than predicted (the worst 1.3 %): the rest is gaps between large blocks.
 #include "draw.hpp"
 
 #include "exec/queues/program.hpp"
@@ -29,7 +29,7 @@ struct Allocated {
 Allocated allocated(World& world, const PlanMemory& predicted, int r) {
     Rank& rank = world.rank(r);
     const StagePlan stage = stage_plan(world, rank);
-    const std::vector<std::int64_t> staging = staging_needed(world, rank, stage);
+    const std::vector<std::int64_t> staging = staging_beside(world, rank, stage);
     return {stage.layout.extent[0], std::accumulate(staging.begin(), staging.end(), std::int64_t{0}), rank.memory.map().planned[0],
             predicted.stages[rank.stage].allocated_peak.count};
 }
@@ -129,9 +129,9 @@ void expect_of_drawn(const std::vector<std::string>& more, double worst, double 
 }
 
 TEST(ExtentAtRandom, IsThePlansPeak) {
-    expect_of_drawn({"strategy.pipeline_parallel=1", "strategy.virtual_pipeline=1", "strategy.schedule=gpipe"}, 1.06, 1.02, 1.015);
+    expect_of_drawn({"strategy.pipeline_parallel=1", "strategy.virtual_pipeline=1", "strategy.schedule=gpipe"}, 1.06, 1.02, 1.01);
 }
-TEST(ExtentAtRandom, IsLittleMoreBetweenStages) { expect_of_drawn({}, 1.10, 1.04, 1.015); }
+TEST(ExtentAtRandom, IsLittleMoreBetweenStages) { expect_of_drawn({}, 1.08, 1.03, 1.015); }
 
 } // namespace
 } // namespace orrery::agree
