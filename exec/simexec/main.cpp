@@ -59,6 +59,18 @@ struct Parsed {
     AgreeOptions agree;
 };
 
+// An option with named values. CLI11's own transformer prints the numbers behind the names in --help.
+template <class T>
+CLI::Option* add_choice(CLI::App& app, const std::string& option, T& value, const std::map<std::string, T>& named,
+                        const std::string& help) {
+    std::vector<std::string> names;
+    for (const auto& [name, _] : named) names.push_back(name);
+    return app
+        .add_option_function<std::string>(
+            option, [&value, named](const std::string& name) { value = named.at(name); }, help)
+        ->check(CLI::IsMember(names));
+}
+
 void add_output(CLI::App& app, Options& o) {
     app.add_flag("--json", o.json, "JSON on standard output");
     app.add_option("-o,--output", o.output, "Write to this file instead of standard output")->type_name("FILE");
@@ -173,25 +185,28 @@ void add_run(CLI::App& app, Parsed& p) {
                     "processes wait for each other at the start and between steps")
         ->type_name("S");
     run->add_option("--steps", p.run.steps, "Train up to this step")->check(CLI::Range(1, 1000000000))->type_name("N");
-    run->add_option("--text", p.run.text, "Train on this file, of bytes or token ids; a synthetic language if left out")->type_name("FILE");
-    run->add_option(
-           "--token-type", p.run.token_type,
-           "What the file has: bytes, or token ids of 2 or 4 bytes (default: as its name and first bytes say: Megatron's .idx beside it, "
-           "llm.c's header, .bin as nanoGPT's)")
-        ->transform(CLI::CheckedTransformer(
-            std::map<std::string, TokenType>{{"bytes", TokenType::byte}, {"uint16", TokenType::uint16}, {"uint32", TokenType::uint32}}));
+    CLI::Option* text = run->add_option("--text", p.run.text, "Train on this file, of bytes or token ids; a synthetic language if left out")
+                            ->type_name("FILE");
+    add_choice<TokenType>(
+        *run, "--token-type", p.run.token_type, {{"bytes", TokenType::byte}, {"uint16", TokenType::uint16}, {"uint32", TokenType::uint32}},
+        "What the file has: bytes, or token ids of 2 or 4 bytes (default: as its name and first bytes say: Megatron's .idx beside it, "
+        "llm.c's header, .bin as nanoGPT's)")
+        ->needs(text);
     run->add_option(
            "--log", p.run.log,
            "Write what each step brings (loss, gradient norm, learning rate, tokens/s, MFU, memory): .csv, or a line of JSON a step")
         ->type_name("FILE");
-    run->add_option("--decay", p.run.decay, "How the learning rate goes down after training.warmup_steps")
-        ->transform(CLI::CheckedTransformer(
-            std::map<std::string, RateDecay>{{"none", RateDecay::none}, {"linear", RateDecay::linear}, {"cosine", RateDecay::cosine}}));
+    CLI::Option* decay = add_choice<RateDecay>(*run, "--decay", p.run.decay,
+                                               {{"none", RateDecay::none}, {"linear", RateDecay::linear}, {"cosine", RateDecay::cosine}},
+                                               "How the learning rate goes down after training.warmup_steps (default: none)");
     run->add_option("--decay-steps", p.run.decay_steps, "The step at which the decay ends (default: --steps)")
+        ->needs(decay)
         ->check(CLI::Range(1, 1000000000))
         ->type_name("N");
     run->add_option("--least-rate", p.run.least_rate, "What the decay leaves, as a share of the learning rate")
-        ->check(CLI::Range(0.0, 1.0));
+        ->needs(decay)
+        ->check(CLI::Range(0.0, 1.0))
+        ->type_name("SHARE");
     run->add_option("--trace", p.run.trace, "Write the last step: .json for Perfetto, any other name compact")->type_name("FILE");
     run->add_option("--checkpoint", p.run.checkpoint, "Write checkpoints into this folder: at the end, when stopped, and with --every")
         ->type_name("DIR");

@@ -68,6 +68,16 @@ TEST(Simexec, SaysWhichCommandMissesWhat) {
     EXPECT_EQ(help.out.find("simexec calibrate"), std::string::npos) << "examples of another command";
 }
 
+// What can be read: no name of a type or number of an enumeration of the program's own.
+TEST(Simexec, HelpIsPlainText) {
+    for (const char* command : {"", "run ", "agree ", "check ", "replay ", "calibrate ", "doctor "}) {
+        const ProgramOutcome help = run(std::string(command) + "--help");
+        ASSERT_EQ(help.code, 0) << command;
+        for (const char* no : {"->", "{,", "ENUM", "FLOAT:", "INT:"}) EXPECT_EQ(help.out.find(no), std::string::npos) << command << no;
+        for (const unsigned char c : help.out) ASSERT_TRUE(c == '\n' || (c >= ' ' && c < 127)) << command << int{c};
+    }
+}
+
 // Each way to fail has its exit code and its words, whatever executor.
 TEST(Simexec, FailsWithACode) {
     const std::string two = small + " --set cluster.devices_per_node=2 --set strategy.data_parallel=2 --steps 100000";
