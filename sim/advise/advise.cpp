@@ -73,6 +73,7 @@ class Adviser {
         tell("the step");
         PredictOptions predicting;
         predicting.shares = true;
+        predicting.shares_up_to = interval_shares;
         predicting.simulate.trace = predicting.simulate.only_small_traces = true;
         plan_.emplace(verified_plan(scenario));
         Prediction p = predict(scenario, *plan_, predicting);

@@ -51,6 +51,7 @@ Report report_of(const Scenario& scenario, const TryOptions& options) {
     PredictOptions predicting;
     predicting.only_if_fits = !options.too_big_too;
     predicting.walked = &walked;
+    predicting.shares_up_to = interval_shares;
     return predict(scenario, plan, predicting).report;
 }
 

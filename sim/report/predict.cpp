@@ -71,9 +71,10 @@ Prediction predict(const Scenario& scenario, const Plan& plan, const PredictOpti
     }
     if (p.simulation.trace) sample_memory(*p.simulation.trace, plan, bytes);
     p.report = report(scenario, plan, p.simulation, bytes, cost);
-    const bool shares = options.shares || p.simulation.stats.events + p.simulation.stats.replayed_ops < options.shares_up_to;
-    if (shares && !p.too_big) {
+    const bool draws = p.simulation.stats.events + p.simulation.stats.replayed_ops < options.shares_up_to;
+    if ((options.shares || draws) && !p.too_big)
         p.report.shares = cost_shares(plan, scenario, fabric, cost, p.simulation, options.simulate);
+    if (draws && !p.too_big) {
         p.report.configuration = configuration_of(scenario, p.report);
         p.report.error_bar = error_bar(p.report.configuration, validated_rows());
     }

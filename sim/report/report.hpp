@@ -81,12 +81,15 @@ struct Prediction {
     Simulation simulation;
     bool too_big = false;
 };
+inline constexpr std::uint64_t interval_shares = 100'000; // events: shares take a fraction of a second then
 struct PredictOptions {
     SimulateOptions simulate;
     bool verify = true;
     bool only_if_fits = false;
-    bool shares = false;                // Report::shares too
-    std::uint64_t shares_up_to = 0;     // .. of a simulation of at most so many events: they take several times as long as it
+    bool shares = false; // Report::shares too, of any simulation: the interval does not depend on them
+    // A simulation of fewer events is simulated again for its shares, and its interval is drawn by them: every command that prints
+    // intervals says interval_shares, so that a scenario has the same interval everywhere.
+    std::uint64_t shares_up_to = 0;
     const PlanMemory* walked = nullptr; // of the plan, where the caller has it
     bool cache = false;                 // what the caching allocator reserves too, for whom shows it
 };

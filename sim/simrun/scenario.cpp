@@ -114,9 +114,6 @@ std::vector<std::string> row_of_run(const Scenario& scenario, const Prediction& 
             run.cost_usd > 0 ? metric(run.cost_usd, 3) : "not known"};
 }
 
-// Events of a simulation up to which the interval of a step is drawn by its sensitivities: a fraction of a second.
-constexpr std::uint64_t sensitivities_up_to = 100'000;
-
 } // namespace
 
 Replan replan_of(const std::string& file, const Options& options) {
@@ -136,10 +133,10 @@ int run_scenario(const std::string& file, const Options& options, const Scenario
     predicting.cache = true;
     predicting.simulate.fold = how.fold;
     predicting.simulate.replay = how.replay;
-    // As long as the prediction itself several times; the interval of what was learned needs them.
+    // As long as the prediction itself several times; what was learned needs them for its interval.
     predicting.shares = options.verbose || (options.constants && options.constants->holds_learned());
     const bool json = options.json || options.output.ends_with(".json");
-    if (json || !options.quiet || !options.output.empty()) predicting.shares_up_to = sensitivities_up_to;
+    if (json || !options.quiet || !options.output.empty()) predicting.shares_up_to = interval_shares;
     predicting.simulate.trace = !how.trace.empty() || (options.verbose && !json);
     predicting.simulate.only_small_traces = how.trace.empty();
     const auto begin = std::chrono::steady_clock::now();
@@ -174,7 +171,7 @@ int run_scenarios(const std::vector<std::string>& files, const Options& options)
         if (!scenario) return bad_input;
         PredictOptions predicting;
         predicting.cache = options.json;
-        predicting.shares_up_to = sensitivities_up_to;
+        predicting.shares_up_to = interval_shares;
         const Prediction p = naming(file, [&] { return predict(*scenario, predicting); });
         const Report& r = p.report;
         if (!r.memory.fits) code = too_big, too_large.push_back(file);

@@ -144,6 +144,7 @@ SweepRow evaluate_scenario(const Scenario& scenario, bool whole_run, const Repla
     try {
         PredictOptions predicting;
         predicting.only_if_fits = true;
+        predicting.shares_up_to = interval_shares;
         ReadyPlans none(1, false);
         const std::shared_ptr<const ReadyPlan> plan = (kept ? *kept : none).of(scenario);
         const Prediction prediction = predict(scenario, *plan, predicting);
@@ -175,6 +176,7 @@ SweepRow evaluate(const SweepPoint& point, std::int64_t index, const std::string
         }
         PredictOptions predicting;
         predicting.only_if_fits = true;
+        predicting.shares_up_to = interval_shares;
         ReadyPlans none;
         const std::shared_ptr<const ReadyPlan> plan = (kept ? *kept : none).of(*parsed.scenario);
         const Prediction prediction = predict(*parsed.scenario, *plan, predicting);
