@@ -129,7 +129,8 @@ double CostModel::Data::gemm(DType dtype, DType out, GemmShape shape, std::int64
 // configs/system/b200_bf16_ceperm.json: 20 to 256 experts of 128 to 9832 rows), packed as one kernel 18 % too fast. Kernels made for all
 // experts (fused_experts, DeepGEMM's by blocks) do pack their tiles.
 double CostModel::Data::grouped(const Linear& w) const {
-    const bool packed = kernels.systolic.group_rows > 0 || runtime.fused_experts || runtime.fp8_recipe == ScalingRecipe::blockwise,
+    const bool packed = kernels.systolic.group_rows > 0 || runtime.fused_experts ||
+                        (runtime.fp8_recipe == ScalingRecipe::blockwise && bytes_per_element(w.dtype) <= 1),
                whole = whole_vectors(w.dtype, w.n, w.k);
     Reworked again;
     if (w.groups > 1 && shared_tiles) { // each border between groups lies in a tile, which is worked on once more

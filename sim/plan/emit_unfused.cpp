@@ -19,8 +19,17 @@ BufferId Emitter::passed(const std::string& name, Direction direction, BufferId 
     return there;
 }
 
+// A fused kernel of the plan reads what the copies were made of. They live until the backward pass; where none follows they keep no memory.
 void Emitter::forward_copy_heads(const Node& n, const Making& m) {
-    emit(name_of(n, m), Pointwise{PointwiseKind::index, Direction::forward, elements(value(n.out[0])), n.fused}, m.in, {output(n, 0, m)});
+    const Pointwise copy{PointwiseKind::index, Direction::forward, elements(value(n.out[0])), n.fused};
+    if (s().runtime.attention_kernel == AttentionKernel::unfused || needs_gradient[n.out[0]]) {
+        emit(name_of(n, m), copy, m.in, {output(n, 0, m)});
+        return;
+    }
+    const Buffer& whole = l.buffer(m.in[0]);
+    const BufferId there = view(name_of(n, m), whole.storage >= 0 ? whole.storage : m.in[0], whole.placement);
+    emit(name_of(n, m), copy, m.in, {there});
+    m.out[n.in[0]] = m.out[n.out[0]] = there;
 }
 
 void Emitter::forward_scores(const Node& n, const Making& m) {

@@ -149,7 +149,8 @@ struct ProgramBinder {
     std::vector<std::vector<Spot>> waited;     // [to][from]: how far `to` has already waited for `from`
     std::vector<std::vector<ActionDep>> found; // by action, of the second step
 
-    Spot blocking, compute; // the last op that blocks all computation behind it; the last computation issued
+    Spot blocking, compute;     // the last op that blocks all computation behind it; the last computation issued
+    std::int32_t following = 0; // the op of the action from which on communication has still to wait for `compute`
 
     ProgramBinder(const Plan& p, const Program& prog, const std::vector<ExplicitDep>& deps)
         : plan(p), program(prog), explicit_deps(deps), tracker(track(p, prog)), last_use(last_uses(prog)) {
@@ -216,6 +217,7 @@ struct ProgramBinder {
     template <class F> void each_spot(F&& spot, std::vector<std::size_t>* sizes, std::vector<std::int32_t>* under_way);
     BinderState state();
     std::int32_t skip(const BinderState& before, const BinderState& now, std::int32_t index, bool record);
+    void follow(std::int32_t index, std::int32_t to, bool record);
     void meet_buffers(std::int32_t index, std::int32_t self, bool record);
     void walk(std::int32_t step);
 };
@@ -326,18 +328,26 @@ void ProgramBinder::walk(std::int32_t step) {
                 note(index, i, compute_queue, blocking, step == 1);
                 blocking = {};
             }
-        for (std::int32_t i = a.first; i < a.last && compute.action >= 0; ++i) {
-            const Op& op = block.ops[i];
-            if (op.queue == compute_queue) break;
-            if (follows_computation(op)) note(index, i, op.queue, compute, step == 1);
-        }
+        following = compute.action >= 0 ? a.first : a.last;
         meet_buffers(index, self, step == 1);
+        follow(index, a.last, step == 1);
         leave(a, index);
         if (const std::int32_t i = last_computation(a); i >= 0) compute = {self, i, compute_queue};
         if (block.blocking)
             if (const std::int32_t i = last_timed_op(block, a.first, a.last); i >= 0) blocking = {self, i, block.ops[i].queue};
     }
     clear(0); // a microbatch's buffers are new in the next step: only what lives all step carries over
+}
+
+// Communication before an action's own first computation waits for the last one before it: ops before `to`. A queue's waits are noted in
+// the order of its ops, as later ones imply no earlier ones.
+void ProgramBinder::follow(std::int32_t index, std::int32_t to, bool record) {
+    const Action& a = program.actions[index];
+    for (; following < to; ++following) {
+        const Op& op = plan.blocks[a.block].ops[following];
+        if (op.queue == compute_queue) following = a.last;
+        if (following < to && follows_computation(op)) note(index, following, op.queue, compute, record);
+    }
 }
 
 // The waits that the buffers of an action imply.
@@ -352,6 +362,7 @@ void ProgramBinder::meet_buffers(std::int32_t index, std::int32_t self, bool rec
         const QueueId queue = touch->queue;
         const Spot here{self, i, queue};
         const auto own = [&](const Touch& t, QueueId q) { return q == queue || (t.several && uses_queue(block.ops[i], q)); };
+        follow(index, i + 1, record);
         waits.clear();
         for (; touch != touches.end() && touch->op == i; ++touch) {
             History& h = at(*touch, a);

@@ -75,7 +75,8 @@ void check_offload(Reading& reading) {
            std::string("training.optimizer = ") + name(t.optimizer) + " needs norms of whole tensors, which is not modelled with " + host +
                ": try adamw, or offload.optimizer = none");
     refuse(t.moment_dtype != DType::fp32, "/training/moment_dtype",
-           std::string("training.moment_dtype = ") + name(t.moment_dtype) + " is not modelled with " + host + ": set it to fp32");
+           std::string("training.moment_dtype = ") + (t.moment_dtype == DType::uint8 ? "int8" : name(t.moment_dtype)) +
+               " is not modelled with " + host + ": set it to fp32");
     refuse(t.master_remainders, "/training/master_remainders",
            "training.master_remainders is not modelled with " + host + ", which steps on whole masters: set it to false");
     refuse(sc.strategy.workers(), "/strategy/synchronization/kind",

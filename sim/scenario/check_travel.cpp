@@ -58,6 +58,10 @@ void check_compression(Reading& reading) {
     const Scenario& sc = reading.scenario;
     const Strategy& s = sc.strategy;
     const GradientCompression c = s.gradient_compression;
+    if (c == GradientCompression::none && s.compression.hierarchical)
+        reading.problem("/strategy/gradient_compression/hierarchical",
+                        "strategy.gradient_compression.hierarchical = true says where gradients are compressed, and kind = none compresses "
+                        "none: set gradient_compression.kind = int8 or int4, or leave hierarchical out");
     if (c == GradientCompression::none || !sound(reading, {"/strategy", "/model", "/training", "/cluster"})) return;
     const std::string kind = std::string("strategy.gradient_compression = ") + name(c);
     const auto refuse = [&](bool broken, const char* field, const std::string& why) {

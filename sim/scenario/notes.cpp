@@ -77,6 +77,8 @@ void note_network(Reading& reading) {
     for (const char* field : {"kind", "gb_per_s", "latency_us"})
         note(std::string("/cluster/intra_node/") + field, !c.graph && c.devices_per_node == 1 && c.intra.kind != IntraKind::torus,
              "a node has one device");
+    note("/cluster/device/scale_up_gb_per_s", !c.graph && c.device.scale_up.value != c.intra.bandwidth.value,
+         "the node's own rate counts: intra_node.gb_per_s");
     // Where switches reduce, another wish than auto keeps NCCL from that.
     const bool rings = c.nodes == 1 && !c.graph && c.device.architecture != "hopper" && c.device.architecture != "blackwell";
     note("/strategy/collective_algorithm", rings && sc.strategy.collective_algorithm == CollectiveAlgorithm::hierarchical,
@@ -160,6 +162,11 @@ void note_without_effect(Reading& reading) {
     note("/strategy/offload/activation_ops", o.activations == Tier::none, "offload.activations is none");
     note("/strategy/offload/activation_layers", o.activations == Tier::none, "offload.activations is none");
     for (const char* field : {"/cluster/host/cxl_gb", "/cluster/host/cxl_gb_per_s"}) note(field, all_here, "nothing is offloaded");
+    if (!sc.run) { // whose saves go there
+        note("/cluster/host/nvme_gb_per_s", !streams && o.activations != Tier::nvme, "nothing lies on NVMe");
+        for (const char* field : {"/cluster/host/memory_gb", "/cluster/host/memory_gb_per_s"})
+            note(field, all_here, "nothing is offloaded");
+    }
     note("/cluster/host/adam_gparams_per_s", o.optimizer == Tier::none, "no optimizer runs on the host");
     note("/strategy/gradient_compression", s.gradient_compression != GradientCompression::none && s.data_parallel * s.context_parallel == 1,
          "there is one data-parallel rank");
@@ -183,6 +190,8 @@ void note_without_effect(Reading& reading) {
     note("/strategy/context_parallel_kind", s.context_parallel == 1 && s.context_parallel_kind != ContextKind::ring,
          "context_parallel is 1");
     note("/strategy/expert_tensor_parallel", !sc.model.moe && s.expert_tensor_parallel > 1, "the model has no experts");
+    note("/strategy/zero_stage", s.zero_stage > 0 && sc.world_size() == 1 && all_here && s.framework != Framework::deepspeed,
+         "there is one rank");
     note("/strategy/shard_group_size", s.shard_group_size > 0 && s.zero_stage == 0, "zero_stage is 0, nothing is sharded");
     note("/strategy/recompute_layers", s.recompute == RecomputeKind::none, "recompute is none");
     if (s.recompute == RecomputeKind::list && sc.model.position != PositionKind::rope &&
@@ -224,6 +233,15 @@ void note_without_effect(Reading& reading) {
              (sc.runtime.token_dispatcher == TokenDispatcher::alltoall || sc.runtime.token_dispatcher == TokenDispatcher::allgather),
          "alltoall and allgather send every copy of a token on its own; deepep sends one to a node");
     note("/runtime/permute_fusion", !sc.model.moe, "the model has no experts");
+    note("/runtime/fused_experts", !sc.model.moe, "the model has no experts");
+    note("/runtime/fused_rope", sc.model.position != PositionKind::rope, "the model has no rotary positions");
+    note("/runtime/compiled_loss", !sc.runtime.fused_loss || !(practice_of(sc).compiles_loss || practice_of(sc).loss_in_place),
+         "it is of Megatron's fused loss (runtime.fused_loss)");
+    note("/model/trainable/lora/alpha", true, "time and memory do not depend on it");
+    note("/model/attention/full_every", sc.model.attention.sliding_window == 0, "the model has no sliding window");
+    for (const char* field : {"kv_lora_rank", "q_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"})
+        note((std::string("/model/attention/") + field).c_str(), sc.model.attention.kind != AttentionSpec::Kind::mla,
+             "model.attention.kind is not mla");
     note("/model/activation_clamp", !sc.model.moe || !sc.model.gated(), "it is of experts with a gated activation");
     note("/model/rope_scale", sc.model.position != PositionKind::rope, "the model has no rotary positions");
     note("/model/rope_base", sc.model.position != PositionKind::rope, "the model has no rotary positions");

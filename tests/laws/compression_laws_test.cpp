@@ -244,6 +244,7 @@ TEST(GradientCompression, IsRefusedWhereItsNumbersWouldPart) {
     EXPECT_NE(problems(lamb).find("set it to adam or adamw"), std::string::npos) << problems(lamb);
     Gpt levels = by_fields(R"("kind": "powersgd", "hierarchical": true)");
     EXPECT_NE(problems(levels).find("int8 and int4 are"), std::string::npos) << problems(levels);
+    EXPECT_NE(problems(by_fields(R"("hierarchical": true)")).find("kind = none compresses none"), std::string::npos);
     Gpt cut = by_fields(R"("kind": "top-k")", "25", 8);
     cut.tp = 2, cut.dp = 4;
     EXPECT_NE(problems(cut).find("ranks would choose other elements"), std::string::npos) << problems(cut);

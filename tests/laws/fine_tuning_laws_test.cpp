@@ -45,6 +45,19 @@ TEST(FineTuning, GradientsAndStatesAreThoseOfWhatIsTrained) {
     }
 }
 
+// Layers that nothing goes back through make what only a backward pass reads in no software's way.
+TEST(FineTuning, PlansOfEverySoftwareWithFrozenLayersAreLegal) {
+    for (const char* framework :
+         {"megatron", "nemo", "te", "deepspeed", "ddp", "fsdp", "fsdp2", "torchtitan", "composer", "jax", "nanotron"})
+        for (const char* more : {"", R"(, "recompute": "none")", R"(, "context_parallel": 2)", R"(, "pipeline_parallel": 2)"}) {
+            ParseResult parsed =
+                parse_scenario(llama(R"({"frozen_layers": 2})", fmt::format(R"("framework": "{}"{})", framework, more), 4), {});
+            if (!parsed.scenario) continue; // it has no such strategy
+            const Plan plan = lower(*parsed.scenario);
+            EXPECT_TRUE(verify(plan).empty()) << framework << more << to_text(verify(plan));
+        }
+}
+
 TEST(FineTuning, RunsWeightGradientsOfAdaptersAlone) {
     const Scenario s = scenario(llama(lora)), whole = scenario(llama(""));
     for (const Block& b : lower(s).blocks)

@@ -52,6 +52,23 @@ TEST(OptimizerOffload, SendsEachGradientAndEachParameterOnce) {
     EXPECT_EQ(copied(plan, CopyKind::host_to_device), shards);
 }
 
+// The last layer's output is read by the layers that predict further tokens too, and comes back first of all.
+TEST(ActivationOffload, PlansWithFurtherTokensAreLegal) {
+    for (const char* framework : {"megatron", "deepspeed", "ddp", "fsdp", "fsdp2", "torchtitan", "composer"})
+        for (int further : {0, 1, 2})
+            for (const char* home : {"cpu", "nvme"}) {
+                ParseResult parsed = parse_scenario(
+                    fmt::format(R"({{"model": {{"preset": "llama3-8b", "layers": 3, "mtp_layers": {}}}, "cluster": "dgx-h100",
+                                    "training": {{"global_batch_size": 16, "sequence_length": 2048}},
+                                    "strategy": {{"framework": "{}", "offload": {{"activations": "{}"}}}}}})",
+                                further, framework, home),
+                    {});
+                if (!parsed.scenario) continue; // it has no such home
+                const Plan plan = lower(*parsed.scenario);
+                EXPECT_TRUE(verify(plan).empty()) << framework << " " << further << " " << home << to_text(verify(plan));
+            }
+}
+
 TEST(OptimizerOffload, OfAFractionMovesItsShareAndIsNeverSlowerForLess) {
     const auto divided = [](const std::string& fraction) {
         Gpt g = offloading(fraction.empty() ? "" : R"("optimizer": "cpu", "optimizer_fraction": )" + fraction);

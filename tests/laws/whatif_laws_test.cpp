@@ -167,6 +167,14 @@ TEST(WhatIfLaws, WhatHasNoEffectIsNamed) {
         {"dgx-a100-80gb", 1, "/strategy/collective_algorithm", R"("tree")", "strategy.collective_algorithm"},
         {"tpu-v4-pod", 4, "/cluster/inter_node/gbit_per_s", "100", "cluster.inter_node.gbit_per_s"},
         {"frontier", 16, "/cluster/inter_node/routing", R"("ecmp")", "cluster.inter_node.routing"},
+        {"dgx-h100", 1, "/cluster/device/scale_up_gb_per_s", "10", "cluster.device.scale_up_gb_per_s"},
+        {"dgx-h100", 1, "/cluster/host/nvme_gb_per_s", "1", "cluster.host.nvme_gb_per_s"},
+        {"dgx-h100", 1, "/cluster/host/memory_gb_per_s", "1", "cluster.host.memory_gb_per_s"},
+        {"dgx-h100", 1, "/runtime/fused_experts", "true", "runtime.fused_experts"},
+        {"dgx-h100", 1, "/runtime/fused_rope", "true", "runtime.fused_rope"},
+        {"dgx-h100", 1, "/runtime/compiled_loss", "true", "runtime.compiled_loss"},
+        {"dgx-h100", 1, "/runtime/fp8_recipe", R"("blockwise")", "runtime.fp8_recipe"},
+        {"dgx-h100", 1, "/model/attention", R"({"full_every": 2})", "model.attention.full_every"},
     };
     for (const auto& i : idle) {
         const Json job = small_job(i.preset, i.nodes);
