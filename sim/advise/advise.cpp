@@ -26,9 +26,12 @@ std::string sentence(std::string text) {
 
 std::string percent(double share) { return fmt::format("{:.1f} %", std::abs(share) * 100); }
 
+// "host to disk" and the like are queues of copies; "host", "host.update" those of the host's own work.
 std::string resource_of(const Trace& trace, const Span& span) {
     const TraceOp& op = trace.ops[span.op];
     const std::string& queue = trace.queues[span.queue];
+    if (queue.find("disk") != std::string::npos) return "NVMe";
+    if (queue.starts_with("host") && op.kind != "copy-host" && op.kind != "host-work") return "hosts' memory and updates";
     static const std::map<std::string, const char*> kernels{{"linear", "matrix products"},   {"matmul", "matrix products"},
                                                             {"attention", "attention"},      {"softmax", "attention"},
                                                             {"optimizer", "optimizer"},      {"host-sync", "launches, host"},
@@ -46,7 +49,9 @@ std::string resource_of(const Trace& trace, const Span& span) {
 
 std::vector<OnPath> path_of(const Trace& trace) {
     std::map<std::string, double> seconds;
-    for (const PathStep& step : critical_path(trace)) {
+    std::vector<PathStep> steps = critical_path(trace);
+    count_once(steps, trace);
+    for (const PathStep& step : steps) {
         const Span& s = trace.lanes[step.lane].spans[step.span];
         if (s.op >= 0) seconds[resource_of(trace, s)] += (s.end - s.begin).seconds();
         seconds["launches, host"] += step.gap.seconds();
@@ -56,6 +61,17 @@ std::vector<OnPath> path_of(const Trace& trace) {
         if (s > 0) path.push_back({resource, s});
     std::ranges::stable_sort(path, std::greater{}, &OnPath::seconds);
     return path;
+}
+
+// What a group of constants is in this job: where something lives on the host its share is mostly that.
+std::string words_of(CostGroup g, const Scenario& s) {
+    const Offload& o = s.strategy.offload;
+    if (g == CostGroup::host && o != Offload{})
+        return o.optimizer == Tier::nvme || o.parameters == Tier::nvme || o.activations == Tier::nvme
+                   ? "the way to NVMe and the host, launches"
+                   : "the way to the host, launches";
+    if (g == CostGroup::memory && o.optimizer != Tier::none) return "kernels that move bytes, the hosts' updates among them";
+    return in_words(g);
 }
 
 std::size_t largest(const CostShares& shares) { return static_cast<std::size_t>(std::ranges::max_element(shares) - shares.begin()); }
@@ -113,8 +129,8 @@ class Adviser {
             const Report r = predict(a_.scenario, *plan_, predicting).report;
             a_.simulated += 1 + cost_group_count;
             const std::size_t next = largest(r.shares);
-            a_.next = NextBottleneck{in_words(static_cast<CostGroup>(first)),
-                                     in_words(static_cast<CostGroup>(next)),
+            a_.next = NextBottleneck{words_of(static_cast<CostGroup>(first), a_.scenario),
+                                     words_of(static_cast<CostGroup>(next), a_.scenario),
                                      a_.report.shares[first],
                                      r.shares[next],
                                      times,
@@ -156,7 +172,11 @@ class Adviser {
                 for (OtherNodes& other : s.cluster.others) raise(other.nic_bandwidth);
             });
         faster_host();
-        with_faster("hosts (launches, their own work)", [](Scenario&, CostFactors& f) { f[CostGroup::host] /= more; });
+        if (a_.scenario.strategy.offload == Offload{})
+            with_faster("hosts (launches, their own work)", [](Scenario&, CostFactors& f) { f[CostGroup::host] /= more; });
+        else // copies and updates have rows of their own
+            with_faster("hosts' launches",
+                        [](Scenario& s, CostFactors&) { s.runtime.launch_us /= more, s.cluster.device.launch_us /= more; });
         std::ranges::stable_sort(a_.faster, std::greater{}, &FasterPart::gain);
     }
 

@@ -42,6 +42,8 @@ class Search {
         if (options_.precise)
             if (auto part = least_recompute(base)) fitting.push_back(std::move(*part));
         if (fitting.empty()) fitting = together();
+        if (options_.precise || fitting.empty())
+            if (auto known = first_of_guide(*base.scenario)) guided_ = fitting.emplace_back(std::move(*known)).change;
         if (!fitting.empty())
             choose(fix, fitting, *base.report);
         else
@@ -87,6 +89,14 @@ class Search {
         }
         std::ranges::stable_sort(savers_, {}, need);
         return fitting;
+    }
+
+    // The field's guide may know a strategy that differs in several fields and is faster than any single change.
+    std::optional<Trial> first_of_guide(const Scenario& s) {
+        for (const StrategyChange& c : guide(s))
+            for (Trial& t : look({c}))
+                if (t.fits()) return std::move(t);
+        return {};
     }
 
     // The least full recompute on the stages that are too full: by halving, as more layers never need more memory.
@@ -197,6 +207,8 @@ class Search {
         if (fitting.size() > 8) fitting.resize(8);
         std::vector<StrategyChange> changes;
         for (const Trial& t : fitting) changes.push_back(t.change);
+        if (guided_ && std::ranges::none_of(changes, [&](const StrategyChange& c) { return c.words == guided_->words; }))
+            changes.push_back(*guided_);
         for (Trial& t : try_all(json_, changes, options_.trying))
             if (t.fits() && t.report->step_time_s > 0 && (!fix.change || t.report->step_time_s < fix.change->report->step_time_s))
                 fix.change = std::move(t);
@@ -208,6 +220,7 @@ class Search {
     TryOptions memory_;
     std::vector<Trial> savers_;
     StrategyChange smallest_;
+    std::optional<StrategyChange> guided_;
     int looked_at_ = 0, limit_ = options_.most * 2 / 3; // a third is kept for clusters
     bool out_of_time_ = false;
     std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();

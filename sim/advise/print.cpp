@@ -46,10 +46,12 @@ std::string limits_text(const Advice& a, const TextStyle& style) {
                         style.width, "  ", "    ");
     if (a.next)
         text += wrapped(
-            fmt::format("Next bottleneck: {}with {} ({:.0f} % of the step) {:.0f} times as fast the step takes {}, and {} {} ({:.0f} %)",
-                        a.next->first == a.next->next ? "none; " : "", a.next->first, a.next->first_share * 100, a.next->times,
-                        seconds_text(a.next->step_time_s), a.next->next, a.next->first == a.next->next ? "still lead" : "lead",
-                        a.next->next_share * 100),
+            fmt::format(
+                "Next bottleneck: {}with {} ({:.0f} % of the step) {:.0f} times as fast the step takes {}; the largest part is {} {} "
+                "({:.0f} %)",
+                a.next->first == a.next->next ? "none; " : "", a.next->first, a.next->first_share * 100, a.next->times,
+                seconds_text(a.next->step_time_s), a.next->first == a.next->next ? "still" : "then", a.next->next,
+                a.next->next_share * 100),
             style.width, "  ", "    ");
     return text;
 }

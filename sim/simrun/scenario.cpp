@@ -43,7 +43,9 @@ std::string details(const Prediction& p, const Scenario& scenario, double took, 
 std::string critical(const Trace& trace, const TextStyle& style) {
     std::map<std::string, double> by_kind;
     double all = 0;
-    for (const PathStep& step : critical_path(trace)) {
+    std::vector<PathStep> path = critical_path(trace);
+    count_once(path, trace);
+    for (const PathStep& step : path) {
         const Span& s = trace.lanes[step.lane].spans[step.span];
         by_kind[trace.ops[s.op].kind] += (s.end - s.begin).seconds();
         by_kind["launches, host"] += step.gap.seconds();
@@ -57,7 +59,10 @@ std::string critical(const Trace& trace, const TextStyle& style) {
     for (const auto& [seconds, kind] : sorted)
         table.rows.push_back({kind, seconds_text(-seconds), fmt::format("{:.1f} %", -seconds / all * 100)});
     return "\n" + paint("Critical path of a step", Ink::bold, style) +
-           fmt::format("  {} from its first op to its last: the next step begins before all ranks are done\n", seconds_text(all)) +
+           fmt::format("  {}{}\n", seconds_text(all),
+                       all > 1.001 * (trace.end - trace.begin).seconds()
+                           ? ": ranks, or the end of a step and the next step, lie side by side"
+                           : "") +
            to_text(table, style);
 }
 

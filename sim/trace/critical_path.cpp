@@ -119,4 +119,13 @@ class Walker {
 
 std::vector<PathStep> critical_path(const Trace& trace) { return Walker(trace).walk(); }
 
+void count_once(std::vector<PathStep>& path, const Trace& trace) {
+    if (path.empty()) return;
+    const auto span = [&](const PathStep& p) -> const Span& { return trace.lanes[p.lane].spans[p.span]; };
+    const std::int64_t longer = (span(path.back()).end - span(path.front()).begin).ps - (trace.end - trace.begin).ps;
+    PathStep& widest = *std::ranges::max_element(path, {}, [](const PathStep& p) { return p.gap.ps; });
+    // A pipeline's ranks begin one after the other: the path is longer, and no gap is nearly as long.
+    if (longer > 0 && 2 * widest.gap.ps >= longer) widest.gap.ps = std::max<std::int64_t>(0, widest.gap.ps - longer);
+}
+
 } // namespace orrery

@@ -18,4 +18,8 @@ struct PathStep {
 // queue is taken. Spans and gaps add up to the time from the first span's begin to the last one's end.
 std::vector<PathStep> critical_path(const Trace& trace);
 
+// Ops at a step's end may run on beside the next step (updates on the host), which begins late for those of the step before: the path has
+// their time at its end, and as a gap at its begin. That gap, where there is one, is made shorter by what the path is longer than the step.
+void count_once(std::vector<PathStep>& path, const Trace& trace);
+
 } // namespace orrery

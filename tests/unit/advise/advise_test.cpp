@@ -36,6 +36,38 @@ TEST(StrategyChange, WritesWhatAPresetsNameStandsFor) {
     EXPECT_EQ(j, nlohmann::json::parse(R"({"cluster": {"preset": "dgx-h100", "nodes": 4}, "strategy": {"tensor_parallel": 8}})"));
 }
 
+// Updates of the step before, which the next step begins beside, are on the path once; NVMe is not called launches.
+TEST(Advise, NamesWhatLimitsAJobWhoseStatesAreOnNvme) {
+    const Advice a =
+        advice_on(R"({"model": {"preset": "llama3-8b", "layers": 8}, "cluster": {"device": "rtx-4090", "nodes": 1, "devices_per_node": 1,
+                    "host": {"memory_gb": 64, "memory_gb_per_s": 80, "pcie_gb_per_s": 32, "nvme_gb": 2000, "nvme_gb_per_s": 3}},
+        "training": {"global_batch_size": 8, "micro_batch_size": 4, "sequence_length": 2048, "precision": "bf16"},
+        "strategy": {"framework": "deepspeed", "zero_stage": 3, "recompute": "full",
+                     "offload": {"optimizer": "nvme", "gradients": "cpu"}}})");
+    ASSERT_FALSE(a.path.empty());
+    EXPECT_EQ(a.path.front().resource, "NVMe");
+    double all = 0;
+    for (const OnPath& p : a.path) all += p.seconds;
+    EXPECT_LT(all, 1.2 * a.report.step_time_s);
+    EXPECT_NE(a.verdict.find("what limits it is NVMe"), std::string::npos) << a.verdict;
+    const auto gain = [&](std::string_view part) {
+        const auto it = std::ranges::find(a.faster, part, &FasterPart::part);
+        return it == a.faster.end() ? -1 : it->gain;
+    };
+    EXPECT_GT(gain("NVMe of the hosts"), 0.02);
+    EXPECT_LT(gain("hosts' launches"), 0.01);
+}
+
+TEST(Advise, NoFixIsSlowerThanTheGuidesStrategy) {
+    for (const char* strategy : {"", R"(, "strategy": {"tensor_parallel": 8})"}) {
+        const Advice a = advice_on(R"({"model": "llama3-70b", "cluster": {"preset": "dgx-h100", "nodes": 8},
+            "training": {"global_batch_size": 128, "sequence_length": 8192, "precision": "bf16"})" +
+                                   std::string(strategy) + "}");
+        ASSERT_TRUE(a.fix && a.fix->change && a.guide.strategy && a.guide.strategy->fits()) << strategy;
+        EXPECT_LE(a.fix->change->report->step_time_s, a.guide.strategy->report->step_time_s) << strategy;
+    }
+}
+
 TEST(Advise, FiguresAreThoseOfSimulations) {
     const std::string json = job(R"("tensor_parallel": 4, "sequence_parallel": true, "pipeline_parallel": 2, "recompute": "full")");
     const Advice a = advice_on(json);
