@@ -171,6 +171,30 @@ void add_evaluation(CLI::App& run, Parsed& p) {
         ->type_name("N");
 }
 
+void add_text(CLI::App& run, Parsed& p) {
+    CLI::Option* text = run.add_option("--text", p.run.text, "Train on this file, of bytes or token ids; a synthetic language if left out")
+                            ->type_name("FILE");
+    add_choice<TokenType>(
+        run, "--token-type", p.run.token_type, {{"bytes", TokenType::byte}, {"uint16", TokenType::uint16}, {"uint32", TokenType::uint32}},
+        "What the file has: bytes, or token ids of 2 or 4 bytes (default: as its name and first bytes say: Megatron's .idx beside it, "
+        "llm.c's header, .bin as nanoGPT's)")
+        ->needs(text);
+}
+
+void add_decay(CLI::App& run, Parsed& p) {
+    CLI::Option* decay = add_choice<RateDecay>(run, "--decay", p.run.decay,
+                                               {{"none", RateDecay::none}, {"linear", RateDecay::linear}, {"cosine", RateDecay::cosine}},
+                                               "How the learning rate goes down after training.warmup_steps (default: none)");
+    run.add_option("--decay-steps", p.run.decay_steps, "The step at which the decay ends (default: --steps)")
+        ->needs(decay)
+        ->check(CLI::Range(1, 1000000000))
+        ->type_name("N");
+    run.add_option("--least-rate", p.run.least_rate, "What the decay leaves, as a share of the learning rate")
+        ->needs(decay)
+        ->check(CLI::Range(0.0, 1.0))
+        ->type_name("SHARE");
+}
+
 void add_run(CLI::App& app, Parsed& p) {
     CLI::App* run = add_scenario_command(app, p, "run", "Train: the plan of a scenario, on this machine");
     run->add_option("--executor", p.run.executor,
@@ -185,28 +209,12 @@ void add_run(CLI::App& app, Parsed& p) {
                     "processes wait for each other at the start and between steps")
         ->type_name("S");
     run->add_option("--steps", p.run.steps, "Train up to this step")->check(CLI::Range(1, 1000000000))->type_name("N");
-    CLI::Option* text = run->add_option("--text", p.run.text, "Train on this file, of bytes or token ids; a synthetic language if left out")
-                            ->type_name("FILE");
-    add_choice<TokenType>(
-        *run, "--token-type", p.run.token_type, {{"bytes", TokenType::byte}, {"uint16", TokenType::uint16}, {"uint32", TokenType::uint32}},
-        "What the file has: bytes, or token ids of 2 or 4 bytes (default: as its name and first bytes say: Megatron's .idx beside it, "
-        "llm.c's header, .bin as nanoGPT's)")
-        ->needs(text);
+    add_text(*run, p);
     run->add_option(
            "--log", p.run.log,
            "Write what each step brings (loss, gradient norm, learning rate, tokens/s, MFU, memory): .csv, or a line of JSON a step")
         ->type_name("FILE");
-    CLI::Option* decay = add_choice<RateDecay>(*run, "--decay", p.run.decay,
-                                               {{"none", RateDecay::none}, {"linear", RateDecay::linear}, {"cosine", RateDecay::cosine}},
-                                               "How the learning rate goes down after training.warmup_steps (default: none)");
-    run->add_option("--decay-steps", p.run.decay_steps, "The step at which the decay ends (default: --steps)")
-        ->needs(decay)
-        ->check(CLI::Range(1, 1000000000))
-        ->type_name("N");
-    run->add_option("--least-rate", p.run.least_rate, "What the decay leaves, as a share of the learning rate")
-        ->needs(decay)
-        ->check(CLI::Range(0.0, 1.0))
-        ->type_name("SHARE");
+    add_decay(*run, p);
     run->add_option("--trace", p.run.trace, "Write the last step: .json for Perfetto, any other name compact")->type_name("FILE");
     run->add_option("--checkpoint", p.run.checkpoint, "Write checkpoints into this folder: at the end, when stopped, and with --every")
         ->type_name("DIR");

@@ -112,7 +112,7 @@ FabricError error_of(std::vector<double> errors) {
     e.n = errors.size();
     if (errors.empty()) return e;
     std::sort(errors.begin(), errors.end());
-    e.median = errors[errors.size() / 2];
+    e.median = (errors[(errors.size() - 1) / 2] + errors[errors.size() / 2]) / 2;
     e.mean = std::accumulate(errors.begin(), errors.end(), 0.0) / static_cast<double>(errors.size());
     e.worst = errors.back();
     return e;

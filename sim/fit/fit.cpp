@@ -33,7 +33,7 @@ Score score(std::vector<double> errors) {
     for (double e : errors) s.mean += std::abs(e) / double(s.n), s.bias += e / double(s.n);
     for (double& e : errors) e = std::abs(e);
     std::sort(errors.begin(), errors.end());
-    if (s.n > 0) s.median = errors[s.n / 2];
+    if (s.n > 0) s.median = (errors[(s.n - 1) / 2] + errors[s.n / 2]) / 2;
     return s;
 }
 

@@ -60,6 +60,7 @@ std::string to_json(const WholeRunReport& r) {
     j["progress"] = Json::array();
     for (const ProgressPoint& p : r.progress) j["progress"].push_back({{"at_s", p.at_s}, {"goodput", band_json(p.goodput)}});
     j["formula"] = {{"mean_time_between_failures_s", r.failure_every_s}, {"goodput_exact", r.exact}, {"ettr_meta", r.meta}};
+    j["elastic_seeds"] = r.elastic_seeds;
     j["elastic"] = Json::array();
     for (const ElasticOption& e : r.elastic)
         j["elastic"].push_back({{"name", e.name},

@@ -103,8 +103,12 @@ std::string elastic_text(const WholeRunReport& r, const TextStyle& style) {
                               e.pace.step_s > 0 ? (e.pace.bound ? "at least " : "") + seconds_text(e.pace.step_s) : "waits",
                               e.pace.step_s > 0 ? percent(e.pace.share) : "", percent(e.goodput),
                               r.ideal_s > 0 ? span_text(e.wall_s) : metric(e.steps, 5)});
-    std::string text =
-        heading_of("Elastic options", "means over seeds; at least: a formula that leaves costs out", style) + to_text(table, style);
+    std::string text = heading_of("Elastic options",
+                                  fmt::format("means over {} seeds; at least: a formula that leaves costs out",
+                                              r.elastic_seeds < r.seeds ? fmt::format("the first {} of {}", r.elastic_seeds, r.seeds)
+                                                                        : grouped(r.elastic_seeds)),
+                                  style) +
+                       to_text(table, style);
     if (r.replanned)
         text += wrapped(fmt::format("re-planned on {} nodes by search: {}; {} of {} strategies simulated, {}", grouped(r.replanned->nodes),
                                     r.replanned->strategy, grouped(r.replanned->simulated), grouped(r.replanned->legal),

@@ -192,7 +192,7 @@ std::vector<Answer> answers(const Scenario& scenario, const TrainingJob& job) {
 void compare_elastic(WholeRunReport& out, const Scenario& scenario, const Prediction& prediction, const TrainingJob& job,
                      const WholeRunOptions& options) {
     if (job.nodes < 2 || job.run.failures.per_node_day <= 0) return;
-    const int seeds = std::min(job.run.seeds, 16);
+    const int seeds = out.elastic_seeds = std::min(job.run.seeds, 16);
     const int one_node = std::min(static_cast<int>(std::ceil(job.replicas_per_node - 1e-9)), std::max(1, job.replicas - 1));
     bool needed = job.run.elastic == Elasticity::replan || scenario.world_size() <= searched_anyway;
     for (const Answer& answer : answers(scenario, job)) {

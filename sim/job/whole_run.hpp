@@ -83,6 +83,7 @@ struct WholeRunReport {
     double storage_bytes = 0, near_bytes = 0; // written in one run, mean
     // Answers to a node that is lost, side by side; empty where there is one node.
     std::vector<ElasticOption> elastic;
+    int elastic_seeds = 0;              // that its means are over, the first of the run's
     std::optional<Replanned> replanned; // on one node less
     // money and energy; 0: not known
     double device_hours = 0, cost_usd = 0, energy_j = 0;

@@ -64,15 +64,20 @@ struct Reader {
         --depth;
         return value;
     }
+    double divisor() {
+        const double value = factor();
+        if (value == 0 && error.empty()) error = "it divides by 0";
+        return value;
+    }
     double product() {
         double value = factor();
         while (error.empty()) {
             if (take("*"))
                 value *= factor();
             else if (take("/"))
-                value /= factor();
+                value /= divisor();
             else if (take("%"))
-                value = std::fmod(value, factor());
+                value = std::fmod(value, divisor());
             else
                 break;
         }

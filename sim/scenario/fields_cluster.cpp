@@ -48,7 +48,7 @@ const Fields& device_fields() {
             "power_w", [](Scenario& s, double v) { s.cluster.device.power_limit_w = v; },
             "power limit it runs at; below the board's own, clocks fall", 0.1, 1e6, "W"),
         Field{"price_usd_per_hour", NumberSlot{[](Scenario& s) { return &s.cluster.device.price_usd_per_hour; }}, "price of one device"}
-            .least(0)
+            .over(0)
             .most(1e6)
             .in("USD/h"),
         Field{"kernels", CustomSlot{read_kernels}, "measured laws by kind of op, as simexec calibrate writes them"}.like(
@@ -290,7 +290,7 @@ const Fields& cluster_fields() {
             .in("W"),
         Field{"price_usd_per_device_hour", NumberSlot{[](Scenario& s) { return &s.cluster.price_usd_per_device_hour; }},
               "price of a device here"}
-            .least(0)
+            .over(0)
             .most(1e6)
             .in("USD/h"),
         Field{"sources", CustomSlot{ignore}, "where each figure is from"}.like(sources_schema),

@@ -173,7 +173,8 @@ const Fields& repair_fields() {
         number(
             "mean_days", [](Scenario& s) { return &s.run->repair.mean_days; },
             "mean of a repair; without days: exponential, with: what lies above the ninth decile is exponential so that this is the mean",
-            0, 1e4, "days"),
+            0, 1e4, "days")
+            .over(0),
     };
     return fields;
 }
@@ -221,7 +222,8 @@ const Fields& save_fields() {
             .least(0)
             .most(1e6),
         number(
-            "gb", [](Scenario& s) { return &s.run->checkpoint.gigabytes; }, "size of a save; default: the plan's own states", 0, 1e9, "GB"),
+            "gb", [](Scenario& s) { return &s.run->checkpoint.gigabytes; }, "size of a save; default: the plan's own states", 0, 1e9, "GB")
+            .over(0),
         seconds(
             "save_s", [](Scenario& s) { return &s.run->checkpoint.save_s; },
             "how long a save holds the steps up; default: its bytes at the rate of what takes them"),

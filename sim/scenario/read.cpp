@@ -147,7 +147,17 @@ std::string unknown_short_name(const std::string& at, std::string_view key, std:
     std::string text = spoken(at) + " is not a field: did you mean " + std::string(meant) + "?";
     if (key == "gpus" || key == "num_gpus") text += " It counts nodes; cluster.devices_per_node says how many devices each has";
     if (key == "tokens") text += " It counts sequences, of training.sequence_length tokens each";
+    if (key == "gradient_accumulation_steps") text += " Microbatches are what global_batch_size leaves each replica, by micro_batch_size";
     return text;
+}
+
+// The section that has a field of this name; empty: none has.
+std::string section_of(const std::string& key) {
+    for (const auto& [section, fields] :
+         {std::pair{"strategy", &strategy_fields()}, std::pair{"training", &training_fields()}, std::pair{"model", &model_fields()},
+          std::pair{"runtime", &runtime_fields()}, std::pair{"cluster", &cluster_fields()}})
+        if (std::ranges::any_of(*fields, [&](const Field& f) { return key == f.key; })) return section;
+    return {};
 }
 
 void unknown_key(Reading& reading, const std::string& key, const std::string& where, const Fields& fields,
@@ -160,6 +170,8 @@ void unknown_key(Reading& reading, const std::string& key, const std::string& wh
     const std::string at = where + pointer_step(key);
     if (const std::string_view meant = field_of_short_name(key); !meant.empty())
         return reading.problem(at, unknown_short_name(at, key, meant));
+    if (const std::string elsewhere = section_of(key); !elsewhere.empty())
+        return reading.problem(at, spoken(at) + " is not a field: did you mean " + elsewhere + "." + key + "?");
     const auto near = nearest(key, known);
     reading.problem(at, spoken(at) + " is not a field" + (near ? ": did you mean \"" + *near + "\"?" : ". Known here: " + join(known)));
 }

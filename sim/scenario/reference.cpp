@@ -96,6 +96,41 @@ void write_section(std::string& text, const std::string& path, const Fields& fie
             write_section(text, path + "." + field.key, section->fields(), depth + 1);
 }
 
+// What is no table of fields: a list of disturbances, and the members that make a file a sweep.
+constexpr const char* perturb_text = R"(
+## perturb
+
+A list of disturbances, each an object with one of these:
+
+| entry | meaning |
+|---|---|
+| `{"slow": 1.2, "rank": 3}` | computation of rank 3 takes 1.2 times as long |
+| `{"slow": 1.2, "node": 0}` | .. of all ranks of node 0 |
+| `{"slow": 2, "link": "nic"}` | links of a class (`nic`, `scale_up`, `pcie`, `trunk`, `copy`) have a half of their rate; `"node": 0`: those of that node |
+| `{"slow": 2, "link": "node0.nic0 > leaf0"}` | one link, by its name; an unknown name is answered with those there are |
+| `{"background": 0.3, "link": "trunk"}` | other jobs take three tenths of those links |
+| `{"jitter": 0.02}` | durations of kernels scatter by 2 % (log-normal, the same in every step) |
+
+    "perturb": [{"slow": 1.3, "node": 0}, {"jitter": 0.01}]
+)";
+
+constexpr const char* sweep_text = R"(
+## Sweeps
+
+A scenario with `sweep` is many scenarios: one for each combination of the values listed. `simrun SWEEP.json` predicts all of them.
+
+| member | type | example | meaning |
+|---|---|---|---|
+| `sweep` | object of lists | `{"/strategy/tensor_parallel": [1, 2, 4, 8], "/cluster/nodes": [8, 16]}` | by JSON pointer of a field, its values; a value may be a whole section: `"/model": ["llama3-8b", "llama3-70b"]` |
+| `constraints` | list of texts | `["/strategy/tensor_parallel * /strategy/pipeline_parallel <= 64"]` | combinations for which a comparison does not hold are left out; numbers, JSON pointers of fields with numbers, `+ - * / %`, parentheses, and `<= < >= > == !=` |
+
+    {"model": "llama3-70b", "cluster": "dgx-h100",
+     "training": {"global_batch_size": 128, "micro_batch_size": 1, "sequence_length": 8192},
+     "strategy": {"framework": "megatron", "zero_stage": 1, "sequence_parallel": true},
+     "sweep": {"/cluster/nodes": [8, 16], "/strategy/tensor_parallel": [4, 8], "/strategy/pipeline_parallel": [2, 4, 8]},
+     "constraints": ["/strategy/tensor_parallel * /strategy/pipeline_parallel <= 32"]}
+)";
+
 } // namespace
 
 std::string field_reference() {
@@ -124,7 +159,7 @@ std::string field_reference() {
     write_section(text, "runtime", runtime_fields(), 2);
     write_section(text, "run", whole_run_fields(), 2);
     write_section(text, "federated", federated_fields(), 2);
-    return text;
+    return text + perturb_text + sweep_text;
 }
 
 } // namespace orrery

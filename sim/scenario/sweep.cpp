@@ -187,6 +187,12 @@ struct SweepReader {
         if (find_field(path) != nullptr || path.find("device.") != std::string::npos || path.starts_with("perturb") ||
             path.starts_with("cluster.graph") || path == "model.preset")
             return;
+        if (const std::string_view meant = field_of_short_name(path.substr(path.rfind('.') + 1)); !meant.empty()) {
+            std::string field = "/" + std::string(meant);
+            std::ranges::replace(field, '.', '/');
+            problems.push_back({where, "sweep names " + pointer + ", which is not a field: did you mean \"" + field + "\"?"});
+            return;
+        }
         std::vector<std::string> known;
         const std::size_t dot = path.rfind('.');
         const std::string section = dot == std::string::npos ? "" : path.substr(0, dot);
@@ -263,6 +269,10 @@ SweepResult parse_sweep(std::string_view json_text, const ParseOptions& options)
                   "a sweep needs \"sweep\": an object of JSON pointers and lists, as in {\"/strategy/tensor_parallel\": [1, 2, 4, 8]}"}}};
     reader.data.base.erase("sweep");
     reader.data.base.erase("constraints");
+    for (const auto& [key, value] : reader.data.base.items())
+        if (!find_field(key) && nearest(key, {"constraints", "sweep"}))
+            return {std::nullopt,
+                    {{"/" + key, key + " is not a field: did you mean \"" + *nearest(key, {"constraints", "sweep"}) + "\"?"}}};
     for (const std::string& text : options.overrides) reader.override_base(text);
     if (!reader.problems.empty()) return {std::nullopt, reader.problems};
     for (const auto& [pointer, list] : document["sweep"].items()) reader.read_axis(pointer, reader.fixed(pointer).value_or(list));

@@ -8,7 +8,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <stdexcept>
+#include <string_view>
 
 namespace orrery {
 
@@ -47,11 +49,48 @@ SweepRow evaluate_text(const std::string& json, const SearchOptions& options, Re
     return row;
 }
 
+namespace {
+
+// Fields that label_of() says in its own words.
+bool in_label(const std::string& pointer) {
+    static constexpr std::string_view said[] = {"/strategy/tensor_parallel",
+                                                "/strategy/context_parallel",
+                                                "/strategy/pipeline_parallel",
+                                                "/strategy/data_parallel",
+                                                "/strategy/expert_parallel",
+                                                "/strategy/virtual_pipeline",
+                                                "/strategy/schedule",
+                                                "/strategy/zero_stage",
+                                                "/strategy/recompute",
+                                                "/strategy/rank_order",
+                                                "/strategy/sequence_parallel",
+                                                "/strategy/context_parallel_kind",
+                                                "/training/micro_batch_size",
+                                                "/runtime/token_dispatcher",
+                                                "/training/global_batch_size",
+                                                "/training/sequence_length",
+                                                "/cluster/nodes"};
+    return std::ranges::find(said, pointer) != std::end(said) || pointer.starts_with("/strategy/overlap/") ||
+           pointer.starts_with("/strategy/offload");
+}
+
+// Fields that a space gives several values, beside those.
+std::vector<std::string> further_fields(const std::string& space) {
+    std::vector<std::string> fields;
+    const auto j = nlohmann::json::parse(space.empty() ? "{}" : space, nullptr, false);
+    for (const auto& [pointer, values] : j.items())
+        if (values.is_array() && values.size() > 1 && !in_label(pointer)) fields.push_back(pointer);
+    return fields;
+}
+
+} // namespace
+
 Evaluator::Evaluator(const StrategySpace& space, const std::vector<Objective>& objectives, const SearchOptions& options)
     : space_(space), objectives_(objectives), options_(options) {
     for (const SpaceMachine& machine : space.machines)
         if (machine.variations.base().cluster.device.name != space.machines.front().variations.base().cluster.device.name)
             name_devices_ = true;
+    further_ = further_fields(options.space.space);
     if (options.database.empty()) return;
     store_ = std::make_unique<SweepStore>(options.database);
     if (options.fresh) store_->clear();
@@ -63,6 +102,17 @@ void Evaluator::name(SearchPoint& p, const Scenario& s) const {
     if (space_.steps_differ) more += fmt::format(", {} sequences of {} a step", s.training.global_batch_size, s.training.sequence_length);
     p.kind = kind_of(s) + more;
     p.row.label = label_of(s) + more;
+    if (further_.empty()) return;
+    const auto j = nlohmann::json::parse(p.json);
+    for (const std::string& field : further_) {
+        const nlohmann::json::json_pointer pointer(field);
+        if (!j.contains(pointer)) continue;
+        const auto& value = j.at(pointer);
+        const std::string word =
+            fmt::format(", {} {}", field.substr(field.rfind('/') + 1), value.is_string() ? value.get<std::string>() : value.dump());
+        p.row.label += word;
+        if (!field.starts_with("/strategy") && !field.starts_with("/runtime")) p.kind += word;
+    }
 }
 
 const SweepRow* Evaluator::known(const std::string& hash, const std::string& json) const {

@@ -35,7 +35,8 @@ class Evaluator {
     std::unique_ptr<SweepStore> store_;
     std::map<std::string, SweepRow> known_, fetched_;
     const SweepRow* known(const std::string& hash, const std::string& json) const;
-    bool name_devices_ = false; // the machines have different ones
+    bool name_devices_ = false;        // the machines have different ones
+    std::vector<std::string> further_; // fields that vary and are named by key and value
 };
 
 } // namespace orrery

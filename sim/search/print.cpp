@@ -59,7 +59,6 @@ Table table_of(const SearchResult& result, const std::vector<std::size_t>& which
 std::string counted(const SearchResult& r, SearchBy by, const TextStyle& style) {
     const SearchCounts& c = r.counts;
     std::string text = fmt::format("{} legal points: {} simulated", grouped(c.legal), grouped(c.simulated));
-    if (c.reused > 0) text += fmt::format(" ({} of them known from before)", grouped(c.reused));
     const auto add = [&](std::int64_t n, const char* why) {
         if (n > 0) text += fmt::format("; {} {}", grouped(n), why);
     };
@@ -74,6 +73,7 @@ std::string counted(const SearchResult& r, SearchBy by, const TextStyle& style) 
     text += r.tightest > 0 ? fmt::format(". Bounds are {:.0f} % of the simulated time (mean; {:.0f} to {:.0f}), from {} small plans.",
                                          r.mean_tightness * 100, r.loosest * 100, r.tightest * 100, grouped(c.profiles))
                            : fmt::format(". Bounds are from {} small plans.", grouped(c.profiles));
+    if (c.reused > 0) text += fmt::format(" {} of the points that were simulated or do not fit were known from before.", grouped(c.reused));
     std::string rules;
     std::int64_t refused = 0;
     for (const auto& [where, n] : r.refused) refused += n, rules += fmt::format("{}{} {}", rules.empty() ? "" : ", ", where, grouped(n));
@@ -115,7 +115,7 @@ std::string equals(const SearchResult& r, const SearchPoint& first, const TextSt
         for (const std::string& w : own)
             if (words.size() < own.size() && std::find(words.begin(), words.end(), w) == words.end())
                 text += (text.empty() ? "without " : ", without ") + w;
-        texts.push_back(fmt::format("{} ({:+.2f} %)", text, (p.score / first.score - 1) * 100));
+        if (!text.empty()) texts.push_back(fmt::format("{} ({:+.2f} %)", text, (p.score / first.score - 1) * 100));
     }
     if (texts.empty()) return {};
     std::string all = "Equal within 0.1 %: ";

@@ -1,5 +1,7 @@
 #include "sim/search/space.hpp"
 
+#include "sim/scenario/suggest.hpp"
+
 #include "sim/schedules/schedule.hpp"
 #include "sim/search/lists.hpp"
 #include "sim/search/threads.hpp"
@@ -198,6 +200,13 @@ void enumerate(StrategySpace& space, std::int32_t machine, const Lists& lists, c
     }
 }
 
+std::string meant_by(const std::string& pointer) {
+    std::string field(field_of_short_name(pointer.substr(pointer.rfind('/') + 1)));
+    std::ranges::replace(field, '.', '/');
+    return field.empty() ? "its keys are JSON pointers, as in \"/strategy/tensor_parallel\" (simrun schema --markdown lists them)"
+                         : "did you mean \"/" + field + "\"?";
+}
+
 // The space's file: {pointer: [values]}; a value alone is a list of one.
 SpaceFile read_space(const std::string& text, std::vector<Problem>& problems) {
     SpaceFile file;
@@ -212,9 +221,7 @@ SpaceFile read_space(const std::string& text, std::vector<Problem>& problems) {
     for (const auto& [pointer, list] : j.items()) {
         const std::string where = "space " + pointer;
         if (!Variations::is_of_the_base(pointer) && !Variations::can_vary(pointer))
-            problems.push_back({where, "the space names \"" + pointer +
-                                           "\", which is not a field: its keys are JSON pointers, as in "
-                                           "\"/strategy/tensor_parallel\" (simrun schema --markdown lists them)"});
+            problems.push_back({where, "the space names \"" + pointer + "\", which is not a field: " + meant_by(pointer)});
         else if (list.is_array() && list.empty())
             problems.push_back({where, "the space gives " + pointer + " no value: name at least one"});
         else if (pointer == "/strategy/data_parallel" || pointer == "/strategy/layer_split" || pointer == "/strategy/recompute_layers")

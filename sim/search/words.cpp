@@ -27,8 +27,8 @@ std::string label_of(const Scenario& s) {
     std::string overlapped;
     for (const auto& [on, word] : {std::pair{o.grad_reduce, "gradients"},
                                    {o.param_gather, "parameters"},
-                                   {o.tensor_parallel, "tensor"},
-                                   {o.pipeline, "pipeline"},
+                                   {o.tensor_parallel && s.strategy.tensor_parallel > 1, "tensor"},
+                                   {o.pipeline && s.strategy.pipeline_parallel > 1, "pipeline"},
                                    {o.expert_parallel, "experts"}})
         if (on) overlapped += (overlapped.empty() ? ", overlapped: " : " ") + std::string(word);
     text += overlapped;

@@ -285,7 +285,7 @@ void add_advise(CLI::App& app, Parsed& p) {
         ->type_name("N");
     sub->footer("Examples:\n"
                 "  simrun advise job.json                                     verdict, limits, changes, why-nots\n"
-                "  simrun advise job.json --set strategy.pipeline_parallel=1  where it does not fit: the cheapest change that makes it\n"
+                "  simrun advise job.json --set training.micro_batch_size=8   where it does not fit: the cheapest change that makes it\n"
                 "  simrun advise job.json --json -o advice.json               with the changed scenarios\n"
                 "  simrun advise --rules 200                                  where 14 rules of thumb hold and where not\n"
                 "Exit: 0 it fits, 1 bad input, 2 it does not fit in memory.");
