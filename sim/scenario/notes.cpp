@@ -77,8 +77,6 @@ void note_network(Reading& reading) {
     for (const char* field : {"kind", "gb_per_s", "latency_us"})
         note(std::string("/cluster/intra_node/") + field, !c.graph && c.devices_per_node == 1 && c.intra.kind != IntraKind::torus,
              "a node has one device");
-    note("/cluster/device/scale_up_gb_per_s", !c.graph && c.device.scale_up.value != c.intra.bandwidth.value,
-         "the node's own rate counts: intra_node.gb_per_s");
     // Where switches reduce, another wish than auto keeps NCCL from that.
     const bool rings = c.nodes == 1 && !c.graph && c.device.architecture != "hopper" && c.device.architecture != "blackwell";
     note("/strategy/collective_algorithm", rings && sc.strategy.collective_algorithm == CollectiveAlgorithm::hierarchical,
@@ -162,6 +160,8 @@ void note_without_effect(Reading& reading) {
     note("/strategy/offload/activation_ops", o.activations == Tier::none, "offload.activations is none");
     note("/strategy/offload/activation_layers", o.activations == Tier::none, "offload.activations is none");
     for (const char* field : {"/cluster/host/cxl_gb", "/cluster/host/cxl_gb_per_s"}) note(field, all_here, "nothing is offloaded");
+    note("/cluster/device/scale_up_gb_per_s", !sc.cluster.graph && sc.cluster.device.scale_up.value != sc.cluster.intra.bandwidth.value,
+         "the node's own rate counts: intra_node.gb_per_s");
     if (!sc.run) { // whose saves go there
         note("/cluster/host/nvme_gb_per_s", !streams && o.activations != Tier::nvme, "nothing lies on NVMe");
         for (const char* field : {"/cluster/host/memory_gb", "/cluster/host/memory_gb_per_s"})
