@@ -22,6 +22,18 @@ double number(const Json& j, const std::string& key, double least, double limit)
     return x;
 }
 
+// As far as single pairs show it; written numbers are rounded.
+template <std::size_t N> void check_covariance(const Normal<N>& b) {
+    constexpr double rounding = 1e-5;
+    const auto& c = b.covariance;
+    for (std::size_t i = 0; i < N; ++i)
+        for (std::size_t k = 0; k < N; ++k) {
+            if (c[i][i] < 0) throw std::runtime_error("\"covariance\" has a variance below 0 on its diagonal");
+            if (std::abs(c[i][k] - c[k][i]) > rounding || c[i][k] * c[i][k] > (c[i][i] + rounding) * (c[k][k] + rounding))
+                throw std::runtime_error("\"covariance\" is not one: it must be symmetric, and no number larger than its variances allow");
+        }
+}
+
 template <std::size_t N, class Name> Normal<N> read_normal(const Json& j, Name name) {
     Normal<N> b;
     if (!j.contains("factors") || !j.at("factors").is_object()) throw std::runtime_error("it holds no \"factors\"");
@@ -37,6 +49,7 @@ template <std::size_t N, class Name> Normal<N> read_normal(const Json& j, Name n
                 throw std::runtime_error("\"covariance\" holds a number beyond 100");
         }
     }
+    check_covariance(b);
     return b;
 }
 

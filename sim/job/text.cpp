@@ -22,7 +22,8 @@ std::string heading_of(const std::string& text, const std::string& aside, const 
 }
 
 std::string head(const WholeRunReport& r, const Scenario& s, const TextStyle& style) {
-    std::string text = heading_of("The whole run", fmt::format("{} simulated runs; p10, p50, p90", r.seeds), style);
+    std::string text =
+        heading_of("The whole run", fmt::format("{} simulated run{}; p10, p50, p90", r.seeds, r.seeds == 1 ? "" : "s"), style);
     const auto row = [&](const char* what, const std::string& low, const std::string& mid, const std::string& high) {
         text += "  " + pad_right(what, 14) + pad_left(low, 12) + pad_left(mid, 12) + pad_left(high, 12) + "\n";
     };
@@ -35,7 +36,7 @@ std::string head(const WholeRunReport& r, const Scenario& s, const TextStyle& st
     std::string more = fmt::format("{:.1f} failures and {:.1f} interruptions a run", r.failures, r.interruptions);
     if (r.mttf_s > 0) more += ", one every " + span_text(r.mttf_s) + " (MTTF)";
     if (r.planned > 0) more += fmt::format("; {:.1f} planned ones beside", r.planned);
-    more += fmt::format("; {} spare nodes{}; {} of all nodes' time under repair. ", r.spares,
+    more += fmt::format("; {} spare node{}{}; {} of all nodes' time under repair. ", r.spares, r.spares == 1 ? "" : "s",
                         r.spares_assumed ? " (assumed: enough in 99 of 100 moments)" : "", percent(r.unavailable));
     if (r.ideal_s > 0) more += "Without any trouble it takes " + span_text(r.ideal_s) + ". ";
     more += fmt::format("The median is off by {} by chance (one standard error).",
@@ -43,7 +44,7 @@ std::string head(const WholeRunReport& r, const Scenario& s, const TextStyle& st
     text += wrapped(more, style.width, "  ", "  ");
     std::string money = fmt::format("{} device hours", metric(r.device_hours, 4));
     if (r.cost_usd > 0) money += ", " + metric(r.cost_usd, 4) + " USD";
-    if (r.energy_j > 0) money += ", " + metric(r.energy_j / 3.6e9, 4) + " MWh at most";
+    if (r.energy_j > 0) money += ", " + metric(r.energy_j / 3.6e9, 4) + " MWh at most" + (r.spares > 0 ? ", without spares" : "");
     text += "  " + money + "\n";
     if (!r.target.empty())
         text += wrapped(fmt::format("{}: {} sequences, {} steps, {}{}", r.target, metric(r.target_samples, 4), metric(r.target_steps, 4),

@@ -35,7 +35,7 @@ std::string other_than_scenario(const std::string& head) {
                "B.json prints the runs of two scenarios side by side";
     if (head.find("\"traceEvents\"") != std::string::npos)
         return "a trace for ui.perfetto.dev cannot be compared: write it once more with --trace and a name that does not end in .json";
-    const auto first = head.find_first_not_of(" \t\r\n");
+    const auto first = head.find_first_not_of(" \t\r\n", head.starts_with("\xEF\xBB\xBF") ? 3 : 0); // Windows' mark of UTF-8
     return first != std::string::npos && head[first] != '{' && head[first] != '[' ? "is neither a trace nor a scenario (a JSON object)"
                                                                                   : "";
 }
@@ -91,6 +91,12 @@ int run_compare(const std::vector<std::string>& files, int worst, const Options&
         if (!run) return bad_input;
         if (is_trace(files[i])) traced = run->trace.plan_hash;
         runs[i] = std::move(*run);
+    }
+    const auto of_months = [](const Run& r) { return r.trace.source.find("whole run") != std::string::npos; };
+    if (of_months(runs[0]) != of_months(runs[1])) {
+        complain(fmt::format("{} is of a whole run, {} of one step: compare two runs (simrun export --to run-trace), or two steps",
+                             files[of_months(runs[0]) ? 0 : 1], files[of_months(runs[0]) ? 1 : 0]));
+        return bad_input;
     }
     Comparison c = compare(runs[0].trace, runs[1].trace);
     if (runs[0].report && runs[1].report) add_reports(c, *runs[0].report, *runs[1].report);

@@ -51,7 +51,10 @@ void say_while_it_lasts() {
 
 TextStyle output_style(const Options& options) { return options.output.empty() ? console::style_of(STDOUT_FILENO) : TextStyle{}; }
 TextStyle error_style() { return console::style_of(STDERR_FILENO); }
-bool deliver(const std::string& text, const Options& options) { return console::deliver("simrun", text, options.output); }
+bool deliver(const std::string& text, const Options& options) {
+    const bool asked = !options.quiet || options.json || !options.output.empty();
+    return !asked || console::deliver("simrun", text, options.output);
+}
 void complain(const std::string& text) { console::complain("simrun", text); }
 void complain(const std::string& file, const std::vector<Problem>& problems) { console::complain("simrun", file, problems); }
 std::optional<std::string> read_input(const std::string& file) { return console::read_input("simrun", file); }

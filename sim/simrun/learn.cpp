@@ -52,7 +52,7 @@ std::string compared(const std::string& title, const Rows& before, const Rows& a
 }
 
 std::string in_words(const LearnedConstants& l) {
-    std::string text = fmt::format("{}, {}: {} rows\n", l.device, name(l.stack), l.rows);
+    std::string text = fmt::format("{}, {}: {} row{}\n", l.device, name(l.stack), l.rows, l.rows == 1 ? "" : "s");
     const auto factor = [&](const char* what, double mean, double variance) {
         text += fmt::format("  {:<24} x {:.2f}  +- {:.0f} %\n", what, std::exp(mean), 100 * std::sqrt(std::max(0.0, variance)));
     };

@@ -82,6 +82,9 @@ void add_output(CLI::App& app, Options& o) {
     app.add_flag("-v,--verbose", o.verbose, "More detail: defaults and their sources, largest buffers, size of the simulation");
 }
 
+// What it prints is text, or JSON anyway.
+void without_json(CLI::App& app) { app.remove_option(app.get_option("--json")); }
+
 void add_set(CLI::App& app, Options& o) {
     app.add_option("--set", o.overrides,
                    "Override a field: strategy.tensor_parallel=8 (repeat for more); of a sweep, a field that it varies is fixed")
@@ -226,6 +229,7 @@ void add_learn(CLI::App& app, Parsed& p) {
 void add_commands(CLI::App& app, Parsed& p) {
     CLI::App* plan = add_command(app, p, "plan", "Print the plan of a scenario and verify it");
     plan->add_option("scenario", p.one_file, "The scenario")->required()->type_name("SCENARIO.json");
+    without_json(*plan);
     plan->add_option("--after", p.after, "Print the state after this pass (simrun list passes)")->type_name("PASS");
     add_set(*plan, p.options);
     CLI::App* list = add_command(app, p, "list", "List the names that a scenario can use");
@@ -235,6 +239,7 @@ void add_commands(CLI::App& app, Parsed& p) {
                      "their limits)")
         ->type_name("TOPIC");
     CLI::App* schema = add_command(app, p, "schema", "The JSON Schema of scenarios, for editors; --markdown: the field reference");
+    without_json(*schema);
     schema->add_flag("--markdown", p.markdown, "Every field, its type, unit, defaults by framework and meaning, as Markdown");
     add_validate(app, p);
     add_fit(app, p);
@@ -249,6 +254,9 @@ void add_commands(CLI::App& app, Parsed& p) {
     add_set(*comparing, p.options);
     CLI::App* exporting = add_command(app, p, "export", "Write the simulated step or the plan for other programs");
     exporting->add_option("scenario", p.one_file, "The scenario")->required()->type_name("SCENARIO.json");
+    without_json(*exporting);
+    exporting->get_option("--output")
+        ->description("Write to this file; default: NAME.perfetto.json and NAME.run.trace in this folder, the others to standard output");
     exporting->add_option("--to", p.format, export_help())->required()->type_name("FORMAT");
     add_set(*exporting, p.options);
 }
@@ -304,6 +312,7 @@ void add_parts(CLI::App& app, Parsed& p) {
                     "  simrun sweep.json -o all.sqlite --csv all.csv  ranks all points, and computes those that no file has\n"
                     "Exit: 0 done, 1 a file cannot be read or written, or the files have unlike figures of one point.");
     CLI::App* script = add_command(app, p, "sbatch", "Print a Slurm script that computes a sweep, or searches, as a job array");
+    without_json(*script);
     script->add_option("file", p.one_file, "The sweep, or the scenario to search for")->required()->type_name("FILE.json");
     script->add_option("--shards", p.sbatch.shards, "Number of tasks (default: 8)")->check(CLI::Range(1, 100000))->type_name("N");
     script->add_option("--cpus", p.sbatch.cpus, "Cores of a task (default: 8)")->check(CLI::Range(1, 4096))->type_name("N");

@@ -35,11 +35,16 @@ std::string known(double figure) { return figure > 0 ? metric(figure, 3) : "-"; 
 
 bool of_run(RankBy by) { return by == RankBy::goodput || by == RankBy::run_time || by == RankBy::run_cost; }
 
-// Points with "run": what becomes of a step in the end.
-std::string ranking_of_runs(const SweepRun& run, const std::vector<std::size_t>& first, const TextStyle& style) {
+// Points with "run": what becomes of a step in the end. Where they are ranked by a figure of steps alone, that too.
+std::string ranking_of_runs(const SweepRun& run, const std::vector<std::size_t>& first, RankBy by, const TextStyle& style) {
     Table t{{"", "what varies", "step time", "MFU", "peak memory", "goodput", "days", "tokens", "USD", "USD/T tokens", ""},
             {true, false, true, true, true, true, true, true, true, true, false},
             {}};
+    const bool energy = by == RankBy::energy, cost = by == RankBy::cost;
+    if (energy || cost) {
+        t.header.insert(t.header.begin() + 3, energy ? "MWh/T tokens, steps alone" : "USD/T tokens, steps alone");
+        t.right.insert(t.right.begin() + 3, true);
+    }
     for (const std::size_t i : first) {
         const SweepRow& r = run.rows[i];
         const bool ends = r.run_finished >= 1;
@@ -51,6 +56,9 @@ std::string ranking_of_runs(const SweepRun& run, const std::vector<std::size_t>&
                               ? paint(fmt::format("{:.0f} % of the runs end", r.run_finished * 100), Ink::yellow, style)
                           : r.narrow() ? paint("narrowly", Ink::yellow, style)
                                        : ""});
+        if (energy || cost)
+            t.rows.back().insert(t.rows.back().begin() + 3,
+                                 energy ? known(r.per_trillion_tokens(r.energy_j) / 3.6e9) : known(r.per_trillion_tokens(r.cost_usd)));
     }
     return to_text(t, style) + "goodput, days and tokens: the median of the simulated runs; USD of all nodes and spares, the mean\n";
 }
@@ -62,7 +70,8 @@ std::string ranking(const SweepRun& run, const SweepOptions& how, const TextStyl
             {true, false, true, true, true, true, true, true, true, true, false},
             {}};
     const std::vector<std::size_t> first = best(run, how);
-    if (std::ranges::any_of(first, [&](std::size_t i) { return run.rows[i].run_finished >= 0; })) return ranking_of_runs(run, first, style);
+    if (std::ranges::any_of(first, [&](std::size_t i) { return run.rows[i].run_finished >= 0; }))
+        return ranking_of_runs(run, first, rank_by(how.by), style);
     const bool targets = std::any_of(first.begin(), first.end(), [&](std::size_t i) { return run.rows[i].time_to_target_s > 0; });
     if (targets) { // training.convergence says when steps have led to one
         t.header.insert(t.header.end() - 1, "to the target");
@@ -232,8 +241,9 @@ int run_sweep(const std::string& file, const Options& options, const SweepOption
         if (!deliver(to_json(*loaded.document, run, rank_by(how.by)), to_stdout)) return bad_input;
     } else if (!options.quiet) {
         const std::string title = paint(loaded.document->name().empty() ? file : loaded.document->name(), Ink::bold, style);
-        if (!deliver(title + "\n" + ranking(run, how, style) + counts(run, style) + nearest_miss(*loaded.document, run, options) +
-                         "results: " + database + "\n",
+        const std::string table = not_known(run, rank_by(how.by)).empty() ? ranking(run, how, style) : std::string();
+        if (!deliver(title + "\n" + table + counts(run, style) + nearest_miss(*loaded.document, run, options) + "results: " + database +
+                         "\n",
                      to_stdout))
             return bad_input;
     }
