@@ -14,7 +14,8 @@ namespace {
 // A change in per cent; of what was nothing before there is none.
 std::string change(double now, double before) {
     if (before <= 0) return now > 0 ? "new" : "";
-    return fmt::format("{:+.1f} %", (now / before - 1) * 100);
+    const double percent = (now / before - 1) * 100;
+    return std::abs(percent) < 0.05 ? "0.0 %" : fmt::format("{:+.1f} %", percent);
 }
 
 struct Words {

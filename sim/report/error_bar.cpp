@@ -299,7 +299,7 @@ std::string to_text(const ErrorBar& bar) {
     if (bar.transferred > 0)
         text += fmt::format("; nothing was ever validated on this device: {:.0f} % of it stand for constants transferred to it",
                             bar.transferred * 100);
-    return text + fmt::format("; nearest validated run: {}, {:+.0f} % off", bar.nearest, bar.nearest_error * 100);
+    return text + fmt::format("; nearest validated run: {}, {:+.0f} % off", bar.nearest, std::round(bar.nearest_error * 100) + 0.0);
 }
 
 } // namespace orrery

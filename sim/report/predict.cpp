@@ -34,8 +34,9 @@ void note_idle_links(Report& r, const Scenario& s, const Fabric& fabric, const S
     };
     const InterNode& n = s.cluster.inter;
     const bool hashed = n.routing == Routing::ecmp, several = s.cluster.nodes > 1 && !s.cluster.graph;
-    if (several && (n.oversubscription != 1 || hashed) && !used([&](LinkId l) { return links[l].kind == LinkKind::trunk; }))
-        for (const auto& [field, given] : {std::pair{"oversubscription", n.oversubscription != 1}, {"routing", hashed}})
+    const bool planes = n.planes > 1 && n.topology != InterTopology::dragonfly;
+    if (several && (n.oversubscription != 1 || hashed || planes) && !used([&](LinkId l) { return links[l].kind == LinkKind::trunk; }))
+        for (const auto& [field, given] : {std::pair{"oversubscription", n.oversubscription != 1}, {"routing", hashed}, {"planes", planes}})
             if (given)
                 r.notes.push_back(std::string("cluster.inter_node.") + field +
                                   " has no effect: no traffic leaves a leaf switch for another (nodes_per_leaf says how many nodes stand "

@@ -92,6 +92,7 @@ std::string seconds_text(double s) {
 
 std::string span_text(double s) {
     constexpr double hour = 3600, day = 24 * hour, year = 365.25 * day;
+    if (s >= 1000 * year) return metric(s / year, 3) + " years";
     if (s >= 2 * year) return fmt::format("{:.3g} years", s / year);
     if (s >= 2 * day) return fmt::format("{:.1f} days", s / day);
     if (s >= 2 * hour) return fmt::format("{:.1f} h", s / hour);

@@ -49,9 +49,12 @@ Table devices() {
         const auto bf16 = d->peak.find("bf16"), fp16 = d->peak.find("fp16");
         const bool half = bf16 == d->peak.end() && fp16 != d->peak.end();
         const double peak = bf16 != d->peak.end() ? bf16->second.value : half ? fp16->second.value : 0;
-        t.rows.push_back({n, d->title, format_binary(d->memory), rate(d->memory_bandwidth),
-                          peak > 0 ? fmt::format("{} TFLOP/s{}", peak < 1e13 ? fmt::format("{:.2g}", peak * 1e-12) : fmt::format("{:.0f}", peak * 1e-12), half ? " (fp16)" : "") : "-", rate(d->scale_up),
-                          d->power_w > 0 ? fmt::format("{:.0f} W", d->power_w) : "-"});
+        t.rows.push_back(
+            {n, d->title, format_binary(d->memory), rate(d->memory_bandwidth),
+             peak > 0 ? fmt::format("{} TFLOP/s{}", peak < 1e13 ? fmt::format("{:.2g}", peak * 1e-12) : fmt::format("{:.0f}", peak * 1e-12),
+                                    half ? " (fp16)" : "")
+                      : "-",
+             rate(d->scale_up), d->power_w > 0 ? fmt::format("{:.0f} W", d->power_w) : "-"});
     }
     return t;
 }
