@@ -47,7 +47,9 @@ std::string resource_of(const Trace& trace, const Span& span) {
     return queue == "compute" ? "kernels that move bytes" : queue + " communication";
 }
 
-std::vector<OnPath> path_of(const Trace& trace) {
+// step_s: a trace of a round has several steps.
+std::vector<OnPath> path_of(const Trace& trace, double step_s) {
+    const double of_a_step = step_s / std::max(step_s, (trace.end - trace.begin).seconds());
     std::map<std::string, double> seconds;
     std::vector<PathStep> steps = critical_path(trace);
     count_once(steps, trace);
@@ -58,7 +60,7 @@ std::vector<OnPath> path_of(const Trace& trace) {
     }
     std::vector<OnPath> path;
     for (const auto& [resource, s] : seconds)
-        if (s > 0) path.push_back({resource, s});
+        if (s > 0) path.push_back({resource, s * of_a_step});
     std::ranges::stable_sort(path, std::greater{}, &OnPath::seconds);
     return path;
 }
@@ -96,7 +98,7 @@ class Adviser {
         a_.report = p.report;
         a_.name = a_.report.name;
         a_.simulated = 1 + cost_group_count;
-        if (p.simulation.trace) a_.path = path_of(*p.simulation.trace);
+        if (p.simulation.trace) a_.path = path_of(*p.simulation.trace, p.report.step_time_s);
         p.simulation.trace.reset();
         tell("the next bottleneck");
         next_bottleneck();

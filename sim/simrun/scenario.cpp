@@ -38,18 +38,19 @@ std::string details(const Prediction& p, const Scenario& scenario, double took, 
                        grouped(static_cast<std::int64_t>(s.replayed_ops)), s.lanes, s.steps, seconds_text(took));
 }
 
-// The time on the critical path by kind of op.
+// The time on the critical path by kind of op. A trace of a round has several steps.
 // (Ranks begin and end a step at different times: from the first to the last it is longer than what steps are apart.)
-std::string critical(const Trace& trace, const TextStyle& style) {
+std::string critical(const Trace& trace, double step_s, const TextStyle& style) {
+    const double of_a_step = step_s / std::max(step_s, (trace.end - trace.begin).seconds());
     std::map<std::string, double> by_kind;
     double all = 0;
     std::vector<PathStep> path = critical_path(trace);
     count_once(path, trace);
     for (const PathStep& step : path) {
         const Span& s = trace.lanes[step.lane].spans[step.span];
-        by_kind[trace.ops[s.op].kind] += (s.end - s.begin).seconds();
-        by_kind["launches, host"] += step.gap.seconds();
-        all += (s.end - s.begin + step.gap).seconds();
+        by_kind[trace.ops[s.op].kind] += (s.end - s.begin).seconds() * of_a_step;
+        by_kind["launches, host"] += step.gap.seconds() * of_a_step;
+        all += (s.end - s.begin + step.gap).seconds() * of_a_step;
     }
     std::vector<std::pair<double, std::string>> sorted;
     for (const auto& [kind, seconds] : by_kind)
@@ -60,9 +61,7 @@ std::string critical(const Trace& trace, const TextStyle& style) {
         table.rows.push_back({kind, seconds_text(-seconds), fmt::format("{:.1f} %", -seconds / all * 100)});
     return "\n" + paint("Critical path of a step", Ink::bold, style) +
            fmt::format("  {}{}\n", seconds_text(all),
-                       all > 1.001 * (trace.end - trace.begin).seconds()
-                           ? ": ranks, or the end of a step and the next step, lie side by side"
-                           : "") +
+                       all > 1.001 * step_s ? ": ranks, or the end of a step and the next step, lie side by side" : "") +
            to_text(table, style);
 }
 
@@ -153,7 +152,7 @@ int run_scenario(const std::string& file, const Options& options, const Scenario
     TextStyle style = output_style(options);
     style.detailed = options.verbose;
     std::string text = naming(file, [&] { return report_text(*scenario, p, json, style, {options.jobs, replan_of(file, options)}); });
-    if (options.verbose && !json && p.simulation.trace) text += critical(*p.simulation.trace, style);
+    if (options.verbose && !json && p.simulation.trace) text += critical(*p.simulation.trace, p.report.step_time_s, style);
     if (options.verbose && !json) text += details(p, *scenario, took, style);
     if ((json || !options.quiet || !options.output.empty()) && !deliver(text, options)) return bad_input;
     if (p.report.memory.fits) return done;
