@@ -17,6 +17,7 @@
 #include <exception>
 #include <map>
 #include <new>
+#include <stdexcept>
 
 namespace orrery::simexec {
 namespace {
@@ -374,7 +375,7 @@ bool speaks(const std::exception& e) {
 } // namespace
 
 void report(const std::exception& e) {
-    if (speaks(e)) complain(e.what());
+    if (speaks(e)) complain(std::string(e.what()) + (exit_code(e) == our_bug ? "\nThis is a bug in simexec." : ""));
 }
 
 int exit_code(const std::exception& e) {
@@ -385,7 +386,7 @@ int exit_code(const std::exception& e) {
     if (is<Unwritten>(e)) return unwritten;
     if (const auto* library = dynamic_cast<const LibraryFailed*>(&e))
         return library->cause == Cause::communicator ? communication_failed : device_failed;
-    return bad_input;
+    return is<std::logic_error>(e) && !is<std::invalid_argument>(e) ? our_bug : bad_input;
 }
 
 } // namespace orrery::simexec
