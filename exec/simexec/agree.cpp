@@ -2,6 +2,7 @@
 #include "exec/executors/executors.hpp"
 #include "exec/local/agreement.hpp"
 #include "exec/simexec/gpu.hpp"
+#include "exec/simexec/outputs.hpp"
 #include "sim/memory/memory.hpp"
 
 #include <fmt/format.h>
@@ -52,6 +53,7 @@ int run_agree(const std::string& file, const Options& options, const AgreeOption
                bad_input;
     if (how.device == "cuda" && how.executor == "threads")
         return complain("--device cuda goes with --executor queues (a GPU a rank) or serial (all ranks on one)"), bad_input;
+    if (const std::string why = why_unwritable({{"-o", options.output}}); !why.empty()) return complain(why), bad_input;
     Learning learns = learning(*scenario, how);
     const Learned many = learn(*scenario, learns), one = learn(on_one_rank(*scenario), learns);
     const Agreement found = agreement(one, many, limits_of(learns.real));
@@ -77,7 +79,7 @@ int run_agree(const std::string& file, const Options& options, const AgreeOption
         fmt::format("{}: {} ranks against one, {} steps in {}{}{}\n", scenario->name, scenario->world_size(), how.steps, name(learns.real),
                     on, learns.forced_routing ? "; experts take tokens by position" : "") +
         to_text(table, style);
-    if (!deliver(options.json ? json.dump(2) + "\n" : text, options)) return bad_input;
+    if (const int code = deliver(options.json ? json.dump(2) + "\n" : text, options); code != done) return code;
     return agrees ? done : failed;
 }
 

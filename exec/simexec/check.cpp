@@ -5,6 +5,7 @@
 #include "exec/simexec/gpu.hpp"
 #include "exec/simexec/merged.hpp"
 #include "exec/simexec/others.hpp"
+#include "exec/simexec/outputs.hpp"
 #include "sim/compare/compare.hpp"
 
 #include <fmt/format.h>
@@ -161,7 +162,7 @@ std::optional<Checked> check_one(const std::string& file, const Options& options
                                           : how.executor == "mpi" ? measure_across(*scenario, how.steps, options)
                                                                   : measure(*scenario, how.steps, options);
     if (!measured) return Checked{{}, true};
-    if (!how.trace.empty()) save(*measured, how.trace);
+    if (!how.trace.empty()) write_trace_file(*measured, how.trace, how.trace);
     Checked c{compare(*predicted.simulation.trace, *measured)};
     for (const Pair& q : c.comparison.queues)
         if (q.name == "compute") c.compute_predicted = q.a.seconds, c.compute_measured = q.b.seconds;
@@ -205,7 +206,7 @@ int check_many(const std::vector<std::string>& files, const Options& options, co
     json["median_compute_error"] = median;
     const std::string text = to_text(table, output_style(options)) +
                              fmt::format("\ntime of computation: {:.1f} % off (median of {} scenarios)\n", 100 * median, errors.size());
-    return deliver(options.json || options.output.ends_with(".json") ? json.dump(2) + "\n" : text, options) ? done : bad_input;
+    return deliver(options.json || options.output.ends_with(".json") ? json.dump(2) + "\n" : text, options);
 }
 
 } // namespace
@@ -222,6 +223,8 @@ int run_check(const std::vector<std::string>& files, const Options& asked, const
                                     "one process",
                                     launched->by, launched->size)),
                bad_input;
+    if (const std::string why = why_unwritable({{"-o", options.output}, {"--trace", how.trace}, {"--row", how.row}}); !why.empty())
+        return complain(why), bad_input;
     if (files.size() > 1) return check_many(files, options, how);
     const auto checked = check_one(files[0], options, how);
     if (!checked) return bad_input;
@@ -229,9 +232,7 @@ int run_check(const std::vector<std::string>& files, const Options& asked, const
     const bool json = options.json || options.output.ends_with(".json");
     return deliver(json ? to_json(checked->comparison, how.worst)
                         : to_text(checked->comparison, how.worst < 0 ? worst_shown : how.worst, output_style(options)),
-                   options)
-               ? done
-               : bad_input;
+                   options);
 }
 
 } // namespace orrery::simexec

@@ -40,7 +40,7 @@ int run_doctor(const Options& options) {
                     : fmt::format("GPU {}       cannot be opened: {}\n", i, opened.message);
         json["cuda"]["gpus"].push_back({{"name", gpu ? gpu->name() : ""}, {"memory_bytes", total}, {"why_not", opened.message}});
     }
-    return deliver(options.json ? json.dump(2) + "\n" : text, options) ? done : bad_input;
+    return deliver(options.json ? json.dump(2) + "\n" : text, options);
 }
 
 } // namespace orrery::simexec

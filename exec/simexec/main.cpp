@@ -43,10 +43,12 @@ constexpr const char* examples =
   simexec doctor                                                       what this machine has and lacks
 )";
 
+constexpr const char* trace_help = "Write the measured step: .json for Perfetto, any other name compact";
+
 constexpr const char* exits =
     R"(Exit: 0 done, 1 bad input, 2 out of memory, 3 the plan cannot run, 4 training failed (NaN or infinity, or a strategy that does not
 train like one rank), 5 stopped by a signal (with --checkpoint a checkpoint was written), 6 a rank was lost or has a different plan,
-7 a checkpoint could not be written (a full disk), 8 a GPU failed (CUDA), 9 communication between GPUs failed (NCCL), 70 a bug of simexec.)";
+7 a checkpoint or another file could not be written (a full disk), 8 a GPU failed (CUDA), 9 communication between GPUs failed (NCCL), 70 a bug of simexec.)";
 
 struct Parsed {
     Options options;
@@ -76,8 +78,9 @@ void add_output(CLI::App& app, Options& o) {
     app.add_flag("--json", o.json, "JSON on standard output");
     app.add_option("-o,--output", o.output, "Write to this file instead of standard output")->type_name("FILE");
     app.add_flag("-q,--quiet", o.quiet, "Nothing but errors (and what --json or -o ask for)");
-    app.add_flag("-v,--verbose", o.verbose, "Every step's loss");
 }
+
+void add_verbose(CLI::App& app, Options& o, const char* help) { app.add_flag("-v,--verbose", o.verbose, help); }
 
 CLI::App* add_scenario_command(CLI::App& app, Parsed& p, const char* name, const char* what) {
     CLI::App* sub = app.add_subcommand(name, what);
@@ -174,6 +177,7 @@ void add_evaluation(CLI::App& run, Parsed& p) {
 
 void add_run(CLI::App& app, Parsed& p) {
     CLI::App* run = add_scenario_command(app, p, "run", "Train: the plan of a scenario, on this machine");
+    add_verbose(*run, p.options, "Every step's loss");
     run->add_option("--executor", p.run.executor,
                     "How the ranks run: in one thread, in threads of their own, as devices with queues, or as processes")
         ->check(CLI::IsMember(all_executors()));
@@ -259,6 +263,7 @@ void add_check(CLI::App& app, Parsed& p) {
         ->allow_extra_args(false)
         ->take_all();
     add_output(*check, p.options);
+    add_verbose(*check, p.options, "--executor mpi: which process has which rank");
     check->add_option("--calibration", p.check.calibration, "Predict with this measured machine (default: the scenario's cluster)")
         ->type_name("FILE");
     check->add_option("--device", p.check.device, "Where it runs; cuda: one GPU per rank, steps are timed there")
@@ -273,7 +278,7 @@ void add_check(CLI::App& app, Parsed& p) {
     check->add_option("--worst", p.check.worst, "Number of ops to list (default: 10; in JSON all)")
         ->check(CLI::Range(0, 100000))
         ->type_name("N");
-    check->add_option("--trace", p.check.trace, "Write the measured step as a trace")->type_name("FILE");
+    check->add_option("--trace", p.check.trace, trace_help)->type_name("FILE");
 }
 
 void add_replay(CLI::App& app, Parsed& p) {
@@ -285,7 +290,7 @@ void add_replay(CLI::App& app, Parsed& p) {
     replay->add_option("--worst", p.replay.worst, "Number of ops to list (default: 10; in JSON all)")
         ->check(CLI::Range(0, 100000))
         ->type_name("N");
-    replay->add_option("--trace", p.replay.trace, "Write the measured step as a trace")->type_name("FILE");
+    replay->add_option("--trace", p.replay.trace, trace_help)->type_name("FILE");
 }
 
 void add_calibrate(CLI::App& app, Parsed& p) {

@@ -12,6 +12,7 @@
 #include "exec/simexec/gpu.hpp"
 #include "exec/simexec/merged.hpp"
 #include "exec/simexec/others.hpp"
+#include "exec/simexec/outputs.hpp"
 #include "exec/simexec/training.hpp"
 #include "exec/simexec/weights.hpp"
 #include "sim/memory/memory.hpp"
@@ -42,10 +43,7 @@ void write_trace(const World& world, const Result& r, const RunOptions& how, con
                                                           : trace_of(world, serial ? side_by_side(world, r.record) : r.record, source);
     if (!trace) return;
     const std::string file = others && others->rank > 0 ? fmt::format("{}.rank{}", how.trace, others->rank) : how.trace;
-    if (how.trace.ends_with(".json"))
-        export_perfetto(*trace, file);
-    else
-        save(*trace, file);
+    write_trace_file(*trace, file, how.trace);
 }
 
 // Before anything is made for the ranks: a plan of thousands is refused at once.
@@ -231,14 +229,14 @@ int Job::deliver_all(const Result& r) {
     const bool json = options.json || options.output.ends_with(".json"), speaks = !others || others->rank == 0;
     if (!how.routing.empty()) {
         const std::vector<std::int64_t> here_routed = routed(*world), sums = others ? others->sum(here_routed) : here_routed;
-        if (speaks && !console::deliver("simexec", nlohmann::json(routed_loads(*world, sums)).dump() + "\n", how.routing)) return bad_input;
+        if (speaks && !console::deliver("simexec", nlohmann::json(routed_loads(*world, sums)).dump() + "\n", how.routing)) return unwritten;
     }
     heartbeats.reset();
     if (transport) transport->finish();
-    if (speaks && (json || !options.quiet) &&
-        !deliver(json ? as_json(*world, r, how, predicted) : as_text(*world, r, how, predicted, output_style(options)), options))
-        return bad_input;
-    return r.signal ? stopped : done;
+    int code = done;
+    if (speaks)
+        code = deliver(json ? as_json(*world, r, how, predicted) : as_text(*world, r, how, predicted, output_style(options)), options);
+    return code != done ? code : r.signal ? stopped : done;
 }
 
 int Job::train() {
@@ -358,6 +356,8 @@ int run_run(const std::string& file, const Options& options, const RunOptions& a
                                   "one process",
                                   launched->by, launched->size));
     if (const std::string why = check_weights(*scenario, how); !why.empty()) return refuse(why);
+    if (const std::string why = why_unwritable(options, how); !why.empty()) return refuse(why);
+    if (const std::string why = holds_other_run(how); !why.empty()) return refuse(why);
     std::optional<TextFile> text;
     Corpus corpus{"", scenario->model.vocab_size, scenario->training.seed};
     if (!how.text.empty()) {

@@ -291,6 +291,74 @@ TEST(Simexec, ResumesFromTheCheckpointBefore) {
     EXPECT_NE(none.err.find("no checkpoint there can be read"), std::string::npos) << none.err;
 }
 
+TEST(Simexec, IsQuietWhereItIsAsked) {
+    for (const std::string command : {"run", "agree", "check", "replay"}) {
+        const ProgramOutcome o = run(command + small + " -q --steps 1"), json = run(command + small + " -q --json --steps 1");
+        EXPECT_EQ(o.code, 0) << command << o.err;
+        EXPECT_EQ(o.out + o.err, "") << command;
+        EXPECT_TRUE(nlohmann::json::accept(json.out)) << command;
+    }
+    EXPECT_EQ(run("doctor -q").out, "");
+    const ProgramOutcome verbose = run("agree" + small + " -v"); // it would show nothing more
+    EXPECT_EQ(verbose.code, 1);
+    EXPECT_NE(verbose.err.find("-v"), std::string::npos) << verbose.err;
+}
+
+// A run that begins anew leaves another run's checkpoints alone; what a kill leaves of one that was being removed goes.
+TEST(Simexec, KeepsAnotherRunsCheckpoints) {
+    const fs::path folder = scratch("others_run");
+    const std::string there = " --checkpoint " + folder.string();
+    ASSERT_EQ(run("run" + small + " -q --steps 2" + there).code, 0);
+    for (const std::string more : {"", " --restart 1"}) {
+        const ProgramOutcome o = run("run" + small + " -q --steps 1" + there + more);
+        EXPECT_EQ(o.code, 1) << more;
+        EXPECT_NE(o.err.find("holds checkpoints of an earlier run: add --resume"), std::string::npos) << o.err;
+    }
+    EXPECT_TRUE(fs::exists(folder / "step-00000002"));
+    EXPECT_FALSE(fs::exists(folder / "step-00000001"));
+    fs::create_directories(folder / "step-00000009");
+    fs::create_directories(folder / "step-00000008");
+    std::ofstream(folder / "step-00000008" / "part-1") << "a part";
+    fs::create_directories(folder / "step-00000007" / "notes");
+    EXPECT_EQ(run("run" + small + " -q --steps 3 --resume " + folder.string() + there).code, 0);
+    EXPECT_FALSE(fs::exists(folder / "step-00000009"));
+    EXPECT_FALSE(fs::exists(folder / "step-00000008"));
+    EXPECT_TRUE(fs::exists(folder / "step-00000007" / "notes")); // not ours
+}
+
+TEST(Simexec, LooksAtItsOutputsFirst) {
+    const fs::path file = scratch("a_file"), absent = scratch("absent") / "x.json";
+    std::ofstream(file) << "text";
+    for (const std::string& output :
+         {"--trace " + absent.string(), "-o " + absent.string(), "--routing " + absent.string(), "--log " + absent.string(),
+          "--trace " + fs::temp_directory_path().string(), "--checkpoint " + file.string(), "--checkpoint " + (file / "below").string(),
+          "--export-weights " + file.string()}) {
+        const ProgramOutcome o = run("run" + small + " --steps 1000000 " + output);
+        EXPECT_EQ(o.code, 1) << output;
+        EXPECT_NE(o.err.find("cannot be written: "), std::string::npos) << o.err;
+        EXPECT_NE(o.err.find(output.substr(0, output.find(' '))), std::string::npos) << o.err;
+    }
+    for (const std::string command : {"agree", "check", "replay"}) {
+        EXPECT_EQ(run(command + small + " --steps 1000 -o " + absent.string()).code, 1) << command;
+        EXPECT_EQ(run(command + small + " --steps 1 -o /dev/full").code, 7) << command;
+    }
+    for (const std::string output : {"--log", "--trace", "-o", "-q -o"})
+        EXPECT_EQ(run("run" + small + " --steps 1 " + output + " /dev/full").code, 7) << output;
+}
+
+// The name says how a trace is written, whoever writes it.
+TEST(Simexec, TracesOfThatName) {
+    const fs::path json = scratch("named.json"), compact = scratch("named.trace");
+    for (const std::string command : {"run", "check", "replay"})
+        for (const fs::path& file : {json, compact}) {
+            fs::remove(file);
+            ASSERT_EQ(run(command + small + " --steps 1 --trace " + file.string()).code, 0) << command;
+            std::ifstream in(file);
+            const std::string text{std::istreambuf_iterator<char>(in), {}};
+            EXPECT_EQ(nlohmann::json::accept(text), file == json) << command;
+        }
+}
+
 TEST(Simexec, StopsAndGoesOn) {
     const fs::path folder = scratch("checkpoints");
     fs::remove_all(folder);
