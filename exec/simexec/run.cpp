@@ -135,6 +135,15 @@ PeerLink link_of(const OrreryTransport* t, const std::optional<Others>& others, 
     return link;
 }
 
+// Signs are scaled by a variance that stands still once they travel: without steps before that it is zero, and the first step is
+// boundless.
+std::string no_warmup(const Scenario& s) {
+    if (!s.strategy.sends_signs() || s.strategy.compression.start_step > 0) return "";
+    return fmt::format("/strategy/gradient_compression/start_step: 0 leaves {} without a variance, which its steps before start_step make: "
+                       "try a tenth to a fifth of --steps, and at least training.warmup_steps",
+                       name(s.strategy.gradient_compression));
+}
+
 // Why this plan cannot be run like this; empty: it can.
 std::string refusal(const Plan& plan, const RunOptions& how, const std::optional<LaunchedRank>& launched) {
     if (how.adapters && std::ranges::all_of(plan.tensors, [](const LogicalTensor& t) { return t.trained; }))
@@ -356,6 +365,7 @@ int run_run(const std::string& file, const Options& options, const RunOptions& a
                                   "one process",
                                   launched->by, launched->size));
     if (const std::string why = check_weights(*scenario, how); !why.empty()) return refuse(why);
+    if (const std::string why = no_warmup(*scenario); !why.empty()) return refuse(why);
     if (const std::string why = why_unwritable(options, how); !why.empty()) return refuse(why);
     if (const std::string why = holds_other_run(how); !why.empty()) return refuse(why);
     std::optional<TextFile> text;
