@@ -381,6 +381,9 @@ int run_run(const std::string& file, const Options& options, const RunOptions& a
         if (const std::string why = hold_text(corpus, text->count(), *scenario, how); !why.empty()) return refuse(why);
         if (corpus.width == 1 && corpus.vocabulary < 256)
             return refuse(fmt::format("/model/vocab_size: {} is less than the 256 that bytes of a text need", corpus.vocabulary));
+        try {
+            require_vocabulary(corpus, needed - 1, how.steps * scenario->training.global_batch_size);
+        } catch (const std::runtime_error& e) { return refuse(fmt::format("{}: {}", how.text, e.what())); }
     }
     const StopSignals signals;
     if (how.device == "cuda" && ((how.executor != "serial" && how.executor != "queues") || how.fp64))

@@ -1,4 +1,5 @@
 // The program as a user meets it: exit codes, reports, stopping and going on.
+#include "process.hpp"
 #include "started.hpp"
 
 #include <gtest/gtest.h>
@@ -244,6 +245,48 @@ TEST(Simexec, TrainsOnTokenFiles) {
 }
 
 // 30 GB, of which nothing is on the disk: it is mapped, not read.
+// A token that the model has not is found before the first step. Where the file changes during a run, what was trained is saved first.
+TEST(Simexec, TokensAreOfTheVocabulary) {
+    const fs::path file = scratch("tokens.bin"), folder = scratch("tokens_checkpoint");
+    std::vector<std::uint16_t> tokens(20000, 7);
+    const auto write = [&] {
+        std::fstream out(file, std::ios::binary | std::ios::out | (fs::exists(file) ? std::ios::in : std::ios::trunc)); // in place
+        out.write(reinterpret_cast<const char*>(tokens.data()), static_cast<std::streamsize>(2 * tokens.size()));
+    };
+    tokens[19990] = 60000;
+    write();
+    const std::string job = "run" + small + " --steps 1000000 --text " + file.string() + " --checkpoint " + folder.string();
+    const ProgramOutcome o = run(job);
+    EXPECT_EQ(o.code, 1);
+    EXPECT_NE(o.err.find("token 19990 of the text is 60000"), std::string::npos) << o.err;
+    EXPECT_FALSE(fs::exists(folder));
+    tokens[19990] = 7;
+    write();
+    const fs::path log = scratch("tokens.csv");
+    const Process p = start_process({"sh", "-c", "exec " + program + " " + job + " --log " + log.string()}, scratch("tokens_said"));
+    std::error_code none;
+    for (int i = 0; i < 3000 && (!fs::exists(log) || fs::file_size(log, none) < 200); ++i) // until it has made a step
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    tokens.assign(tokens.size(), 60000);
+    write();
+    EXPECT_EQ(p.wait(60), 1) << p.text();
+    EXPECT_NE(p.text().find("with a checkpoint in"), std::string::npos) << p.text();
+    ASSERT_TRUE(fs::exists(folder));
+    EXPECT_EQ(std::distance(fs::directory_iterator(folder), fs::directory_iterator()), 1);
+}
+
+// Signs need the variance of the steps before them.
+TEST(Simexec, SignsNeedAWarmup) {
+    const std::string job = "run" + small +
+                            " --steps 4 --set cluster.devices_per_node=2 --set strategy.data_parallel=2 --set "
+                            "training.gradient_clipping=0 --set strategy.gradient_compression.kind=onebit-adam";
+    const ProgramOutcome o = run(job);
+    EXPECT_EQ(o.code, 1);
+    EXPECT_NE(o.err.find("/strategy/gradient_compression/start_step"), std::string::npos) << o.err;
+    EXPECT_EQ(run(job + " --set strategy.gradient_compression.start_step=2").code, 0);
+    EXPECT_EQ(run("run" + small + " --steps 1 --set training.learning_rate=0").code, 1); // none is not the default
+}
+
 TEST(Simexec, LongFilesAreMappedAndEndlessOnesRefused) {
     const fs::path file = scratch("long.bin");
     std::ofstream(file) << "";
