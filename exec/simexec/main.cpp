@@ -188,8 +188,13 @@ void add_run(CLI::App& app, Parsed& p) {
                     "Give up after S seconds in which no op and no communication of a rank ends (default: 60). threads, mpi, queues, with "
                     "--restart all; also how long "
                     "processes wait for each other at the start and between steps")
+        ->check(console::above_zero())
         ->type_name("S");
-    run->add_option("--steps", p.run.steps, "Train up to this step")->check(CLI::Range(1, 1000000000))->type_name("N");
+    run->add_option("--steps", p.run.steps,
+                    "Train up to this step (default: 10). Steps that come in periods (asynchronous pipelines, local SGD, FedAvg, DiLoCo, "
+                    "0/1 Adam) end with a whole one")
+        ->check(CLI::Range(1, 1000000000))
+        ->type_name("N");
     CLI::Option* text = run->add_option("--text", p.run.text, "Train on this file, of bytes or token ids; a synthetic language if left out")
                             ->type_name("FILE");
     add_choice<TokenType>(
@@ -213,9 +218,13 @@ void add_run(CLI::App& app, Parsed& p) {
         ->check(CLI::Range(0.0, 1.0))
         ->type_name("SHARE");
     run->add_option("--trace", p.run.trace, "Write the last step: .json for Perfetto, any other name compact")->type_name("FILE");
-    run->add_option("--checkpoint", p.run.checkpoint, "Write checkpoints into this folder: at the end, when stopped, and with --every")
-        ->type_name("DIR");
-    run->add_option("--every", p.run.every, "Write a checkpoint every N steps")->type_name("N");
+    CLI::Option* checkpoint =
+        run->add_option("--checkpoint", p.run.checkpoint, "Write checkpoints into this folder: at the end, when stopped, and with --every")
+            ->type_name("DIR");
+    run->add_option("--every", p.run.every, "Write a checkpoint every N steps")
+        ->needs(checkpoint)
+        ->check(CLI::Range(1, 1000000000))
+        ->type_name("N");
     run->add_flag(
         "--adapters", p.run.adapters,
         "Checkpoints hold what model.trainable trains alone, as LoRA's adapters, with its optimizer states; --resume takes the rest "
@@ -226,7 +235,7 @@ void add_run(CLI::App& app, Parsed& p) {
     add_weights(*run, p);
     add_restarts(*run, p);
     run->add_option("--memory", p.run.memory_gb, "Memory limit of a rank in GB (default: all memory of the machine)")
-        ->check(CLI::PositiveNumber)
+        ->check(console::above_zero())
         ->type_name("GB");
     run->add_option("--threads", p.run.threads,
                     "Threads that share the kernels of a rank on a processor (default: the cores of this machine over its ranks)")
@@ -241,13 +250,13 @@ void add_run(CLI::App& app, Parsed& p) {
         "--deterministic", p.run.deterministic,
         "Two runs give the same bits, on GPUs too, with kernels and NCCL rings that add in one order; slower there. Processors always "
         "do");
-    run->add_flag("--fp32", p.run.fp32, "Keep the plan's bf16 buffers in fp32 (default: they are rounded to bf16)");
-    run->add_flag("--fp64", p.run.fp64, "Every floating buffer in double precision");
+    CLI::Option* single = run->add_flag("--fp32", p.run.fp32, "Keep the plan's bf16 buffers in fp32 (default: they are rounded to bf16)");
+    run->add_flag("--fp64", p.run.fp64, "Every floating buffer in double precision")->excludes(single);
 }
 
 void add_agree(CLI::App& app, Parsed& p) {
     CLI::App* agree = add_scenario_command(app, p, "agree", "Train a few steps under the strategy and on one rank, and compare");
-    agree->add_option("--steps", p.agree.steps, "Number of steps")->check(CLI::Range(1, 1000))->type_name("N");
+    agree->add_option("--steps", p.agree.steps, "Number of steps (default: 5)")->check(CLI::Range(1, 1000))->type_name("N");
     agree->add_option("--device", p.agree.device, "Where both run: cpu in double precision, cuda in fp32 or in the plan's own types")
         ->check(CLI::IsMember({"cpu", "cuda"}));
     agree->add_option("--executor", p.agree.executor, "serial (cuda: all ranks on one GPU), threads, queues (cuda: a GPU a rank)")
@@ -274,7 +283,9 @@ void add_check(CLI::App& app, Parsed& p) {
                      "GPU a process")
         ->check(CLI::IsMember({"serial", "mpi"}));
     check->add_option("--row", p.check.row, "cuda: write the measurements as a dataset for simrun validate")->type_name("FILE");
-    check->add_option("--steps", p.check.steps, "Number of steps; the median is shown")->check(CLI::Range(1, 1000))->type_name("N");
+    check->add_option("--steps", p.check.steps, "Number of steps; the median is shown (default: 5)")
+        ->check(CLI::Range(1, 1000))
+        ->type_name("N");
     check->add_option("--worst", p.check.worst, "Number of ops to list (default: 10; in JSON all)")
         ->check(CLI::Range(0, 100000))
         ->type_name("N");
@@ -286,7 +297,9 @@ void add_replay(CLI::App& app, Parsed& p) {
         add_scenario_command(app, p, "replay", "Run one rank of any job: its kernels for real, communication as predicted delays");
     replay->add_option("--rank", p.replay.rank, "The rank to run")->type_name("R");
     replay->add_option("--device", p.replay.device, "Where its kernels run")->check(CLI::IsMember({"cpu", "cuda"}));
-    replay->add_option("--steps", p.replay.steps, "Number of steps; the median one is shown")->check(CLI::Range(1, 1000))->type_name("N");
+    replay->add_option("--steps", p.replay.steps, "Number of steps; the median one is shown (default: 3)")
+        ->check(CLI::Range(1, 1000))
+        ->type_name("N");
     replay->add_option("--worst", p.replay.worst, "Number of ops to list (default: 10; in JSON all)")
         ->check(CLI::Range(0, 100000))
         ->type_name("N");
@@ -307,7 +320,7 @@ void add_calibrate(CLI::App& app, Parsed& p) {
     add_output(*calibrate, p.options);
     calibrate->add_option("--device", p.calibrate.device, "Whose kernels: the processor's, or the first GPU's")
         ->check(CLI::IsMember({"cpu", "cuda"}));
-    calibrate->add_option("--steps", p.calibrate.steps, "Number of repetitions; medians are used")
+    calibrate->add_option("--steps", p.calibrate.steps, "Number of repetitions; medians are used (default: 5)")
         ->check(CLI::Range(1, 1000))
         ->type_name("N");
     calibrate
