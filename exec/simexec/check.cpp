@@ -75,8 +75,9 @@ Trace measure(const Scenario& scenario, int steps, const Options& options) {
 std::optional<Trace> measure_across(const Scenario& scenario, int steps, const Options& options) {
     const OrreryTransport& transport = open_transport("leave out --executor mpi");
     if (transport.size != scenario.world_size())
-        throw std::runtime_error(fmt::format("the scenario has {} ranks, and {} processes were started: mpirun -n {} simexec check ..",
-                                             scenario.world_size(), transport.size, scenario.world_size()));
+        throw std::runtime_error(fmt::format("the scenario has {}, and the job has {}: mpirun -n {} simexec check ..",
+                                             counted(scenario.world_size(), "rank"), counted(transport.size, "process"),
+                                             scenario.world_size()));
     const Others others = over(transport, patience);
     std::unique_ptr<Heartbeats> heartbeats = heartbeats_of(transport, patience);
     const auto world = make_world(scenario, DType::fp32, {transport.rank});
@@ -102,8 +103,8 @@ std::optional<Trace> measure_across(const Scenario& scenario, int steps, const O
 std::optional<Trace> on_gpu(const std::string& file, const Scenario& scenario, const Options& options, const CheckOptions& how) {
     const std::optional<LaunchedRank> any = launched_rank(), launched = any && any->size > 1 ? any : std::nullopt;
     if (any && any->size > 1 && any->size != scenario.world_size())
-        throw std::runtime_error(
-            fmt::format("the scenario has {} ranks, and {} started {} processes", scenario.world_size(), any->by, any->size));
+        throw std::runtime_error(fmt::format("the scenario has {}, and {} started {}", counted(scenario.world_size(), "rank"), any->by,
+                                             counted(any->size, "process")));
     const auto world = make_world(scenario, stored_on_gpu(scenario), launched ? std::vector<int>{launched->rank} : std::vector<int>{});
     initialise(*world);
     Progress progress(options);

@@ -107,7 +107,8 @@ int run_replay(const std::string& file, const Options& options, const ReplayOpti
 int run_calibrate(const std::vector<std::string>& files, const Options& options, const CalibrateOptions& how);
 int run_doctor(const Options& options);
 
-Backend machine_of(const std::string& device); // "cpu", "cuda"; throws std::runtime_error with why there is none
+std::string counted(std::int64_t n, const std::string& thing); // "1 rank", "2 processes"
+Backend machine_of(const std::string& device);                 // "cpu", "cuda"; throws std::runtime_error with why there is none
 TextStyle output_style(const Options& options);
 TextStyle error_style();
 int deliver(const std::string& text, const Options& options); // to -o or standard output, there not with -q alone: done or unwritten

@@ -25,6 +25,10 @@ int deliver(const std::string& text, const Options& options) {
 }
 void complain(const std::string& text) { console::complain("simexec", text); }
 
+std::string counted(std::int64_t n, const std::string& thing) {
+    return fmt::format("{} {}{}", n, thing, n == 1 ? "" : thing.ends_with('s') ? "es" : "s");
+}
+
 void let_the_first_speak() {
     const auto launched = launched_rank();
     if (launched && launched->local_rank > 0) std::this_thread::sleep_for(std::chrono::seconds(2));

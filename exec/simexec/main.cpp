@@ -175,6 +175,41 @@ void add_evaluation(CLI::App& run, Parsed& p) {
         ->type_name("N");
 }
 
+void add_decay(CLI::App& run, Parsed& p) {
+    CLI::Option* decay = add_choice<RateDecay>(run, "--decay", p.run.decay,
+                                               {{"none", RateDecay::none}, {"linear", RateDecay::linear}, {"cosine", RateDecay::cosine}},
+                                               "How the learning rate goes down after training.warmup_steps (default: none)");
+    run.add_option("--decay-steps", p.run.decay_steps, "The step at which the decay ends (default: --steps)")
+        ->needs(decay)
+        ->check(CLI::Range(1, 1000000000))
+        ->type_name("N");
+    run.add_option("--least-rate", p.run.least_rate, "What the decay leaves, as a share of the learning rate")
+        ->needs(decay)
+        ->check(CLI::Range(0.0, 1.0))
+        ->type_name("SHARE");
+}
+
+// How a rank computes, and what it looks at.
+void add_numbers(CLI::App& run, Parsed& p) {
+    run.add_option("--memory", p.run.memory_gb, "Memory limit of a rank in GB (default: all memory of the machine)")
+        ->check(console::above_zero())
+        ->type_name("GB");
+    run.add_option("--threads", p.run.threads,
+                   "Threads that share the kernels of a rank on a processor (default: the cores of this machine over its ranks)")
+        ->check(CLI::Range(1, 1024))
+        ->type_name("N");
+    run.add_option("--routing", p.run.routing,
+                   "Write how many tokens chose each expert, a list a layer: a scenario takes it as model.moe.imbalance = {\"file\": FILE}")
+        ->type_name("FILE");
+    run.add_flag("--find-nan", p.run.find_nan, "Check the results of every op and name the first that is NaN or infinite; slower");
+    run.add_flag(
+        "--deterministic", p.run.deterministic,
+        "Two runs give the same bits, on GPUs too, with kernels and NCCL rings that add in one order; slower there. Processors always "
+        "do");
+    CLI::Option* single = run.add_flag("--fp32", p.run.fp32, "Keep the plan's bf16 buffers in fp32 (default: they are rounded to bf16)");
+    run.add_flag("--fp64", p.run.fp64, "Every floating buffer in double precision")->excludes(single);
+}
+
 void add_run(CLI::App& app, Parsed& p) {
     CLI::App* run = add_scenario_command(app, p, "run", "Train: the plan of a scenario, on this machine");
     add_verbose(*run, p.options, "Every step's loss");
@@ -206,17 +241,7 @@ void add_run(CLI::App& app, Parsed& p) {
            "--log", p.run.log,
            "Write what each step brings (loss, gradient norm, learning rate, tokens/s, MFU, memory): .csv, or a line of JSON a step")
         ->type_name("FILE");
-    CLI::Option* decay = add_choice<RateDecay>(*run, "--decay", p.run.decay,
-                                               {{"none", RateDecay::none}, {"linear", RateDecay::linear}, {"cosine", RateDecay::cosine}},
-                                               "How the learning rate goes down after training.warmup_steps (default: none)");
-    run->add_option("--decay-steps", p.run.decay_steps, "The step at which the decay ends (default: --steps)")
-        ->needs(decay)
-        ->check(CLI::Range(1, 1000000000))
-        ->type_name("N");
-    run->add_option("--least-rate", p.run.least_rate, "What the decay leaves, as a share of the learning rate")
-        ->needs(decay)
-        ->check(CLI::Range(0.0, 1.0))
-        ->type_name("SHARE");
+    add_decay(*run, p);
     run->add_option("--trace", p.run.trace, "Write the last step: .json for Perfetto, any other name compact")->type_name("FILE");
     CLI::Option* checkpoint =
         run->add_option("--checkpoint", p.run.checkpoint, "Write checkpoints into this folder: at the end, when stopped, and with --every")
@@ -234,24 +259,7 @@ void add_run(CLI::App& app, Parsed& p) {
     add_evaluation(*run, p);
     add_weights(*run, p);
     add_restarts(*run, p);
-    run->add_option("--memory", p.run.memory_gb, "Memory limit of a rank in GB (default: all memory of the machine)")
-        ->check(console::above_zero())
-        ->type_name("GB");
-    run->add_option("--threads", p.run.threads,
-                    "Threads that share the kernels of a rank on a processor (default: the cores of this machine over its ranks)")
-        ->check(CLI::Range(1, 1024))
-        ->type_name("N");
-    run->add_option(
-           "--routing", p.run.routing,
-           "Write how many tokens chose each expert, a list a layer: a scenario takes it as model.moe.imbalance = {\"file\": FILE}")
-        ->type_name("FILE");
-    run->add_flag("--find-nan", p.run.find_nan, "Check the results of every op and name the first that is NaN or infinite; slower");
-    run->add_flag(
-        "--deterministic", p.run.deterministic,
-        "Two runs give the same bits, on GPUs too, with kernels and NCCL rings that add in one order; slower there. Processors always "
-        "do");
-    CLI::Option* single = run->add_flag("--fp32", p.run.fp32, "Keep the plan's bf16 buffers in fp32 (default: they are rounded to bf16)");
-    run->add_flag("--fp64", p.run.fp64, "Every floating buffer in double precision")->excludes(single);
+    add_numbers(*run, p);
 }
 
 void add_agree(CLI::App& app, Parsed& p) {

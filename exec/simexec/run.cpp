@@ -84,9 +84,9 @@ CheckpointState resume(World& world, const std::string& folder, const Others* ot
             const CheckpointFiles files(one ? fs::path(folder) : fs::path(folder) / fmt::format("step-{:08}", step));
             restore(world, files);
             state = files.state();
-        } catch (const WrongModel&) { throw; } catch (const std::runtime_error& e) {
-            why = e.what();
-        }
+        } catch (const WrongModel& e) {
+            throw WrongModel(fmt::format("{}: {}", one ? folder : folder + "/" + checkpoint_file::folder_name(step), e.what()));
+        } catch (const std::runtime_error& e) { why = e.what(); }
         const bool failed = others ? others->any(!why.empty()) : !why.empty();
         if (!failed) return state;
         if (one) throw std::runtime_error(why.empty() ? folder + " cannot be read on another rank" : why);
@@ -152,7 +152,8 @@ std::string refusal(const Plan& plan, const RunOptions& how, const std::optional
     if (plan.workers != 0 && how.decay != RateDecay::none)
         return "strategy.synchronization.kind = local_sgd runs several steps at a time with one learning rate: leave out --decay";
     if (launched && launched->size != plan.mesh.ranks())
-        return fmt::format("the scenario has {} ranks, and {} started {} processes", plan.mesh.ranks(), launched->by, launched->size);
+        return fmt::format("the scenario has {}, and {} started {}", counted(plan.mesh.ranks(), "rank"), launched->by,
+                           counted(launched->size, "process"));
     return "";
 }
 
@@ -204,7 +205,8 @@ std::unique_ptr<Executor> Job::run(World& of, const RunOptions& to, std::int64_t
     of.watch = how.find_nan ? Watch::all : Watch::ends;
     of.notes_routing = !how.routing.empty();
     for (auto& rank : of.ranks)
-        if (rank) rank->memory.limit(std::llround(how.memory_gb * 1e9));
+        if (rank)
+            rank->memory.limit(std::llround(how.memory_gb * 1e9), how.memory_gb > 0 ? fmt::format(" (--memory {} GB)", how.memory_gb) : "");
     auto running = executor(of);
     Training{of, *running, corpus, options, to, how.text, others ? &*others : nullptr, signals, life, link, rates}.run(first, r);
     return running;
@@ -377,7 +379,8 @@ int run_run(const std::string& file, const Options& options, const RunOptions& a
         how.text_is = text->fingerprint();
         const std::int64_t needed = scenario->training.sequence_length + 2 + scenario->model.mtp_layers;
         if (text->count() < needed)
-            return refuse(fmt::format("{}: a text of {} tokens is shorter than a sequence of {}", how.text, text->count(), needed));
+            return refuse(
+                fmt::format("{}: a text of {} is shorter than a sequence of {}", how.text, counted(text->count(), "token"), needed));
         if (const std::string why = hold_text(corpus, text->count(), *scenario, how); !why.empty()) return refuse(why);
         if (corpus.width == 1 && corpus.vocabulary < 256)
             return refuse(fmt::format("/model/vocab_size: {} is less than the 256 that bytes of a text need", corpus.vocabulary));
@@ -396,8 +399,9 @@ int run_run(const std::string& file, const Options& options, const RunOptions& a
     if (how.executor == "mpi") {
         transport = &open_transport("use --executor threads");
         if (transport->size != scenario->world_size())
-            return refuse(fmt::format("the scenario has {} ranks, and {} processes were started: mpirun -n {} simexec run ..",
-                                      scenario->world_size(), transport->size, scenario->world_size()));
+            return refuse(fmt::format("the scenario has {}, and the job has {}: mpirun -n {} simexec run ..",
+                                      counted(scenario->world_size(), "rank"), counted(transport->size, "process"),
+                                      scenario->world_size()));
     }
     try {
         return train(*scenario, corpus, options, how, transport, signals);

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <regex>
 #include <string>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -285,6 +286,74 @@ TEST(Simexec, SignsNeedAWarmup) {
     EXPECT_NE(o.err.find("/strategy/gradient_compression/start_step"), std::string::npos) << o.err;
     EXPECT_EQ(run(job + " --set strategy.gradient_compression.start_step=2").code, 0);
     EXPECT_EQ(run("run" + small + " --steps 1 --set training.learning_rate=0").code, 1); // none is not the default
+}
+
+// What is not to train as one rank does is not compared; the answer names the field.
+TEST(Simexec, AgreesOnlyWhereItCan) {
+    const std::string replicas = "agree" + small + " --steps 1 --set training.gradient_clipping=0 --set cluster.devices_per_node=2 ";
+    const std::pair<const char*, const char*> fields[] = {
+        {"--set strategy.gradient_compression=int8", "strategy.gradient_compression.kind = int8"},
+        {"--set strategy.gradient_compression.kind=zero-one-adam", "strategy.gradient_compression.kind = zero-one-adam"},
+        {"--set strategy.synchronization.kind=diloco", "strategy.synchronization.kind = diloco"},
+        {"--set strategy.framework=deepspeed --set strategy.zero_stage=3 --set strategy.quantized_weights=int8",
+         "strategy.quantized_weights = int8"},
+        {"--set strategy.framework=deepspeed --set strategy.zero_stage=3 --set strategy.quantized_gradients=int4",
+         "strategy.quantized_gradients = int4"},
+        {"--set model.layers=2 --set model.tied_embeddings=false --set strategy.pipeline_parallel=2 --set "
+         "strategy.schedule=pipedream-async",
+         "strategy.flush_every = "}};
+    for (const auto& [set, named] : fields) {
+        const ProgramOutcome o = run(replicas + set);
+        EXPECT_EQ(o.code, 1) << set << o.out;
+        EXPECT_NE(o.err.find(named), std::string::npos) << o.err;
+    }
+    EXPECT_EQ(run(replicas + "--set strategy.gradient_compression=bf16").code, 0); // nothing is rounded in double precision
+}
+
+TEST(Simexec, OptionsAreLookedAt) {
+    const std::pair<const char*, const char*> wrong[] = {
+        {"--every 2", "--checkpoint"},       {"--checkpoint x --every 0", "--every"}, {"--checkpoint x --every -1", "--every"},
+        {"--patience 0", "must be above 0"}, {"--patience nan", "must be above 0"},   {"--patience inf", "must be above 0"},
+        {"--memory nan", "must be above 0"}, {"--memory 0", "must be above 0"},       {"--memory much", "is no number"},
+        {"--fp32 --fp64", "--fp32"}};
+    for (const auto& [options, named] : wrong) {
+        const ProgramOutcome o = run("run" + small + " --steps 1 " + options);
+        EXPECT_EQ(o.code, 1) << options;
+        EXPECT_NE(o.err.find(named), std::string::npos) << o.err;
+        EXPECT_LT(o.err.size(), 200U) << o.err;
+    }
+    const ProgramOutcome unknown = run("chek job.json");
+    EXPECT_NE(unknown.err.find("chek is no command (did you mean check?)"), std::string::npos) << unknown.err;
+    const ProgramOutcome little = run("run" + small + " --steps 1 --memory 0.00001");
+    EXPECT_EQ(little.code, 2);
+    EXPECT_NE(little.err.find("(--memory 1e-05 GB)"), std::string::npos) << little.err;
+}
+
+// Steps that come in periods end with a whole one, and the report says so.
+TEST(Simexec, SaysHowManyStepsItMade) {
+    const ProgramOutcome o = run("run" + small +
+                                 " --steps 3 --set cluster.devices_per_node=2 --set strategy.synchronization.kind=local_sgd "
+                                 "--set strategy.synchronization.inner_steps=2 --set training.gradient_clipping=0");
+    EXPECT_EQ(o.code, 0) << o.err;
+    EXPECT_NE(o.out.find("4 steps in all, where --steps asked for 3: they come in periods of 2"), std::string::npos) << o.out;
+}
+
+TEST(Simexec, ReportsTheHostsMemory) {
+    const nlohmann::json r = report("run" + small +
+                                    " --steps 1 --set strategy.framework=deepspeed --set strategy.zero_stage=1 "
+                                    "--set strategy.offload.optimizer=cpu");
+    EXPECT_GT(r["memory"][0]["host_predicted_bytes"], 0);
+    EXPECT_GE(r["memory"][0]["host_allocated_bytes"], r["memory"][0]["host_predicted_bytes"]);
+    EXPECT_FALSE(r["memory"][0].contains("nvme_predicted_bytes"));
+}
+
+TEST(Simexec, ResumeNamesWhatDiffers) {
+    const fs::path folder = scratch("other_shape");
+    ASSERT_EQ(run("run" + small + " -q --steps 1 --checkpoint " + folder.string()).code, 0);
+    const ProgramOutcome o = run("run" + small + " --steps 2 --set model.hidden_size=32 --resume " + folder.string());
+    EXPECT_EQ(o.code, 1);
+    EXPECT_NE(o.err.find((folder / "step-00000001").string()), std::string::npos) << o.err;
+    EXPECT_TRUE(std::regex_search(o.err, std::regex("is \\[[0-9, ]*16.*\\], and the scenario's is \\[[0-9, ]*32"))) << o.err;
 }
 
 TEST(Simexec, LongFilesAreMappedAndEndlessOnesRefused) {
