@@ -33,6 +33,11 @@ int reason_against(fs::path path, bool folder) {
     return ::access(path.c_str(), W_OK | X_OK) == 0 ? 0 : errno;
 }
 
+bool same_folder(const fs::path& a, const fs::path& b) {
+    std::error_code none;
+    return fs::equivalent(a, b, none);
+}
+
 } // namespace
 
 std::string why_unwritable(const std::vector<WantedOutput>& all) {
@@ -56,7 +61,9 @@ std::string why_unwritable(const Options& options, const RunOptions& how) {
 }
 
 std::string holds_other_run(const RunOptions& how) {
-    if (how.checkpoint.empty() || !how.resume.empty() || !how.watch.empty() || checkpoint_steps(how.checkpoint).empty()) return "";
+    if (how.checkpoint.empty() || !how.watch.empty() || checkpoint_steps(how.checkpoint).empty()) return "";
+    if (!how.resume.empty() && (same_folder(how.resume, how.checkpoint) || same_folder(fs::path(how.resume) / "..", how.checkpoint)))
+        return "";
     return fmt::format("{0} holds checkpoints of an earlier run: add --resume {0} to go on from them, or name another folder",
                        how.checkpoint);
 }

@@ -22,7 +22,7 @@ std::string why_unwritable(const std::vector<WantedOutput>& all);
 // The same of all that `run` writes.
 std::string why_unwritable(const Options& options, const RunOptions& how);
 
-// Why a run that begins anew must not write checkpoints into its folder: it would remove those of another run. Empty: it may.
+// Why a run must not write checkpoints into its folder: it does not go on from those there, and would remove them. Empty: it may.
 std::string holds_other_run(const RunOptions& how);
 
 // For Perfetto where --trace asked for a name in .json, else compact. Throws Unwritten.

@@ -421,13 +421,16 @@ TEST(Simexec, KeepsAnotherRunsCheckpoints) {
     const fs::path folder = scratch("others_run");
     const std::string there = " --checkpoint " + folder.string();
     ASSERT_EQ(run("run" + small + " -q --steps 2" + there).code, 0);
-    for (const std::string more : {"", " --restart 1"}) {
-        const ProgramOutcome o = run("run" + small + " -q --steps 1" + there + more);
+    const fs::path other = scratch("a_third_run");
+    ASSERT_EQ(run("run" + small + " -q --steps 1 --checkpoint " + other.string()).code, 0);
+    for (const std::string& more : {std::string(), std::string(" --restart 1"), " --resume " + other.string()}) {
+        const ProgramOutcome o = run("run" + small + " -q --steps 3" + there + more);
         EXPECT_EQ(o.code, 1) << more;
         EXPECT_NE(o.err.find("holds checkpoints of an earlier run: add --resume"), std::string::npos) << o.err;
     }
     EXPECT_TRUE(fs::exists(folder / "step-00000002"));
-    EXPECT_FALSE(fs::exists(folder / "step-00000001"));
+    EXPECT_FALSE(fs::exists(folder / "step-00000003"));
+    EXPECT_EQ(run("run" + small + " -q --steps 2 --resume " + (folder / "step-00000002").string() + there).code, 1); // nothing to do
     fs::create_directories(folder / "step-00000009");
     fs::create_directories(folder / "step-00000008");
     std::ofstream(folder / "step-00000008" / "part-1") << "a part";
