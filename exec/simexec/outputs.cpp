@@ -1,6 +1,7 @@
 #include "exec/simexec/outputs.hpp"
 
 #include "exec/checkpoint/checkpoint.hpp"
+#include "exec/queues/launch.hpp"
 #include "topology/input_error.hpp"
 
 #include <fmt/format.h>
@@ -52,12 +53,11 @@ std::string why_unwritable(const std::vector<WantedOutput>& all) {
 }
 
 std::string why_unwritable(const Options& options, const RunOptions& how) {
-    return why_unwritable({{"-o", options.output},
-                           {"--trace", how.trace},
-                           {"--log", how.log},
-                           {"--routing", how.routing},
-                           {"--checkpoint", how.checkpoint, true},
-                           {"--export-weights", how.export_weights, true}});
+    std::vector<WantedOutput> all{{"--checkpoint", how.checkpoint, true}, {"--export-weights", how.export_weights, true}};
+    const auto launched = launched_rank();
+    if (!launched || launched->rank == 0) // the others, perhaps on machines without these folders, write none
+        all.insert(all.end(), {{"-o", options.output}, {"--trace", how.trace}, {"--log", how.log}, {"--routing", how.routing}});
+    return why_unwritable(all);
 }
 
 std::string holds_other_run(const RunOptions& how) {

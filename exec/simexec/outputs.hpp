@@ -19,7 +19,7 @@ struct WantedOutput {
 
 // Why one of them cannot be written, as far as that can be told without writing; empty: all can.
 std::string why_unwritable(const std::vector<WantedOutput>& all);
-// The same of all that `run` writes.
+// The same of all that this process of `run` writes.
 std::string why_unwritable(const Options& options, const RunOptions& how);
 
 // Why a run must not write checkpoints into its folder: it does not go on from those there, and would remove them. Empty: it may.

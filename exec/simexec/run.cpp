@@ -138,7 +138,8 @@ PeerLink link_of(const OrreryTransport* t, const std::optional<Others>& others, 
 // Signs are scaled by a variance that stands still once they travel: without steps before that it is zero, and the first step is
 // boundless.
 std::string no_warmup(const Scenario& s) {
-    if (!s.strategy.sends_signs() || s.strategy.compression.start_step > 0) return "";
+    const bool alone = s.strategy.data_parallel * s.strategy.context_parallel == 1;
+    if (alone || !s.strategy.sends_signs() || s.strategy.compression.start_step > 0) return "";
     return fmt::format("/strategy/gradient_compression/start_step: 0 leaves {} without a variance, which its steps before start_step make: "
                        "try a tenth to a fifth of --steps, and at least training.warmup_steps",
                        name(s.strategy.gradient_compression));

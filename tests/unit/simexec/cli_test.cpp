@@ -285,7 +285,8 @@ TEST(Simexec, SignsNeedAWarmup) {
     EXPECT_EQ(o.code, 1);
     EXPECT_NE(o.err.find("/strategy/gradient_compression/start_step"), std::string::npos) << o.err;
     EXPECT_EQ(run(job + " --set strategy.gradient_compression.start_step=2").code, 0);
-    EXPECT_EQ(run("run" + small + " --steps 1 --set training.learning_rate=0").code, 1); // none is not the default
+    EXPECT_EQ(run(job + " --set strategy.data_parallel=1 --set cluster.devices_per_node=1").code, 0); // nobody sends any
+    EXPECT_EQ(run("run" + small + " --steps 1 --set training.learning_rate=0").code, 1);              // none is not the default
 }
 
 // What is not to train as one rank does is not compared; the answer names the field.
