@@ -84,7 +84,8 @@ std::vector<std::int64_t> checkpoint_steps(const std::filesystem::path& folder);
 // The complete checkpoints that may be resumed, the newest first: those of a folder, or `path` itself where it is one.
 std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& path);
 
-// Drafts that a run left behind which died while it wrote: removed. No other process may be writing there.
+// Drafts that a run left behind which died while it wrote, and remains of checkpoints that it was removing: removed. No other process may
+// be writing there.
 void remove_drafts(const std::filesystem::path& folder);
 
 // A checkpoint whose parts are mapped into memory: of its bytes only those are read that somebody asks for.

@@ -148,11 +148,24 @@ std::vector<fs::path> checkpoints_in(const fs::path& path) {
     return found;
 }
 
+namespace {
+
+// What a run leaves that dies while it removes a checkpoint: a folder with parts, or without anything.
+bool half_removed(const fs::path& step) {
+    std::error_code none;
+    if (step_of(step.filename().string()) < 0 || !fs::is_directory(step, none)) return false;
+    const auto part = [](const fs::directory_entry& e) { return e.path().filename().string().starts_with("part-"); };
+    return std::all_of(fs::directory_iterator(step, none), fs::directory_iterator(), part);
+}
+
+} // namespace
+
 void remove_drafts(const fs::path& folder) {
     std::error_code none;
     std::vector<fs::path> drafts;
     for (const auto& entry : fs::directory_iterator(folder, none))
-        if (const std::string name = entry.path().filename().string(); name.starts_with(".step-") && name.ends_with(".draft"))
+        if (const std::string name = entry.path().filename().string();
+            (name.starts_with(".step-") && name.ends_with(".draft")) || half_removed(entry.path()))
             drafts.push_back(entry.path());
     for (const fs::path& d : drafts) fs::remove_all(d, none);
 }

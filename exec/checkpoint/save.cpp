@@ -109,11 +109,17 @@ template <class Write> void write_pieces(std::span<const CheckpointPiece> pieces
     write(sums.bytes);
 }
 
+// Its state first: what a kill leaves in the middle of it is no checkpoint (remove_drafts).
+void remove_checkpoint(const fs::path& step) {
+    fs::remove(step / state_name);
+    fs::remove_all(step);
+}
+
 void remove_older(const fs::path& folder, std::int64_t step, int keep) {
     std::vector<std::int64_t> steps = checkpoint_steps(folder);
     std::erase(steps, step);
     for (std::size_t i = 0; i + static_cast<std::size_t>(std::max(keep, 1)) - 1 < steps.size(); ++i)
-        fs::remove_all(folder / folder_name(steps[i]));
+        remove_checkpoint(folder / folder_name(steps[i]));
 }
 
 } // namespace
@@ -156,7 +162,8 @@ void CheckpointDraft::seal(const CheckpointState& state, int parts, int keep) co
     file.close();
     flush_folder(draft_);
     std::error_code moved;
-    fs::remove_all(final_, moved); // the same step, saved before: a run that went back
+    fs::remove(final_ / state_name, moved); // the same step, saved before: a run that went back
+    fs::remove_all(final_, moved);
     fs::rename(draft_, final_, moved);
     if (moved) fail(final_, "rename", moved.value());
     flush_folder(folder_);

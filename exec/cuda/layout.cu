@@ -120,10 +120,10 @@ void part_latent(const Launch& l) {
     });
 }
 
-void narrow(const Pointwise& w, const Launch& l) {
+void narrow(const Pointwise& w, const Launch& l, bool first) {
     const bool forward = w.direction == Direction::forward;
     const View wide = forward ? l.input(0) : l.output(0), thin = forward ? l.output(0) : l.input(0);
-    const std::int64_t offset = wide.cols - thin.cols;
+    const std::int64_t offset = first ? 0 : wide.cols - thin.cols;
     each(l.stream(), thin.count, [=] __device__(std::int64_t i) {
         const std::int64_t there = i / thin.cols * wide.cols + offset + i % thin.cols;
         if (forward)
@@ -203,7 +203,9 @@ void rearrange(const Pointwise& w, const Launch& l) {
     case PointwiseKind::split:
         return between(l, false, false);
     case PointwiseKind::narrow:
-        return narrow(w, l);
+        return narrow(w, l, false);
+    case PointwiseKind::cast_columns:
+        return narrow(w, l, true);
     case PointwiseKind::concat:
         return concat(w, l);
     case PointwiseKind::pack:

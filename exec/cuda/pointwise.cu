@@ -451,6 +451,7 @@ void run(const Pointwise& w, const Launch& l) {
         return merge(l);
     case PointwiseKind::split:
     case PointwiseKind::narrow:
+    case PointwiseKind::cast_columns:
     case PointwiseKind::concat:
     case PointwiseKind::pack:
     case PointwiseKind::unpack:

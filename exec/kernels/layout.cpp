@@ -154,11 +154,11 @@ template <class T> void split(const Pointwise&, const Call& c) {
     }
 }
 
-// backward: the gradient of the last columns into what already has that of the others.
-template <class T> void narrow(const Pointwise& w, const Call& c) {
+// The last columns, or the first. backward: their gradient into what has, or will have, that of the others.
+template <class T> void narrow(const Pointwise& w, const Call& c, bool first) {
     const bool forward = w.direction == Direction::forward;
     const Buffer &wide = forward ? c.read(0) : c.written(0), &thin = forward ? c.written(0) : c.read(0);
-    const std::int64_t rows = elements(thin) / columns(thin), n = columns(thin), offset = columns(wide) - n;
+    const std::int64_t rows = elements(thin) / columns(thin), n = columns(thin), offset = first ? 0 : columns(wide) - n;
     for (std::int64_t row = 0; row < rows; ++row) {
         if (forward)
             std::copy_n(c.input<T>(0) + row * columns(wide) + offset, n, c.output<T>(0) + row * n);
@@ -230,8 +230,8 @@ template void rope<float>(const Pointwise&, const Call&);
 template void rope<double>(const Pointwise&, const Call&);
 template void split<float>(const Pointwise&, const Call&);
 template void split<double>(const Pointwise&, const Call&);
-template void narrow<float>(const Pointwise&, const Call&);
-template void narrow<double>(const Pointwise&, const Call&);
+template void narrow<float>(const Pointwise&, const Call&, bool);
+template void narrow<double>(const Pointwise&, const Call&, bool);
 template void concat<float>(const Pointwise&, const Call&);
 template void concat<double>(const Pointwise&, const Call&);
 template void pack<float>(const Call&);

@@ -384,7 +384,9 @@ template <class T> void run(const Pointwise& w, const Call& c) {
     case PointwiseKind::split:
         return split<T>(w, c);
     case PointwiseKind::narrow:
-        return narrow<T>(w, c);
+        return narrow<T>(w, c, false);
+    case PointwiseKind::cast_columns:
+        return narrow<T>(w, c, true);
     case PointwiseKind::concat:
         return concat<T>(w, c);
     case PointwiseKind::pack:

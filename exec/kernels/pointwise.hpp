@@ -9,7 +9,7 @@ namespace orrery {
 template <class T> void activation(const Pointwise& w, const Call& c);
 template <class T> void rope(const Pointwise& w, const Call& c);
 template <class T> void split(const Pointwise& w, const Call& c);
-template <class T> void narrow(const Pointwise& w, const Call& c);
+template <class T> void narrow(const Pointwise& w, const Call& c, bool first);
 template <class T> void join_columns(const Pointwise& w, const Call& c);
 template <class T> void concat(const Pointwise& w, const Call& c);
 template <class T> void pack(const Call& c);

@@ -28,6 +28,14 @@ Coordinates expert_coordinates(const Plan& plan, int rank) {
     return c;
 }
 
+int rank_of_experts(const Plan& plan, const Coordinates& expert_at) {
+    const int stride = plan.mesh.stride(Axis::pp), stages = plan.mesh.extent(Axis::pp);
+    int in_stage = 0;
+    for (Axis a : plan.expert_mesh.order)
+        if (a != Axis::pp) in_stage += expert_at[a] * plan.expert_mesh.stride_in_stage(a);
+    return in_stage % stride + (in_stage / stride * stages + expert_at[Axis::pp]) * stride;
+}
+
 std::int64_t whole_index(const ShardView& v, std::int64_t i) {
     std::int64_t index = 0, stride = 1;
     for (std::size_t d = v.local.size(); d-- > 0;) {

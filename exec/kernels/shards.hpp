@@ -14,7 +14,8 @@ struct ShardView {
 
 ShardView shard_view(const Plan& plan, const Buffer& buffer, const Coordinates& at, const Coordinates& expert_at);
 
-Coordinates expert_coordinates(const Plan& plan, int rank); // of a rank in plan.expert_mesh
+Coordinates expert_coordinates(const Plan& plan, int rank);          // of a rank in plan.expert_mesh
+int rank_of_experts(const Plan& plan, const Coordinates& expert_at); // the rank that has these
 
 // Index in the whole tensor of element `i` of the part.
 std::int64_t whole_index(const ShardView& view, std::int64_t i);

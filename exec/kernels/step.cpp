@@ -1,6 +1,7 @@
 // The parts of an optimizer step, for every device (optimizer.hpp).
 #include "exec/kernels/buckets.hpp"
 #include "exec/kernels/optimizer.hpp"
+#include "exec/kernels/shards.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -8,16 +9,25 @@
 namespace orrery {
 namespace {
 
+// Whether another rank's summand of the norm goes into the same sum as this rank's. Experts lie over the ranks their own way: two that
+// differ along one of their axes may differ along any of the others'.
+bool adds_to_the_same(const KernelContext& k, const Buffer& norm, int other) {
+    const Coordinates there = k.plan.mesh.coordinates(other);
+    for (Axis a : {Axis::tp, Axis::cp, Axis::ep, Axis::dp, Axis::dpr, Axis::pp})
+        if (there[a] != k.at[a] && norm.placement.on(a) != PlacementKind::partial) return false;
+    return true;
+}
+
 // Whether this rank is the one that counts the tensor's elements, of those that hold the same and whose summands are added up.
 // `divided`: the axes over which shards of the bucket lie that it is in; 0: it is no part of one.
 bool counts(const KernelContext& k, const Buffer& norm, const Buffer& tensor, AxisMask divided) {
     for (Axis a : {Axis::tp, Axis::cp, Axis::ep, Axis::dp, Axis::dpr}) {
         const bool data = divided != 0 && (a == Axis::dp || a == Axis::cp || (a == Axis::dpr && (divided & mask(a))));
-        // An expert's replicas lie along the experts' axes, and the sum is over all of them where experts lie apart from the others.
-        const bool summed = norm.placement.on(a) == PlacementKind::partial ||
-                            (tensor.expert && a != Axis::dpr && norm.placement.on(Axis::dp) == PlacementKind::partial);
-        if (!summed || data || tensor.placement.on(a) == PlacementKind::sharded) continue;
-        if ((tensor.expert ? k.expert_at : k.at)[a] != 0) return false;
+        if (data || tensor.placement.on(a) == PlacementKind::sharded) continue;
+        Coordinates first = tensor.expert ? k.expert_at : k.at;
+        if (first[a] == 0) continue;
+        first[a] = 0;
+        if (adds_to_the_same(k, norm, tensor.expert ? rank_of_experts(k.plan, first) : k.plan.mesh.rank_of(first))) return false;
     }
     if (tensor.placement.on(Axis::pp) != PlacementKind::partial || norm.placement.on(Axis::pp) != PlacementKind::partial) return true;
     // On several stages: the first of those that count it.

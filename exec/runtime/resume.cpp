@@ -177,7 +177,9 @@ void restore(World& world, const CheckpointFiles& files) {
                 const bool alike =
                     shape->size() == view.whole.size() && std::equal(shape->begin() + 1, shape->end(), view.whole.begin() + 1);
                 const bool rows = alike && ((*shape)[0] == view.whole[0] || has_vocabulary_rows(world.plan.tensors[buffer.tensor]));
-                if (!rows) throw WrongModel("the checkpoint's " + name + " is of another shape");
+                if (!rows)
+                    throw WrongModel(fmt::format("the checkpoint's {} is [{}], and the scenario's is [{}]", name, fmt::join(*shape, ", "),
+                                                 fmt::join(view.whole, ", ")));
                 read_part(files, name, view, part);
             }
         }

@@ -201,17 +201,18 @@ void RankMemory::count(const Buffer& b, int sign) {
     count_.at_highest = count_.by_kind;
 }
 
-void RankMemory::limit(std::int64_t bytes) {
+void RankMemory::limit(std::int64_t bytes, std::string named) {
     limit_ = bytes;
+    limit_named_ = std::move(named);
     if (bytes > 0 && count_.live > bytes)
-        throw OutOfMemory(
-            fmt::format("out of memory: parameters, gradients and states need {} bytes, and the device has {}", count_.live, bytes));
+        throw OutOfMemory(fmt::format("out of memory: parameters, gradients and states need {} bytes, and the device has {}{}", count_.live,
+                                      bytes, limit_named_));
 }
 
 void RankMemory::out_of_memory(const Buffer& wanted) const {
-    std::string text =
-        fmt::format("out of memory: {} ({}) needs {} bytes; {} of {} are in use; alive are", wanted.name, name(wanted.kind),
-                    wanted.bytes.count, limit_ > 0 ? count_.live : arenas_[0].live(), limit_ > 0 ? limit_ : arenas_[0].reserved());
+    std::string text = fmt::format("out of memory: {} ({}) needs {} bytes; {} of {}{} are in use; alive are", wanted.name,
+                                   name(wanted.kind), wanted.bytes.count, limit_ > 0 ? count_.live : arenas_[0].live(),
+                                   limit_ > 0 ? limit_ : arenas_[0].reserved(), limit_named_);
     std::vector<std::pair<std::int64_t, std::string>> alive;
     for (std::size_t b = 0; b < map_->places.size(); ++b) {
         const BufferPlace& p = map_->places[b];

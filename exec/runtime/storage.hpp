@@ -85,8 +85,8 @@ class RankMemory {
     const StorageMap& map() const { return *map_; }
     bool poisons() const { return poison_; }
     // Limit of the device's memory, as the plan counts it; 0: no limit. Throws OutOfMemory where it holds more already.
-    void limit(std::int64_t bytes);
-    void poison(bool on) { poison_ = on; } // new blocks are filled with NaN: whoever reads what nobody wrote shows
+    void limit(std::int64_t bytes, std::string named = {}); // named: behind it in errors
+    void poison(bool on) { poison_ = on; }                  // new blocks are filled with NaN: whoever reads what nobody wrote shows
 
   private:
     std::byte*& address(const BufferPlace& root, std::int32_t microbatch);
@@ -108,6 +108,7 @@ class RankMemory {
     std::vector<Held> held_;
     bool poison_ = false;
     std::int64_t limit_ = 0;
+    std::string limit_named_;
 };
 
 } // namespace orrery

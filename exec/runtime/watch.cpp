@@ -51,8 +51,8 @@ void look_at(const World& world, const Rank& rank, const Issue& issue, const Ope
     if (!is_floating(o.buffer->dtype)) return;
     const std::int64_t at = first_bad(o, stored_type(o.buffer->dtype, world.real));
     if (at < 0) return;
-    throw NotFinite(fmt::format("training has failed at step {}: rank {}: {} {} {} is no number: try a smaller training.learning_rate, "
-                                "training.warmup_steps, or training.gradient_clipping",
+    throw NotFinite(fmt::format("training has failed at step {}: rank {}: {} {} {} is no number: try a smaller training.learning_rate "
+                                "or training.gradient_clipping, or a larger training.warmup_steps",
                                 rank.context.step, rank.rank, place(world.plan, issue), what_it_does, element_text(world, rank, o, at)));
 }
 

@@ -8,6 +8,7 @@
 #include "sim/plan/in_flight.hpp"
 #include "sim/plan/lower.hpp"
 #include "sim/plan/rounds.hpp"
+#include "sim/report/report.hpp"
 #include "sim/scenario/documents.hpp"
 #include "topology/check.hpp"
 
@@ -128,7 +129,7 @@ std::vector<Problem> not_executable(const Scenario& s, bool forced_routing) {
     return problems;
 }
 
-Plan executed_plan(const Scenario& scenario) { return bound_flight(lower(scenario)); }
+Plan executed_plan(const Scenario& scenario) { return bound_flight(verified_plan(scenario)); }
 
 std::unique_ptr<World> make_world(const Scenario& scenario, DType real, std::vector<int> only, Backend machine) {
     return make_world(scenario, executed_plan(scenario), real, std::move(only), std::move(machine));

@@ -2,7 +2,9 @@
 #include "exec/executors/executors.hpp"
 #include "exec/local/agreement.hpp"
 #include "exec/simexec/gpu.hpp"
+#include "exec/simexec/outputs.hpp"
 #include "sim/memory/memory.hpp"
+#include "sim/schedules/schedule.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -29,6 +31,30 @@ Learning learning(const Scenario& s, const AgreeOptions& how) {
     return l;
 }
 
+// What a strategy does to its numbers by design, so that a comparison would only say that; empty: it is to train as one rank does.
+std::string unlike_one_rank(const Scenario& s) {
+    const Strategy& st = s.strategy;
+    const GradientCompression sent = st.compresses();
+    const bool casts = sent == GradientCompression::fp16 || sent == GradientCompression::bf16; // nothing is rounded in double precision
+    const auto because = [](const char* field, const auto& value, const char* does) {
+        return fmt::format("{} = {} {}, which one rank does not: simexec agree compares strategies that train as one rank does", field,
+                           value, does);
+    };
+    if (sent != GradientCompression::none && !casts && st.data_parallel * st.context_parallel > 1)
+        return because("strategy.gradient_compression.kind", name(sent), "sends gradients that have lost digits");
+    if (st.workers())
+        return because("strategy.synchronization.kind", name(st.synchronization.kind), "trains each worker on its own gradients");
+    if (st.quantized_weights != QuantizedWeights::none)
+        return because("strategy.quantized_weights", name(st.quantized_weights), "computes with rounded weights");
+    if (st.quantized_gradients != QuantizedGradients::none)
+        return because("strategy.quantized_gradients", name(st.quantized_gradients), "rounds gradients on their way");
+    const ScheduleInfo* schedule = find_schedule(st.schedule);
+    if (schedule && schedule->asynchronous && st.pipeline_parallel > 1 && st.flush_every > 1)
+        return because("strategy.schedule", st.schedule,
+                       fmt::format("goes on with old weights for strategy.flush_every = {} steps", st.flush_every).c_str());
+    return "";
+}
+
 bool memory_as_predicted(const Scenario& s, const Learned& learned) {
     const Plan plan = executed_plan(s);
     const MemoryReport predicted = memory(plan, s);
@@ -44,14 +70,10 @@ bool memory_as_predicted(const Scenario& s, const Learned& learned) {
 int run_agree(const std::string& file, const Options& options, const AgreeOptions& how) {
     const std::optional<Scenario> scenario = load(file, options, true);
     if (!scenario) return bad_input;
-    if (scenario->strategy.workers())
-        return complain("strategy.synchronization.kind = local_sgd, fedavg and diloco train each worker on its own gradients, which one "
-                        "rank does "
-                        "not: simexec "
-                        "agree compares synchronous strategies"),
-               bad_input;
+    if (const std::string why = unlike_one_rank(*scenario); !why.empty()) return complain(why), bad_input;
     if (how.device == "cuda" && how.executor == "threads")
         return complain("--device cuda goes with --executor queues (a GPU a rank) or serial (all ranks on one)"), bad_input;
+    if (const std::string why = why_unwritable({{"-o", options.output}}); !why.empty()) return complain(why), bad_input;
     Learning learns = learning(*scenario, how);
     const Learned many = learn(*scenario, learns), one = learn(on_one_rank(*scenario), learns);
     const Agreement found = agreement(one, many, limits_of(learns.real));
@@ -74,10 +96,10 @@ int run_agree(const std::string& file, const Options& options, const AgreeOption
     const TextStyle style = output_style(options);
     const std::string on = how.device == "cuda" ? how.executor == "queues" ? ", a GPU a rank" : ", all on one GPU" : "";
     const std::string text =
-        fmt::format("{}: {} ranks against one, {} steps in {}{}{}\n", scenario->name, scenario->world_size(), how.steps, name(learns.real),
-                    on, learns.forced_routing ? "; experts take tokens by position" : "") +
+        fmt::format("{}: {} against one, {} in {}{}{}\n", scenario->name, counted(scenario->world_size(), "rank"),
+                    counted(how.steps, "step"), name(learns.real), on, learns.forced_routing ? "; experts take tokens by position" : "") +
         to_text(table, style);
-    if (!deliver(options.json ? json.dump(2) + "\n" : text, options)) return bad_input;
+    if (const int code = deliver(options.json ? json.dump(2) + "\n" : text, options); code != done) return code;
     return agrees ? done : failed;
 }
 

@@ -3,6 +3,7 @@
 #include "exec/calibrate/calibrate.hpp"
 #include "exec/simexec/gpu.hpp"
 #include "exec/simexec/measure_runs.hpp"
+#include "exec/simexec/outputs.hpp"
 
 #include <fmt/format.h>
 
@@ -34,6 +35,12 @@ std::optional<std::vector<KernelSample>> own_samples(const std::vector<std::stri
     return all;
 }
 
+// What it writes is asked for, whatever -q leaves out.
+Options as_json(Options options) {
+    options.json = true;
+    return options;
+}
+
 int calibrate_gpu(const std::vector<std::string>& files, const Options& options, const CalibrateOptions& how) {
     std::string why_not;
     std::string on;
@@ -62,12 +69,13 @@ int calibrate_gpu(const std::vector<std::string>& files, const Options& options,
     const std::vector<KernelSample> samples = sample_kernels(sampling, gpu_calibration_scenarios(preset, how.scale));
     auto laws = fit_laws(samples);
     add_own_laws(laws, *own);
-    return deliver(gpu_cluster_json(preset, on, issue_us, laws, samples), options) ? done : bad_input;
+    return deliver(gpu_cluster_json(preset, on, issue_us, laws, samples), as_json(options));
 }
 
 } // namespace
 
 int run_calibrate(const std::vector<std::string>& files, const Options& options, const CalibrateOptions& how) {
+    if (const std::string why = why_unwritable({{"-o", options.output}}); !why.empty()) return complain(why), bad_input;
     if (how.device == "cuda") return calibrate_gpu(files, options, how);
     Progress progress(options);
     SampleOptions sampling;
@@ -84,7 +92,7 @@ int run_calibrate(const std::vector<std::string>& files, const Options& options,
     const RunFacts run = measure_runs(".simexec-calibrate-" + std::to_string(getpid()), how); // where checkpoints would be written
     auto written = laws;
     add_own_laws(written, *own);
-    if (!deliver(cluster_json(machine, written, samples, run), options)) return bad_input;
+    if (const int code = deliver(cluster_json(machine, written, samples, run), as_json(options)); code != done) return code;
     if (options.quiet || options.output.empty()) return done;
     Table table{{"kind of op", "points", "median error of its law"}, {false, true, true}, {}};
     for (const auto& [kind, law] : laws)
@@ -96,7 +104,7 @@ int run_calibrate(const std::vector<std::string>& files, const Options& options,
                                          machine.processor, machine.cores, machine.gemm, samples.size(), laws.size(),
                                          own->empty() ? "" : fmt::format(", and {} sizes of the scenarios given", own->size()),
                                          to_text(table, output_style(screen)), options.output, options.output);
-    return deliver(text, screen) ? done : bad_input;
+    return deliver(text, screen);
 }
 
 } // namespace orrery::simexec

@@ -5,6 +5,7 @@
 #include "exec/simexec/gpu.hpp"
 #include "exec/simexec/merged.hpp"
 #include "exec/simexec/others.hpp"
+#include "exec/simexec/outputs.hpp"
 #include "sim/compare/compare.hpp"
 
 #include <fmt/format.h>
@@ -74,8 +75,9 @@ Trace measure(const Scenario& scenario, int steps, const Options& options) {
 std::optional<Trace> measure_across(const Scenario& scenario, int steps, const Options& options) {
     const OrreryTransport& transport = open_transport("leave out --executor mpi");
     if (transport.size != scenario.world_size())
-        throw std::runtime_error(fmt::format("the scenario has {} ranks, and {} processes were started: mpirun -n {} simexec check ..",
-                                             scenario.world_size(), transport.size, scenario.world_size()));
+        throw std::runtime_error(fmt::format("the scenario has {}, and the job has {}: mpirun -n {} simexec check ..",
+                                             counted(scenario.world_size(), "rank"), counted(transport.size, "process"),
+                                             scenario.world_size()));
     const Others others = over(transport, patience);
     std::unique_ptr<Heartbeats> heartbeats = heartbeats_of(transport, patience);
     const auto world = make_world(scenario, DType::fp32, {transport.rank});
@@ -101,8 +103,8 @@ std::optional<Trace> measure_across(const Scenario& scenario, int steps, const O
 std::optional<Trace> on_gpu(const std::string& file, const Scenario& scenario, const Options& options, const CheckOptions& how) {
     const std::optional<LaunchedRank> any = launched_rank(), launched = any && any->size > 1 ? any : std::nullopt;
     if (any && any->size > 1 && any->size != scenario.world_size())
-        throw std::runtime_error(
-            fmt::format("the scenario has {} ranks, and {} started {} processes", scenario.world_size(), any->by, any->size));
+        throw std::runtime_error(fmt::format("the scenario has {}, and {} started {}", counted(scenario.world_size(), "rank"), any->by,
+                                             counted(any->size, "process")));
     const auto world = make_world(scenario, stored_on_gpu(scenario), launched ? std::vector<int>{launched->rank} : std::vector<int>{});
     initialise(*world);
     Progress progress(options);
@@ -161,7 +163,7 @@ std::optional<Checked> check_one(const std::string& file, const Options& options
                                           : how.executor == "mpi" ? measure_across(*scenario, how.steps, options)
                                                                   : measure(*scenario, how.steps, options);
     if (!measured) return Checked{{}, true};
-    if (!how.trace.empty()) save(*measured, how.trace);
+    if (!how.trace.empty()) write_trace_file(*measured, how.trace, how.trace);
     Checked c{compare(*predicted.simulation.trace, *measured)};
     for (const Pair& q : c.comparison.queues)
         if (q.name == "compute") c.compute_predicted = q.a.seconds, c.compute_measured = q.b.seconds;
@@ -205,7 +207,7 @@ int check_many(const std::vector<std::string>& files, const Options& options, co
     json["median_compute_error"] = median;
     const std::string text = to_text(table, output_style(options)) +
                              fmt::format("\ntime of computation: {:.1f} % off (median of {} scenarios)\n", 100 * median, errors.size());
-    return deliver(options.json || options.output.ends_with(".json") ? json.dump(2) + "\n" : text, options) ? done : bad_input;
+    return deliver(options.json || options.output.ends_with(".json") ? json.dump(2) + "\n" : text, options);
 }
 
 } // namespace
@@ -222,6 +224,8 @@ int run_check(const std::vector<std::string>& files, const Options& asked, const
                                     "one process",
                                     launched->by, launched->size)),
                bad_input;
+    if (const std::string why = why_unwritable({{"-o", options.output}, {"--trace", how.trace}, {"--row", how.row}}); !why.empty())
+        return complain(why), bad_input;
     if (files.size() > 1) return check_many(files, options, how);
     const auto checked = check_one(files[0], options, how);
     if (!checked) return bad_input;
@@ -229,9 +233,7 @@ int run_check(const std::vector<std::string>& files, const Options& asked, const
     const bool json = options.json || options.output.ends_with(".json");
     return deliver(json ? to_json(checked->comparison, how.worst)
                         : to_text(checked->comparison, how.worst < 0 ? worst_shown : how.worst, output_style(options)),
-                   options)
-               ? done
-               : bad_input;
+                   options);
 }
 
 } // namespace orrery::simexec

@@ -16,8 +16,8 @@ namespace orrery::simexec {
 
 // 0: done. 1: bad input. 2: out of memory. 3: the plan cannot run (a deadlock). 4: training failed (a loss that is no number; a strategy
 // that does not train like one rank). 5: stopped by a signal, with a checkpoint where one was asked for. 6: a rank was lost, or is of
-// a different plan. 7: a checkpoint could not be written. 8: a GPU failed (an error of CUDA). 9: communication between GPUs failed (an
-// error of NCCL). 70: our bug.
+// a different plan. 7: a checkpoint or another file could not be written. 8: a GPU failed (an error of CUDA). 9: communication between GPUs
+// failed (an error of NCCL). 70: our bug.
 enum Exit {
     done = 0,
     bad_input = 1,
@@ -107,11 +107,12 @@ int run_replay(const std::string& file, const Options& options, const ReplayOpti
 int run_calibrate(const std::vector<std::string>& files, const Options& options, const CalibrateOptions& how);
 int run_doctor(const Options& options);
 
-Backend machine_of(const std::string& device); // "cpu", "cuda"; throws std::runtime_error with why there is none
+std::string counted(std::int64_t n, const std::string& thing); // "1 rank", "2 processes"
+Backend machine_of(const std::string& device);                 // "cpu", "cuda"; throws std::runtime_error with why there is none
 TextStyle output_style(const Options& options);
 TextStyle error_style();
-bool deliver(const std::string& text, const Options& options); // to -o or standard output
-void complain(const std::string& text);                        // "simexec: error: .." on standard error
+int deliver(const std::string& text, const Options& options); // to -o or standard output, there not with -q alone: done or unwritten
+void complain(const std::string& text);                       // "simexec: error: .." on standard error
 // Errors that all processes of a job find alike: the first of each machine says it at once, the others after two seconds, for their
 // launcher ends them when it sees the first one end.
 int refuse(const std::string& text); // bad_input

@@ -19,8 +19,15 @@ namespace orrery::simexec {
 
 TextStyle output_style(const Options& options) { return options.output.empty() ? console::style_of(STDOUT_FILENO) : TextStyle{}; }
 TextStyle error_style() { return console::style_of(STDERR_FILENO); }
-bool deliver(const std::string& text, const Options& options) { return console::deliver("simexec", text, options.output); }
+int deliver(const std::string& text, const Options& options) {
+    if (options.quiet && !options.json && options.output.empty()) return done;
+    return console::deliver("simexec", text, options.output) ? done : unwritten;
+}
 void complain(const std::string& text) { console::complain("simexec", text); }
+
+std::string counted(std::int64_t n, const std::string& thing) {
+    return fmt::format("{} {}{}", n, thing, n == 1 ? "" : thing.ends_with('s') ? "es" : "s");
+}
 
 void let_the_first_speak() {
     const auto launched = launched_rank();

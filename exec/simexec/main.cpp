@@ -17,6 +17,7 @@
 #include <exception>
 #include <map>
 #include <new>
+#include <stdexcept>
 
 namespace orrery::simexec {
 namespace {
@@ -42,10 +43,12 @@ constexpr const char* examples =
   simexec doctor                                                       what this machine has and lacks
 )";
 
+constexpr const char* trace_help = "Write the measured step: .json for Perfetto, any other name compact";
+
 constexpr const char* exits =
     R"(Exit: 0 done, 1 bad input, 2 out of memory, 3 the plan cannot run, 4 training failed (NaN or infinity, or a strategy that does not
 train like one rank), 5 stopped by a signal (with --checkpoint a checkpoint was written), 6 a rank was lost or has a different plan,
-7 a checkpoint could not be written (a full disk), 8 a GPU failed (CUDA), 9 communication between GPUs failed (NCCL), 70 a bug of simexec.)";
+7 a checkpoint or another file could not be written (a full disk), 8 a GPU failed (CUDA), 9 communication between GPUs failed (NCCL), 70 a bug of simexec.)";
 
 struct Parsed {
     Options options;
@@ -75,8 +78,9 @@ void add_output(CLI::App& app, Options& o) {
     app.add_flag("--json", o.json, "JSON on standard output");
     app.add_option("-o,--output", o.output, "Write to this file instead of standard output")->type_name("FILE");
     app.add_flag("-q,--quiet", o.quiet, "Nothing but errors (and what --json or -o ask for)");
-    app.add_flag("-v,--verbose", o.verbose, "Every step's loss");
 }
+
+void add_verbose(CLI::App& app, Options& o, const char* help) { app.add_flag("-v,--verbose", o.verbose, help); }
 
 CLI::App* add_scenario_command(CLI::App& app, Parsed& p, const char* name, const char* what) {
     CLI::App* sub = app.add_subcommand(name, what);
@@ -171,16 +175,6 @@ void add_evaluation(CLI::App& run, Parsed& p) {
         ->type_name("N");
 }
 
-void add_text(CLI::App& run, Parsed& p) {
-    CLI::Option* text = run.add_option("--text", p.run.text, "Train on this file, of bytes or token ids; a synthetic language if left out")
-                            ->type_name("FILE");
-    add_choice<TokenType>(
-        run, "--token-type", p.run.token_type, {{"bytes", TokenType::byte}, {"uint16", TokenType::uint16}, {"uint32", TokenType::uint32}},
-        "What the file has: bytes, or token ids of 2 or 4 bytes (default: as its name and first bytes say: Megatron's .idx beside it, "
-        "llm.c's header, .bin as nanoGPT's)")
-        ->needs(text);
-}
-
 void add_decay(CLI::App& run, Parsed& p) {
     CLI::Option* decay = add_choice<RateDecay>(run, "--decay", p.run.decay,
                                                {{"none", RateDecay::none}, {"linear", RateDecay::linear}, {"cosine", RateDecay::cosine}},
@@ -195,8 +189,30 @@ void add_decay(CLI::App& run, Parsed& p) {
         ->type_name("SHARE");
 }
 
+// How a rank computes, and what it looks at.
+void add_numbers(CLI::App& run, Parsed& p) {
+    run.add_option("--memory", p.run.memory_gb, "Memory limit of a rank in GB (default: all memory of the machine)")
+        ->check(console::above_zero())
+        ->type_name("GB");
+    run.add_option("--threads", p.run.threads,
+                   "Threads that share the kernels of a rank on a processor (default: the cores of this machine over its ranks)")
+        ->check(CLI::Range(1, 1024))
+        ->type_name("N");
+    run.add_option("--routing", p.run.routing,
+                   "Write how many tokens chose each expert, a list a layer: a scenario takes it as model.moe.imbalance = {\"file\": FILE}")
+        ->type_name("FILE");
+    run.add_flag("--find-nan", p.run.find_nan, "Check the results of every op and name the first that is NaN or infinite; slower");
+    run.add_flag(
+        "--deterministic", p.run.deterministic,
+        "Two runs give the same bits, on GPUs too, with kernels and NCCL rings that add in one order; slower there. Processors always "
+        "do");
+    CLI::Option* single = run.add_flag("--fp32", p.run.fp32, "Keep the plan's bf16 buffers in fp32 (default: they are rounded to bf16)");
+    run.add_flag("--fp64", p.run.fp64, "Every floating buffer in double precision")->excludes(single);
+}
+
 void add_run(CLI::App& app, Parsed& p) {
     CLI::App* run = add_scenario_command(app, p, "run", "Train: the plan of a scenario, on this machine");
+    add_verbose(*run, p.options, "Every step's loss");
     run->add_option("--executor", p.run.executor,
                     "How the ranks run: in one thread, in threads of their own, as devices with queues, or as processes")
         ->check(CLI::IsMember(all_executors()));
@@ -207,18 +223,33 @@ void add_run(CLI::App& app, Parsed& p) {
                     "Give up after S seconds in which no op and no communication of a rank ends (default: 60). threads, mpi, queues, with "
                     "--restart all; also how long "
                     "processes wait for each other at the start and between steps")
+        ->check(console::above_zero())
         ->type_name("S");
-    run->add_option("--steps", p.run.steps, "Train up to this step")->check(CLI::Range(1, 1000000000))->type_name("N");
-    add_text(*run, p);
+    run->add_option("--steps", p.run.steps,
+                    "Train up to this step (default: 10). Steps that come in periods (asynchronous pipelines, local SGD, FedAvg, DiLoCo, "
+                    "0/1 Adam) end with a whole one")
+        ->check(CLI::Range(1, 1000000000))
+        ->type_name("N");
+    CLI::Option* text = run->add_option("--text", p.run.text, "Train on this file, of bytes or token ids; a synthetic language if left out")
+                            ->type_name("FILE");
+    add_choice<TokenType>(
+        *run, "--token-type", p.run.token_type, {{"bytes", TokenType::byte}, {"uint16", TokenType::uint16}, {"uint32", TokenType::uint32}},
+        "What the file has: bytes, or token ids of 2 or 4 bytes (default: as its name and first bytes say: Megatron's .idx beside it, "
+        "llm.c's header, .bin as nanoGPT's)")
+        ->needs(text);
     run->add_option(
            "--log", p.run.log,
            "Write what each step brings (loss, gradient norm, learning rate, tokens/s, MFU, memory): .csv, or a line of JSON a step")
         ->type_name("FILE");
     add_decay(*run, p);
     run->add_option("--trace", p.run.trace, "Write the last step: .json for Perfetto, any other name compact")->type_name("FILE");
-    run->add_option("--checkpoint", p.run.checkpoint, "Write checkpoints into this folder: at the end, when stopped, and with --every")
-        ->type_name("DIR");
-    run->add_option("--every", p.run.every, "Write a checkpoint every N steps")->type_name("N");
+    CLI::Option* checkpoint =
+        run->add_option("--checkpoint", p.run.checkpoint, "Write checkpoints into this folder: at the end, when stopped, and with --every")
+            ->type_name("DIR");
+    run->add_option("--every", p.run.every, "Write a checkpoint every N steps")
+        ->needs(checkpoint)
+        ->check(CLI::Range(1, 1000000000))
+        ->type_name("N");
     run->add_flag(
         "--adapters", p.run.adapters,
         "Checkpoints hold what model.trainable trains alone, as LoRA's adapters, with its optimizer states; --resume takes the rest "
@@ -228,29 +259,12 @@ void add_run(CLI::App& app, Parsed& p) {
     add_evaluation(*run, p);
     add_weights(*run, p);
     add_restarts(*run, p);
-    run->add_option("--memory", p.run.memory_gb, "Memory limit of a rank in GB (default: all memory of the machine)")
-        ->check(CLI::PositiveNumber)
-        ->type_name("GB");
-    run->add_option("--threads", p.run.threads,
-                    "Threads that share the kernels of a rank on a processor (default: the cores of this machine over its ranks)")
-        ->check(CLI::Range(1, 1024))
-        ->type_name("N");
-    run->add_option(
-           "--routing", p.run.routing,
-           "Write how many tokens chose each expert, a list a layer: a scenario takes it as model.moe.imbalance = {\"file\": FILE}")
-        ->type_name("FILE");
-    run->add_flag("--find-nan", p.run.find_nan, "Check the results of every op and name the first that is NaN or infinite; slower");
-    run->add_flag(
-        "--deterministic", p.run.deterministic,
-        "Two runs give the same bits, on GPUs too, with kernels and NCCL rings that add in one order; slower there. Processors always "
-        "do");
-    run->add_flag("--fp32", p.run.fp32, "Keep the plan's bf16 buffers in fp32 (default: they are rounded to bf16)");
-    run->add_flag("--fp64", p.run.fp64, "Every floating buffer in double precision");
+    add_numbers(*run, p);
 }
 
 void add_agree(CLI::App& app, Parsed& p) {
     CLI::App* agree = add_scenario_command(app, p, "agree", "Train a few steps under the strategy and on one rank, and compare");
-    agree->add_option("--steps", p.agree.steps, "Number of steps")->check(CLI::Range(1, 1000))->type_name("N");
+    agree->add_option("--steps", p.agree.steps, "Number of steps (default: 5)")->check(CLI::Range(1, 1000))->type_name("N");
     agree->add_option("--device", p.agree.device, "Where both run: cpu in double precision, cuda in fp32 or in the plan's own types")
         ->check(CLI::IsMember({"cpu", "cuda"}));
     agree->add_option("--executor", p.agree.executor, "serial (cuda: all ranks on one GPU), threads, queues (cuda: a GPU a rank)")
@@ -266,6 +280,7 @@ void add_check(CLI::App& app, Parsed& p) {
         ->allow_extra_args(false)
         ->take_all();
     add_output(*check, p.options);
+    add_verbose(*check, p.options, "--executor mpi: which process has which rank");
     check->add_option("--calibration", p.check.calibration, "Predict with this measured machine (default: the scenario's cluster)")
         ->type_name("FILE");
     check->add_option("--device", p.check.device, "Where it runs; cuda: one GPU per rank, steps are timed there")
@@ -276,11 +291,13 @@ void add_check(CLI::App& app, Parsed& p) {
                      "GPU a process")
         ->check(CLI::IsMember({"serial", "mpi"}));
     check->add_option("--row", p.check.row, "cuda: write the measurements as a dataset for simrun validate")->type_name("FILE");
-    check->add_option("--steps", p.check.steps, "Number of steps; the median is shown")->check(CLI::Range(1, 1000))->type_name("N");
+    check->add_option("--steps", p.check.steps, "Number of steps; the median is shown (default: 5)")
+        ->check(CLI::Range(1, 1000))
+        ->type_name("N");
     check->add_option("--worst", p.check.worst, "Number of ops to list (default: 10; in JSON all)")
         ->check(CLI::Range(0, 100000))
         ->type_name("N");
-    check->add_option("--trace", p.check.trace, "Write the measured step as a trace")->type_name("FILE");
+    check->add_option("--trace", p.check.trace, trace_help)->type_name("FILE");
 }
 
 void add_replay(CLI::App& app, Parsed& p) {
@@ -288,11 +305,13 @@ void add_replay(CLI::App& app, Parsed& p) {
         add_scenario_command(app, p, "replay", "Run one rank of any job: its kernels for real, communication as predicted delays");
     replay->add_option("--rank", p.replay.rank, "The rank to run")->type_name("R");
     replay->add_option("--device", p.replay.device, "Where its kernels run")->check(CLI::IsMember({"cpu", "cuda"}));
-    replay->add_option("--steps", p.replay.steps, "Number of steps; the median one is shown")->check(CLI::Range(1, 1000))->type_name("N");
+    replay->add_option("--steps", p.replay.steps, "Number of steps; the median one is shown (default: 3)")
+        ->check(CLI::Range(1, 1000))
+        ->type_name("N");
     replay->add_option("--worst", p.replay.worst, "Number of ops to list (default: 10; in JSON all)")
         ->check(CLI::Range(0, 100000))
         ->type_name("N");
-    replay->add_option("--trace", p.replay.trace, "Write the measured step as a trace")->type_name("FILE");
+    replay->add_option("--trace", p.replay.trace, trace_help)->type_name("FILE");
 }
 
 void add_calibrate(CLI::App& app, Parsed& p) {
@@ -309,7 +328,7 @@ void add_calibrate(CLI::App& app, Parsed& p) {
     add_output(*calibrate, p.options);
     calibrate->add_option("--device", p.calibrate.device, "Whose kernels: the processor's, or the first GPU's")
         ->check(CLI::IsMember({"cpu", "cuda"}));
-    calibrate->add_option("--steps", p.calibrate.steps, "Number of repetitions; medians are used")
+    calibrate->add_option("--steps", p.calibrate.steps, "Number of repetitions; medians are used (default: 5)")
         ->check(CLI::Range(1, 1000))
         ->type_name("N");
     calibrate
@@ -382,7 +401,7 @@ bool speaks(const std::exception& e) {
 } // namespace
 
 void report(const std::exception& e) {
-    if (speaks(e)) complain(e.what());
+    if (speaks(e)) complain(std::string(e.what()) + (exit_code(e) == our_bug ? "\nThis is a bug in simexec." : ""));
 }
 
 int exit_code(const std::exception& e) {
@@ -393,7 +412,7 @@ int exit_code(const std::exception& e) {
     if (is<Unwritten>(e)) return unwritten;
     if (const auto* library = dynamic_cast<const LibraryFailed*>(&e))
         return library->cause == Cause::communicator ? communication_failed : device_failed;
-    return bad_input;
+    return is<std::logic_error>(e) && !is<std::invalid_argument>(e) ? our_bug : bad_input;
 }
 
 } // namespace orrery::simexec

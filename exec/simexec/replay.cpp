@@ -3,6 +3,7 @@
 #include "exec/local/timeline.hpp"
 #include "exec/runtime/machine.hpp"
 #include "exec/simexec/gpu.hpp"
+#include "exec/simexec/outputs.hpp"
 #include "sim/compare/compare.hpp"
 
 #include <fmt/format.h>
@@ -35,6 +36,8 @@ int run_replay(const std::string& file, const Options& asked, const ReplayOption
     const int ranks = scenario->world_size();
     if (how.rank < 0 || how.rank >= ranks)
         return complain(fmt::format("--rank {}: the scenario has ranks 0 to {}", how.rank, ranks - 1)), bad_input;
+    if (const std::string why = why_unwritable({{"-o", options.output}, {"--trace", how.trace}}); !why.empty())
+        return complain(why), bad_input;
     const Plan plan = executed_plan(*scenario);
     PredictOptions predicting;
     predicting.simulate.trace = true;
@@ -80,13 +83,11 @@ int run_replay(const std::string& file, const Options& asked, const ReplayOption
     }
     const Trace measured =
         trace_of(*world, times, fmt::format("measured: rank {} of {} replayed ({}), others' part as predicted", how.rank, ranks, on));
-    if (!how.trace.empty()) save(measured, how.trace);
+    if (!how.trace.empty()) write_trace_file(measured, how.trace, how.trace);
     Comparison c = compare(alone(*predicted.simulation.trace, lane), measured);
     if (lane.rank != how.rank) c.notes.push_back(fmt::format("predicted: rank {}, which stands for {} alike", lane.rank, lane.ranks));
     const bool json = options.json || options.output.ends_with(".json");
-    return deliver(json ? to_json(c, how.worst) : to_text(c, how.worst < 0 ? worst_shown : how.worst, output_style(options)), options)
-               ? done
-               : bad_input;
+    return deliver(json ? to_json(c, how.worst) : to_text(c, how.worst < 0 ? worst_shown : how.worst, output_style(options)), options);
 }
 
 } // namespace orrery::simexec

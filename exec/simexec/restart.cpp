@@ -6,6 +6,7 @@
 #include "exec/checkpoint/checkpoint.hpp"
 #include "exec/queues/launch.hpp"
 #include "exec/runtime/world.hpp"
+#include "exec/simexec/outputs.hpp"
 #include "exec/simexec/replayed.hpp"
 #include "exec/simexec/supervised.hpp"
 #include "exec/supervise/drill.hpp"
@@ -218,10 +219,8 @@ int run_restarts(const std::string& file, const Options& options, const RunOptio
         return complain(fmt::format("--restart starts the ranks itself, and {} has started {} processes: start it alone", launched->by,
                                     launched->size)),
                bad_input;
-    if (how.resume.empty() && newest(how.checkpoint) >= 0)
-        return complain(fmt::format("{0} holds checkpoints of an earlier run: add --resume {0} to go on from them, or name another folder",
-                                    how.checkpoint)),
-               bad_input;
+    if (const std::string why = why_unwritable(options, how); !why.empty()) return complain(why), bad_input;
+    if (const std::string why = holds_other_run(how); !why.empty()) return complain(why), bad_input;
     return Supervisor(file, options, how, restart, {scenario->strategy.data_parallel, scenario->world_size(), {}}).run();
 }
 

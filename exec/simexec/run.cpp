@@ -12,6 +12,7 @@
 #include "exec/simexec/gpu.hpp"
 #include "exec/simexec/merged.hpp"
 #include "exec/simexec/others.hpp"
+#include "exec/simexec/outputs.hpp"
 #include "exec/simexec/training.hpp"
 #include "exec/simexec/weights.hpp"
 #include "sim/memory/memory.hpp"
@@ -42,10 +43,7 @@ void write_trace(const World& world, const Result& r, const RunOptions& how, con
                                                           : trace_of(world, serial ? side_by_side(world, r.record) : r.record, source);
     if (!trace) return;
     const std::string file = others && others->rank > 0 ? fmt::format("{}.rank{}", how.trace, others->rank) : how.trace;
-    if (how.trace.ends_with(".json"))
-        export_perfetto(*trace, file);
-    else
-        save(*trace, file);
+    write_trace_file(*trace, file, how.trace);
 }
 
 // Before anything is made for the ranks: a plan of thousands is refused at once.
@@ -86,9 +84,9 @@ CheckpointState resume(World& world, const std::string& folder, const Others* ot
             const CheckpointFiles files(one ? fs::path(folder) : fs::path(folder) / fmt::format("step-{:08}", step));
             restore(world, files);
             state = files.state();
-        } catch (const WrongModel&) { throw; } catch (const std::runtime_error& e) {
-            why = e.what();
-        }
+        } catch (const WrongModel& e) {
+            throw WrongModel(fmt::format("{}: {}", one ? folder : folder + "/" + checkpoint_file::folder_name(step), e.what()));
+        } catch (const std::runtime_error& e) { why = e.what(); }
         const bool failed = others ? others->any(!why.empty()) : !why.empty();
         if (!failed) return state;
         if (one) throw std::runtime_error(why.empty() ? folder + " cannot be read on another rank" : why);
@@ -137,6 +135,16 @@ PeerLink link_of(const OrreryTransport* t, const std::optional<Others>& others, 
     return link;
 }
 
+// Signs are scaled by a variance that stands still once they travel: without steps before that it is zero, and the first step is
+// boundless.
+std::string no_warmup(const Scenario& s) {
+    const bool alone = s.strategy.data_parallel * s.strategy.context_parallel == 1;
+    if (alone || !s.strategy.sends_signs() || s.strategy.compression.start_step > 0) return "";
+    return fmt::format("/strategy/gradient_compression/start_step: 0 leaves {} without a variance, which its steps before start_step make: "
+                       "try a tenth to a fifth of --steps, and at least training.warmup_steps",
+                       name(s.strategy.gradient_compression));
+}
+
 // Why this plan cannot be run like this; empty: it can.
 std::string refusal(const Plan& plan, const RunOptions& how, const std::optional<LaunchedRank>& launched) {
     if (how.adapters && std::ranges::all_of(plan.tensors, [](const LogicalTensor& t) { return t.trained; }))
@@ -145,7 +153,8 @@ std::string refusal(const Plan& plan, const RunOptions& how, const std::optional
     if (plan.workers != 0 && how.decay != RateDecay::none)
         return "strategy.synchronization.kind = local_sgd runs several steps at a time with one learning rate: leave out --decay";
     if (launched && launched->size != plan.mesh.ranks())
-        return fmt::format("the scenario has {} ranks, and {} started {} processes", plan.mesh.ranks(), launched->by, launched->size);
+        return fmt::format("the scenario has {}, and {} started {}", counted(plan.mesh.ranks(), "rank"), launched->by,
+                           counted(launched->size, "process"));
     return "";
 }
 
@@ -197,7 +206,8 @@ std::unique_ptr<Executor> Job::run(World& of, const RunOptions& to, std::int64_t
     of.watch = how.find_nan ? Watch::all : Watch::ends;
     of.notes_routing = !how.routing.empty();
     for (auto& rank : of.ranks)
-        if (rank) rank->memory.limit(std::llround(how.memory_gb * 1e9));
+        if (rank)
+            rank->memory.limit(std::llround(how.memory_gb * 1e9), how.memory_gb > 0 ? fmt::format(" (--memory {} GB)", how.memory_gb) : "");
     auto running = executor(of);
     Training{of, *running, corpus, options, to, how.text, others ? &*others : nullptr, signals, life, link, rates}.run(first, r);
     return running;
@@ -231,14 +241,14 @@ int Job::deliver_all(const Result& r) {
     const bool json = options.json || options.output.ends_with(".json"), speaks = !others || others->rank == 0;
     if (!how.routing.empty()) {
         const std::vector<std::int64_t> here_routed = routed(*world), sums = others ? others->sum(here_routed) : here_routed;
-        if (speaks && !console::deliver("simexec", nlohmann::json(routed_loads(*world, sums)).dump() + "\n", how.routing)) return bad_input;
+        if (speaks && !console::deliver("simexec", nlohmann::json(routed_loads(*world, sums)).dump() + "\n", how.routing)) return unwritten;
     }
     heartbeats.reset();
     if (transport) transport->finish();
-    if (speaks && (json || !options.quiet) &&
-        !deliver(json ? as_json(*world, r, how, predicted) : as_text(*world, r, how, predicted, output_style(options)), options))
-        return bad_input;
-    return r.signal ? stopped : done;
+    int code = done;
+    if (speaks)
+        code = deliver(json ? as_json(*world, r, how, predicted) : as_text(*world, r, how, predicted, output_style(options)), options);
+    return code != done ? code : r.signal ? stopped : done;
 }
 
 int Job::train() {
@@ -358,6 +368,9 @@ int run_run(const std::string& file, const Options& options, const RunOptions& a
                                   "one process",
                                   launched->by, launched->size));
     if (const std::string why = check_weights(*scenario, how); !why.empty()) return refuse(why);
+    if (const std::string why = no_warmup(*scenario); !why.empty()) return refuse(why);
+    if (const std::string why = why_unwritable(options, how); !why.empty()) return refuse(why);
+    if (const std::string why = holds_other_run(how); !why.empty()) return refuse(why);
     std::optional<TextFile> text;
     Corpus corpus{"", scenario->model.vocab_size, scenario->training.seed};
     if (!how.text.empty()) {
@@ -367,10 +380,14 @@ int run_run(const std::string& file, const Options& options, const RunOptions& a
         how.text_is = text->fingerprint();
         const std::int64_t needed = scenario->training.sequence_length + 2 + scenario->model.mtp_layers;
         if (text->count() < needed)
-            return refuse(fmt::format("{}: a text of {} tokens is shorter than a sequence of {}", how.text, text->count(), needed));
+            return refuse(
+                fmt::format("{}: a text of {} is shorter than a sequence of {}", how.text, counted(text->count(), "token"), needed));
         if (const std::string why = hold_text(corpus, text->count(), *scenario, how); !why.empty()) return refuse(why);
         if (corpus.width == 1 && corpus.vocabulary < 256)
             return refuse(fmt::format("/model/vocab_size: {} is less than the 256 that bytes of a text need", corpus.vocabulary));
+        try {
+            require_vocabulary(corpus, needed - 1, how.steps * scenario->training.global_batch_size);
+        } catch (const std::runtime_error& e) { return refuse(fmt::format("{}: {}", how.text, e.what())); }
     }
     const StopSignals signals;
     if (how.device == "cuda" && ((how.executor != "serial" && how.executor != "queues") || how.fp64))
@@ -383,8 +400,9 @@ int run_run(const std::string& file, const Options& options, const RunOptions& a
     if (how.executor == "mpi") {
         transport = &open_transport("use --executor threads");
         if (transport->size != scenario->world_size())
-            return refuse(fmt::format("the scenario has {} ranks, and {} processes were started: mpirun -n {} simexec run ..",
-                                      scenario->world_size(), transport->size, scenario->world_size()));
+            return refuse(fmt::format("the scenario has {}, and the job has {}: mpirun -n {} simexec run ..",
+                                      counted(scenario->world_size(), "rank"), counted(transport->size, "process"),
+                                      scenario->world_size()));
     }
     try {
         return train(*scenario, corpus, options, how, transport, signals);

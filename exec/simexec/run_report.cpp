@@ -56,6 +56,25 @@ std::string memory_text(const World& world, const Result& r, const MemoryReport&
     return text;
 }
 
+// Outside the device: the host's memory (1), and NVMe (2), on processors a file of the folder for temporary files.
+std::int64_t predicted_elsewhere(const StageMemory& stage, int memory) { return (memory == 1 ? stage.host : stage.disk).peak.count; }
+
+// The most of any rank of each stage.
+std::string elsewhere_text(const World& world, const MemoryReport& predicted) {
+    std::string text;
+    for (const int memory : {1, 2})
+        for (std::size_t s = 0; s < predicted.stages.size(); ++s) {
+            std::int64_t most = -1;
+            for (const auto& rank : world.ranks)
+                if (rank && rank->stage == static_cast<int>(s)) most = std::max(most, rank->memory.arena(memory).highest());
+            const std::int64_t expected = predicted_elsewhere(predicted.stages[s], memory);
+            if (most < 0 || expected == 0) continue;
+            text += fmt::format("  {} of stage {}: {} bytes allocated, predicted {}\n", memory == 1 ? "host memory" : "NVMe", s,
+                                grouped(most), grouped(expected));
+        }
+    return text;
+}
+
 // A trainer's communicators, as the prediction counts them for the stage.
 std::int64_t predicted_communicators(const StageMemory& stage) {
     for (const ReserveItem& i : stage.reserve)
@@ -85,6 +104,12 @@ nlohmann::ordered_json memory_of(const Rank& rank, const Result& r, const StageM
                              {"peak_bytes", rank.memory.device().highest},
                              {"allocated_bytes", r.allocated[rank.rank]},
                              {"predicted_bytes", predicted.allocated_peak.count}};
+    for (const auto& [memory, called] : {std::pair{1, "host"}, {2, "nvme"}}) { // RankMemory::arena
+        const std::int64_t expected = predicted_elsewhere(predicted, memory);
+        if (expected == 0) continue;
+        j[fmt::format("{}_allocated_bytes", called)] = rank.memory.arena(memory).highest();
+        j[fmt::format("{}_predicted_bytes", called)] = expected;
+    }
     const auto& communicators = r.communicators[rank.rank];
     if (communicators.empty()) return j;
     for (const CommunicatorMemory& c : communicators) j["communicators"][c.name] = c.bytes;
@@ -121,9 +146,9 @@ std::string as_json(const World& world, const Result& r, const RunOptions& how, 
 
 std::string as_text(const World& world, const Result& r, const RunOptions& how, const MemoryReport& predicted, const TextStyle& style) {
     const Figures f = figures(world.scenario, r.step_s, how);
-    std::string text = paint(world.scenario.name, Ink::bold, style) +
-                       fmt::format(": {} steps on {} rank{}, {} executor, {}\n\n", r.steps, world.plan.mesh.ranks(),
-                                   world.plan.mesh.ranks() == 1 ? "" : "s", how.executor, r.on);
+    std::string text =
+        paint(world.scenario.name, Ink::bold, style) + fmt::format(": {} on {}, {} executor, {}\n\n", counted(r.steps, "step"),
+                                                                   counted(world.plan.mesh.ranks(), "rank"), how.executor, r.on);
     if (world.scenario.training.precision != DType::fp32)
         text += fmt::format("  {} training: {}\n", name(world.scenario.training.precision), stored_as(world.scenario, how));
     text += fmt::format("  loss       {:.4f} -> {:.4f}\n", r.first_loss, r.last_loss);
@@ -131,7 +156,10 @@ std::string as_text(const World& world, const Result& r, const RunOptions& how, 
     text += fmt::format("  step time  {} (median)      tokens/s  {}\n", seconds_text(r.step_s), metric(f.tokens_per_s, 4));
     text += fmt::format("  model FLOP/s  {}", metric(f.flops_per_s, 4)) +
             (f.mfu ? fmt::format("              MFU  {:.1f} % of one {}\n", 100 * *f.mfu, f.peak_of) : "\n");
-    text += memory_text(world, r, predicted) + communicators_text(world, r, predicted);
+    if (const std::int64_t last = r.first_step + r.steps; world.plan.steps > 1 && last > how.steps)
+        text +=
+            fmt::format("  {} steps in all, where --steps asked for {}: they come in periods of {}\n", last, how.steps, world.plan.steps);
+    text += memory_text(world, r, predicted) + elsewhere_text(world, predicted) + communicators_text(world, r, predicted);
     if (!r.checkpoint.empty()) text += "  checkpoint " + r.checkpoint + "\n";
     if (!how.export_weights.empty()) text += "  weights " + how.export_weights + "\n";
     if (!how.trace.empty() && !r.record.empty()) text += "  trace of the last step " + how.trace + "\n";

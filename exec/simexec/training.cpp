@@ -133,6 +133,18 @@ void Training::note(std::int64_t step, std::int64_t end, double seconds, std::op
                    stderr);
 }
 
+void Training::load(std::optional<CheckpointWriter>& writer, std::int64_t saved, std::int64_t step) const {
+    try {
+        load_batch(world, corpus, step);
+    } catch (const std::runtime_error&) {
+        if (others || how.checkpoint.empty() || saved == step) throw;
+        checkpoint(writer, step); // nothing of this step is done yet
+        writer->finish();
+        complain(fmt::format("the run ends before step {}, with a checkpoint in {}", step, how.checkpoint));
+        throw;
+    }
+}
+
 void Training::run(std::int64_t first, Result& r) {
     r.first_step = first;
     const bool speaks = !others || others->rank == 0;
@@ -149,7 +161,7 @@ void Training::run(std::int64_t first, Result& r) {
     if (!how.log.empty() && speaks) log.emplace(how.log, first > 0, how.eval_every > 0);
     const std::int64_t round = world.plan.steps; // what the executor does at a time
     for (; step < how.steps && !r.signal; step += round) {
-        load_batch(world, corpus, step);
+        load(writer, saved, step);
         world.facts.optimizer.learning_rate = rates.decayed(step);
         const double began = now();
         r.record.clear(); // kept until the next: where a step fails, its trace says how far it came

@@ -77,6 +77,8 @@ struct Training {
         if (how.adapters) s.facts[trained_alone_fact] = std::to_string(how.weights_are); // beside which weights
         return s;
     }
+    // A step's batch. Where it cannot be had, what was trained is saved first (by a process that is alone: others do not know).
+    void load(std::optional<CheckpointWriter>& writer, std::int64_t saved, std::int64_t step) const;
     double evaluate() const; // the mean loss of batches of the held part; changes nothing that stays
     void note(std::int64_t step, std::int64_t end, double seconds, std::optional<StepLog>& log,
               Result& result) const; // evaluates, logs, shows

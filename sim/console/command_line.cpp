@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <sstream>
 
 namespace orrery::console {
@@ -58,10 +59,27 @@ void add_examples(CLI::App& app, const std::string& examples, const std::string&
 int refuse(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& arguments) {
     if (error.get_exit_code() == 0) return app.exit(error);
     const auto [command, name] = reached(app);
+    if (command == &app && !arguments.empty() && !arguments[0].starts_with('-')) {
+        std::vector<std::string> known;
+        for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) known.push_back(sub->get_name());
+        const auto near = nearest(arguments[0], known);
+        complain(name.c_str(), arguments[0] + " is no command" + (near ? " (did you mean " + *near + "?)" : ": there are " + join(known)) +
+                                   "; see `" + name + " --help`");
+        return 1;
+    }
     const bool unexpected = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
     complain(name.c_str(),
              std::string(error.what()) + (unexpected ? meant_instead(*command, arguments) : "") + "; see `" + name + " --help`");
     return 1;
+}
+
+CLI::Validator above_zero() {
+    return {[](const std::string& given) -> std::string {
+                double number = 0;
+                if (!CLI::detail::lexical_cast(given, number)) return given + " is no number";
+                return number > 0 && std::isfinite(number) ? "" : "must be above 0, and it is " + given;
+            },
+            ""};
 }
 
 std::string given_of(const CLI::App& app, const std::vector<std::string>& options) {

@@ -7,6 +7,7 @@
 namespace CLI {
 class App;
 class ParseError;
+class Validator;
 } // namespace CLI
 
 namespace orrery::console {
@@ -17,6 +18,9 @@ void add_examples(CLI::App& app, const std::string& examples, const std::string&
 // Prints the help or the version that was asked for; else an error that names the command, with what may have been meant. The exit code, 0
 // or 1.
 int refuse(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& arguments);
+
+// A number above 0, of any size that is one.
+CLI::Validator above_zero();
 
 // Those of these options that were given, as they are written: "--csv, --top".
 std::string given_of(const CLI::App& app, const std::vector<std::string>& options);

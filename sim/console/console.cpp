@@ -48,7 +48,8 @@ std::string meant_instead(const std::string& file) {
 
 TextStyle style_of(int descriptor) {
     TextStyle style;
-    if (isatty(descriptor) == 0) return style;
+    // mpirun of Open MPI puts a terminal of its own between a rank and the file that it writes to.
+    if (isatty(descriptor) == 0 || std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr) return style;
     const char* term = std::getenv("TERM");
     const char* no_colour = std::getenv("NO_COLOR");
     const bool dumb = term == nullptr || std::string(term) == "dumb";

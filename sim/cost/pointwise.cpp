@@ -46,6 +46,7 @@ const char* entry_name(const Pointwise& p) {
     case PointwiseKind::own_share:
         return "scale";
     case PointwiseKind::cast:
+    case PointwiseKind::cast_columns:
     case PointwiseKind::by_owner:
         return "cast";
     case PointwiseKind::copy:

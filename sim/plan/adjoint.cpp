@@ -342,8 +342,13 @@ void Emitter::adjoint_cast(const Node& n, BufferId dy) {
     if (dy < 0) return;
     if (gradient_dtype(n.in[0]) == gradient_dtype(n.out[0])) return add_gradient(n.in[0], dy, false);
     const BufferId wide = fresh_gradient(n.in[0]); // autocast's, whose input is in fp32
-    emit(n.name + ".bwd", Pointwise{PointwiseKind::cast, Direction::backward, elements(value(n.out[0])), n.fused}, {dy}, {wide});
+    emit(n.name + ".bwd", Pointwise{cast_kind(n), Direction::backward, elements(value(n.out[0])), n.fused}, {dy}, {wide});
     add_gradient(n.in[0], wide, true);
+}
+
+// A norm of latent attention reads the first columns of what it shares with the keys' rotated part.
+PointwiseKind Emitter::cast_kind(const Node& n) const {
+    return value(n.in[0]).shape.back() == value(n.out[0]).shape.back() ? PointwiseKind::cast : PointwiseKind::cast_columns;
 }
 
 DType Emitter::gradient_dtype(ValueId v) const {

@@ -320,8 +320,7 @@ void Emitter::forward_adapt(const Node& n, const Making& m) {
 
 void Emitter::forward_cast(const Node& n, const Making& m) {
     emit(name_of(n, m),
-         Pointwise{PointwiseKind::cast, Direction::forward, elements(value(n.out[0])), n.fused,
-                   fused_expert(n) && made_by_activation(n.in[0])},
+         Pointwise{cast_kind(n), Direction::forward, elements(value(n.out[0])), n.fused, fused_expert(n) && made_by_activation(n.in[0])},
          m.in, {output(n, 0, m)});
 }
 

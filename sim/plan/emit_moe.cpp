@@ -297,11 +297,14 @@ void Emitter::adjoint_weigh(const Node& n, BufferId dy) {
 
 // The rows' gradient is dy itself; d probability = dy b, db = the sum of p dy.
 void Emitter::adjoint_weighted_bias(const Node& n, BufferId dy) {
-    const BufferId dp = fresh_gradient(n.in[1], ".bias.grad", DType::fp32);
-    emit(
-        n.name + ".bwd",
-        Pointwise{PointwiseKind::weighted_bias, Direction::backward, elements(value(n.out[0])), n.fused, false, !s().runtime.fused_experts},
-        with_counts(n, {dy, weight(n.params[0])}), {dp});
+    if (needs_gradient[n.in[1]]) {
+        const BufferId dp = fresh_gradient(n.in[1], ".bias.grad", DType::fp32);
+        emit(n.name + ".bwd",
+             Pointwise{PointwiseKind::weighted_bias, Direction::backward, elements(value(n.out[0])), n.fused, false,
+                       !s().runtime.fused_experts},
+             with_counts(n, {dy, weight(n.params[0])}), {dp});
+        add_gradient(n.in[1], dp, true);
+    }
     if (value(n.params[0]).trained) {
         const BufferId db = weight_gradient(n.params[0]);
         emit(n.name + ".grad",
@@ -309,7 +312,6 @@ void Emitter::adjoint_weighted_bias(const Node& n, BufferId dy) {
                        !s().runtime.fused_experts},
              with_counts(n, {dy, need(n.in[1]), db}), {db});
     }
-    add_gradient(n.in[1], dp, true);
     add_gradient(n.in[0], dy, false);
 }
 

@@ -91,6 +91,7 @@ struct Emitter {
     void backward(const Node& n);
 
     ValueId held_branch(const Node& norm) const;
+    PointwiseKind cast_kind(const Node& n) const; // of a cast
     // The buffer that holds a forward value in the backward pass: saved, or recomputed on demand.
     BufferId need(ValueId v);
     void recompute_run(std::int32_t node);

@@ -43,6 +43,7 @@ const char* pointwise_name(const Pointwise& p) {
     case PointwiseKind::own_share:
         return "scale";
     case PointwiseKind::cast:
+    case PointwiseKind::cast_columns:
         return "cast";
     case PointwiseKind::copy:
         return "copy";

@@ -98,6 +98,7 @@ enum class PointwiseKind : std::uint8_t {
     merge,
     split,
     narrow,
+    cast_columns,
     concat,
     pack,
     unpack,
@@ -116,22 +117,22 @@ enum class PointwiseKind : std::uint8_t {
 };
 // elements: of the larger operand. fused: one kernel; else the framework's eager sequence of kernels.
 // merge: two partial results of attention into one, by their log-sum-exps. Copies with an order of their own: split (queries,
-// keys and values apart), narrow (the last columns), concat (side by side), pack (each row's columns apart, rank by rank of those that
-// get them), unpack (the reverse), index (by a list of places, looked up element by element). sum_copies: unpack, and the sum of a head's
-// copies. bias: column sums, the adjoint of a bias that another kernel adds. positions: rows of a table, added by position; its adjoint
-// sums into the table. balance: adds the gradient of the loss that balances experts' loads. clip: gradients scaled to the norm allowed. An
-// activation, weigh and weighted_bias read a probability for each row of experts, its factor. clamp: gates (columns 2i) to
-// at most model.activation_clamp, the others to within +- it. latent_rope: latent attention's rotations, joined with what is not rotated to
-// queries and keys beside values. epilogue: inside the kernel of the linear that makes what it reads. by_expert: a weighted_bias
-// added by a sequence of kernels an expert. average: sums over the
-// workers (Plan::workers), divided by their number. join_columns: [ranks x rows][part] to [rows][ranks x part] for tensor-parallel ranks;
-// its adjoint: this rank's columns. pad_rows: experts' rows to a layout in which each expert's count is a multiple, by a list of places;
-// out of it with direction input_gradient, and the adjoints of both ways. Of buckets: by_owner: slices, each as long as a shard, by the
-// rank of a node that sends them on, where they lay node by node: [nodes][ranks][shard] to [ranks][nodes][shard], cast. sum_parts: of
-// [parts][n] the n sums. own_part: of what lies side by side in the operands the part of the rank's own index along Axis::dp.
-// difference: a - b, b side by side. outer_step: what workers had in common, moved by the mean of what each moved away (DiLoCo).
-// add_scaled: a + s b with s LoRA's alpha / rank; its adjoint: s dy. swap: pairs of operands exchange their places, which takes no time.
-// own_share: times what the worker weighs among all (Plan::shares), of which one is the mean.
+// keys and values apart), narrow (the last columns), cast_columns (the first columns, cast), concat (side by side), pack (each row's
+// columns apart, rank by rank of those that get them), unpack (the reverse), index (by a list of places, looked up element by element).
+// sum_copies: unpack, and the sum of a head's copies. bias: column sums, the adjoint of a bias that another kernel adds. positions: rows of
+// a table, added by position; its adjoint sums into the table. balance: adds the gradient of the loss that balances experts' loads. clip:
+// gradients scaled to the norm allowed. An activation, weigh and weighted_bias read a probability for each row of experts, its factor.
+// clamp: gates (columns 2i) to at most model.activation_clamp, the others to within +- it. latent_rope: latent attention's rotations,
+// joined with what is not rotated to queries and keys beside values. epilogue: inside the kernel of the linear that makes what it reads.
+// by_expert: a weighted_bias added by a sequence of kernels an expert. average: sums over the workers (Plan::workers), divided by their
+// number. join_columns: [ranks x rows][part] to [rows][ranks x part] for tensor-parallel ranks; its adjoint: this rank's columns. pad_rows:
+// experts' rows to a layout in which each expert's count is a multiple, by a list of places; out of it with direction input_gradient, and
+// the adjoints of both ways. Of buckets: by_owner: slices, each as long as a shard, by the rank of a node that sends them on, where they
+// lay node by node: [nodes][ranks][shard] to [ranks][nodes][shard], cast. sum_parts: of [parts][n] the n sums. own_part: of what lies side
+// by side in the operands the part of the rank's own index along Axis::dp. difference: a - b, b side by side. outer_step: what workers had
+// in common, moved by the mean of what each moved away (DiLoCo). add_scaled: a + s b with s LoRA's alpha / rank; its adjoint: s dy. swap:
+// pairs of operands exchange their places, which takes no time. own_share: times what the worker weighs among all (Plan::shares), of which
+// one is the mean.
 struct Pointwise {
     PointwiseKind kind;
     Direction direction;

@@ -168,7 +168,7 @@ constexpr FieldExample examples[] = {
     {"training.moment_dtype", "bf16", ""},
     {"training.gradient_clipping", "0.5", "1"},
     {"training.optimizer_in_backward", "true", "false"},
-    {"training.learning_rate", "0.0003", "0"},
+    {"training.learning_rate", "0.0003", "0.001, of sgd, momentum and lars 0.01"},
     {"training.warmup_steps", "2000", "0"},
     {"training.seed", "1234", "0"},
     {"training.document_tokens", "2048", "0"},

@@ -323,7 +323,7 @@ void add_parts(CLI::App& app, Parsed& p) {
     add_calibration(*script, p.options);
     script->add_option("--space", p.sbatch.space, "As in simrun search")->type_name("FILE");
     script->add_option("--by", p.sbatch.by, "As in simrun search")->check(CLI::IsMember(search_figures))->type_name("FIGURE");
-    script->add_option("--within", p.sbatch.within_days, "As in simrun search")->check(CLI::PositiveNumber)->type_name("DAYS");
+    script->add_option("--within", p.sbatch.within_days, "As in simrun search")->check(console::above_zero())->type_name("DAYS");
     script->add_option("--allow", p.sbatch.allow, "As in simrun search")
         ->delimiter(',')
         ->check(CLI::IsMember({"offload", "compression"}))
@@ -369,7 +369,7 @@ void add_search(CLI::App& app, Parsed& p) {
         ->type_name("FILE");
     sub->add_option("--within", p.search.within_days,
                     "A run that takes longer is no answer; the scenario says how long it is: \"run\": {\"tokens\": 1e12}")
-        ->check(CLI::PositiveNumber)
+        ->check(console::above_zero())
         ->type_name("DAYS");
     sub->add_option(
            "--shard", p.search.shard,
@@ -379,7 +379,7 @@ void add_search(CLI::App& app, Parsed& p) {
     sub->add_flag("--fresh", p.search.fresh, "Forget what the database holds");
     sub->add_flag("--no-refine", p.search.no_refine, "Leave the layers of stages, and what single stages recompute, uniform");
     sub->add_option("--seconds", p.search.seconds, "Stop after so long, and say by how much any other point could be better")
-        ->check(CLI::PositiveNumber)
+        ->check(console::above_zero())
         ->type_name("S");
     sub->footer("Points are simulated in the order of a bound of their step time, until no other can be better than the best.\n"
                 "Ctrl-C stops the search and prints the best so far.\n"

@@ -119,6 +119,7 @@ struct Weaving {
     }
     // Gathered in the forward pass and kept until the backward pass is through.
     bool kept(const Bucket& b) const {
+        if (among(w.pieces.read_late(step.chunk), &b)) return false;
         return w.dp.keeps_until_backward ||
                std::any_of(b.units.begin(), b.units.end(), [&](int u) { return b.chunk == step.chunk && root(u); });
     }
@@ -224,7 +225,8 @@ Woven Weaver::woven(const DraftPart& part) {
     Woven w;
     w.reduce_run = completes && dp.reduces_each_run() && at.ends;
     w.reduce_step = completes && dp.active() && at.last_of_chunk && reduces_early();
-    w.gather = dp.gathers_in_step && at.starts && (forward || (!dp.keeps_until_backward && begins_backward));
+    const bool gathers_backward = begins_backward && (!dp.keeps_until_backward || !pieces.read_late(part.step.chunk).empty());
+    w.gather = dp.gathers_in_step && at.starts && (forward || gathers_backward);
     w.release = dp.gathers_in_step && at.ends && (forward ? !dp.keeps_until_backward : begins_backward);
     w.last = completes && at.last_of_chunk;
     w.update = w.last && l.scenario.training.optimizer_in_backward;

@@ -99,6 +99,18 @@ const std::vector<BlockPiece>& BlockPieces::of(std::int32_t id, int chunk) {
     return pieces;
 }
 
+const std::vector<const Bucket*>& BlockPieces::read_late(int chunk) {
+    const auto [it, fresh] = late_.try_emplace(chunk);
+    if (!fresh) return it->second;
+    std::vector<const Bucket*> forward;
+    for (const BlockPiece& p : of(l_.chunks[chunk].forward, chunk))
+        for (const Bucket* b : p.weights) once(forward, b);
+    for (const BlockPiece& p : of(l_.chunks[chunk].backward, chunk))
+        for (const Bucket* b : p.weights)
+            if (!among(forward, b)) once(it->second, b);
+    return it->second;
+}
+
 std::vector<const Bucket*> BlockPieces::added_to(int chunk) {
     const ChunkBlocks& ends = l_.chunks[chunk];
     std::vector<const Bucket*> met;

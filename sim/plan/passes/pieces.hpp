@@ -29,6 +29,9 @@ class BlockPieces {
     // The buckets a chunk's backward steps add to: its own, and those its blocks touch (tied embeddings belong to a bucket of one chunk and
     // are used by another).
     std::vector<const Bucket*> added_to(int chunk);
+    // The buckets whose weights a chunk's backward pass reads and its forward pass does not: an output layer whose loss is made in the
+    // backward pass, where no norm stands ahead of it.
+    const std::vector<const Bucket*>& read_late(int chunk);
 
   private:
     // Calls f with each bucket whose weights or gradients the op touches, and the buffer.
@@ -42,6 +45,7 @@ class BlockPieces {
     const Lowering& l_;
     std::map<BufferId, const Bucket*> bucket_of_; // of parameters and gradients
     std::map<std::int32_t, std::vector<BlockPiece>> of_block_;
+    std::map<int, std::vector<const Bucket*>> late_; // by chunk
 };
 
 } // namespace orrery

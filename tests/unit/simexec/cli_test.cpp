@@ -1,4 +1,5 @@
 // The program as a user meets it: exit codes, reports, stopping and going on.
+#include "process.hpp"
 #include "started.hpp"
 
 #include <gtest/gtest.h>
@@ -10,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <regex>
 #include <string>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -244,6 +246,117 @@ TEST(Simexec, TrainsOnTokenFiles) {
 }
 
 // 30 GB, of which nothing is on the disk: it is mapped, not read.
+// A token that the model has not is found before the first step. Where the file changes during a run, what was trained is saved first.
+TEST(Simexec, TokensAreOfTheVocabulary) {
+    const fs::path file = scratch("tokens.bin"), folder = scratch("tokens_checkpoint");
+    std::vector<std::uint16_t> tokens(20000, 7);
+    const auto write = [&] {
+        std::fstream out(file, std::ios::binary | std::ios::out | (fs::exists(file) ? std::ios::in : std::ios::trunc)); // in place
+        out.write(reinterpret_cast<const char*>(tokens.data()), static_cast<std::streamsize>(2 * tokens.size()));
+    };
+    tokens[19990] = 60000;
+    write();
+    const std::string job = "run" + small + " --steps 1000000 --text " + file.string() + " --checkpoint " + folder.string();
+    const ProgramOutcome o = run(job);
+    EXPECT_EQ(o.code, 1);
+    EXPECT_NE(o.err.find("token 19990 of the text is 60000"), std::string::npos) << o.err;
+    EXPECT_FALSE(fs::exists(folder));
+    tokens[19990] = 7;
+    write();
+    const fs::path log = scratch("tokens.csv");
+    const Process p = start_process({"sh", "-c", "exec " + program + " " + job + " --log " + log.string()}, scratch("tokens_said"));
+    std::error_code none;
+    for (int i = 0; i < 3000 && (!fs::exists(log) || fs::file_size(log, none) < 200); ++i) // until it has made a step
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    tokens.assign(tokens.size(), 60000);
+    write();
+    EXPECT_EQ(p.wait(60), 1) << p.text();
+    EXPECT_NE(p.text().find("with a checkpoint in"), std::string::npos) << p.text();
+    ASSERT_TRUE(fs::exists(folder));
+    EXPECT_EQ(std::distance(fs::directory_iterator(folder), fs::directory_iterator()), 1);
+}
+
+// Signs need the variance of the steps before them.
+TEST(Simexec, SignsNeedAWarmup) {
+    const std::string job = "run" + small +
+                            " --steps 4 --set cluster.devices_per_node=2 --set strategy.data_parallel=2 --set "
+                            "training.gradient_clipping=0 --set strategy.gradient_compression.kind=onebit-adam";
+    const ProgramOutcome o = run(job);
+    EXPECT_EQ(o.code, 1);
+    EXPECT_NE(o.err.find("/strategy/gradient_compression/start_step"), std::string::npos) << o.err;
+    EXPECT_EQ(run(job + " --set strategy.gradient_compression.start_step=2").code, 0);
+    EXPECT_EQ(run(job + " --set strategy.data_parallel=1 --set cluster.devices_per_node=1").code, 0); // nobody sends any
+    EXPECT_EQ(run("run" + small + " --steps 1 --set training.learning_rate=0").code, 1);              // none is not the default
+}
+
+// What is not to train as one rank does is not compared; the answer names the field.
+TEST(Simexec, AgreesOnlyWhereItCan) {
+    const std::string replicas = "agree" + small + " --steps 1 --set training.gradient_clipping=0 --set cluster.devices_per_node=2 ";
+    const std::pair<const char*, const char*> fields[] = {
+        {"--set strategy.gradient_compression=int8", "strategy.gradient_compression.kind = int8"},
+        {"--set strategy.gradient_compression.kind=zero-one-adam", "strategy.gradient_compression.kind = zero-one-adam"},
+        {"--set strategy.synchronization.kind=diloco", "strategy.synchronization.kind = diloco"},
+        {"--set strategy.framework=deepspeed --set strategy.zero_stage=3 --set strategy.quantized_weights=int8",
+         "strategy.quantized_weights = int8"},
+        {"--set strategy.framework=deepspeed --set strategy.zero_stage=3 --set strategy.quantized_gradients=int4",
+         "strategy.quantized_gradients = int4"},
+        {"--set model.layers=2 --set model.tied_embeddings=false --set strategy.pipeline_parallel=2 --set "
+         "strategy.schedule=pipedream-async",
+         "strategy.flush_every = "}};
+    for (const auto& [set, named] : fields) {
+        const ProgramOutcome o = run(replicas + set);
+        EXPECT_EQ(o.code, 1) << set << o.out;
+        EXPECT_NE(o.err.find(named), std::string::npos) << o.err;
+    }
+    EXPECT_EQ(run(replicas + "--set strategy.gradient_compression=bf16").code, 0); // nothing is rounded in double precision
+}
+
+TEST(Simexec, OptionsAreLookedAt) {
+    const std::pair<const char*, const char*> wrong[] = {
+        {"--every 2", "--checkpoint"},       {"--checkpoint x --every 0", "--every"}, {"--checkpoint x --every -1", "--every"},
+        {"--patience 0", "must be above 0"}, {"--patience nan", "must be above 0"},   {"--patience inf", "must be above 0"},
+        {"--memory nan", "must be above 0"}, {"--memory 0", "must be above 0"},       {"--memory much", "is no number"},
+        {"--fp32 --fp64", "--fp32"}};
+    for (const auto& [options, named] : wrong) {
+        const ProgramOutcome o = run("run" + small + " --steps 1 " + options);
+        EXPECT_EQ(o.code, 1) << options;
+        EXPECT_NE(o.err.find(named), std::string::npos) << o.err;
+        EXPECT_LT(o.err.size(), 200U) << o.err;
+    }
+    const ProgramOutcome unknown = run("chek job.json");
+    EXPECT_NE(unknown.err.find("chek is no command (did you mean check?)"), std::string::npos) << unknown.err;
+    const ProgramOutcome little = run("run" + small + " --steps 1 --memory 0.00001");
+    EXPECT_EQ(little.code, 2);
+    EXPECT_NE(little.err.find("(--memory 1e-05 GB)"), std::string::npos) << little.err;
+}
+
+// Steps that come in periods end with a whole one, and the report says so.
+TEST(Simexec, SaysHowManyStepsItMade) {
+    const ProgramOutcome o = run("run" + small +
+                                 " --steps 3 --set cluster.devices_per_node=2 --set strategy.synchronization.kind=local_sgd "
+                                 "--set strategy.synchronization.inner_steps=2 --set training.gradient_clipping=0");
+    EXPECT_EQ(o.code, 0) << o.err;
+    EXPECT_NE(o.out.find("4 steps in all, where --steps asked for 3: they come in periods of 2"), std::string::npos) << o.out;
+}
+
+TEST(Simexec, ReportsTheHostsMemory) {
+    const nlohmann::json r = report("run" + small +
+                                    " --steps 1 --set strategy.framework=deepspeed --set strategy.zero_stage=1 "
+                                    "--set strategy.offload.optimizer=cpu");
+    EXPECT_GT(r["memory"][0]["host_predicted_bytes"], 0);
+    EXPECT_GE(r["memory"][0]["host_allocated_bytes"], r["memory"][0]["host_predicted_bytes"]);
+    EXPECT_FALSE(r["memory"][0].contains("nvme_predicted_bytes"));
+}
+
+TEST(Simexec, ResumeNamesWhatDiffers) {
+    const fs::path folder = scratch("other_shape");
+    ASSERT_EQ(run("run" + small + " -q --steps 1 --checkpoint " + folder.string()).code, 0);
+    const ProgramOutcome o = run("run" + small + " --steps 2 --set model.hidden_size=32 --resume " + folder.string());
+    EXPECT_EQ(o.code, 1);
+    EXPECT_NE(o.err.find((folder / "step-00000001").string()), std::string::npos) << o.err;
+    EXPECT_TRUE(std::regex_search(o.err, std::regex("is \\[[0-9, ]*16.*\\], and the scenario's is \\[[0-9, ]*32"))) << o.err;
+}
+
 TEST(Simexec, LongFilesAreMappedAndEndlessOnesRefused) {
     const fs::path file = scratch("long.bin");
     std::ofstream(file) << "";
@@ -289,6 +402,77 @@ TEST(Simexec, ResumesFromTheCheckpointBefore) {
     const ProgramOutcome none = run("run" + small + " --steps 8 --resume " + folder.string());
     EXPECT_EQ(none.code, 1);
     EXPECT_NE(none.err.find("no checkpoint there can be read"), std::string::npos) << none.err;
+}
+
+TEST(Simexec, IsQuietWhereItIsAsked) {
+    for (const std::string command : {"run", "agree", "check", "replay"}) {
+        const ProgramOutcome o = run(command + small + " -q --steps 1"), json = run(command + small + " -q --json --steps 1");
+        EXPECT_EQ(o.code, 0) << command << o.err;
+        EXPECT_EQ(o.out + o.err, "") << command;
+        EXPECT_TRUE(nlohmann::json::accept(json.out)) << command;
+    }
+    EXPECT_EQ(run("doctor -q").out, "");
+    const ProgramOutcome verbose = run("agree" + small + " -v"); // it would show nothing more
+    EXPECT_EQ(verbose.code, 1);
+    EXPECT_NE(verbose.err.find("-v"), std::string::npos) << verbose.err;
+}
+
+// A run that begins anew leaves another run's checkpoints alone; what a kill leaves of one that was being removed goes.
+TEST(Simexec, KeepsAnotherRunsCheckpoints) {
+    const fs::path folder = scratch("others_run");
+    const std::string there = " --checkpoint " + folder.string();
+    ASSERT_EQ(run("run" + small + " -q --steps 2" + there).code, 0);
+    const fs::path other = scratch("a_third_run");
+    ASSERT_EQ(run("run" + small + " -q --steps 1 --checkpoint " + other.string()).code, 0);
+    for (const std::string& more : {std::string(), std::string(" --restart 1"), " --resume " + other.string()}) {
+        const ProgramOutcome o = run("run" + small + " -q --steps 3" + there + more);
+        EXPECT_EQ(o.code, 1) << more;
+        EXPECT_NE(o.err.find("holds checkpoints of an earlier run: add --resume"), std::string::npos) << o.err;
+    }
+    EXPECT_TRUE(fs::exists(folder / "step-00000002"));
+    EXPECT_FALSE(fs::exists(folder / "step-00000003"));
+    EXPECT_EQ(run("run" + small + " -q --steps 2 --resume " + (folder / "step-00000002").string() + there).code, 1); // nothing to do
+    fs::create_directories(folder / "step-00000009");
+    fs::create_directories(folder / "step-00000008");
+    std::ofstream(folder / "step-00000008" / "part-1") << "a part";
+    fs::create_directories(folder / "step-00000007" / "notes");
+    EXPECT_EQ(run("run" + small + " -q --steps 3 --resume " + folder.string() + there).code, 0);
+    EXPECT_FALSE(fs::exists(folder / "step-00000009"));
+    EXPECT_FALSE(fs::exists(folder / "step-00000008"));
+    EXPECT_TRUE(fs::exists(folder / "step-00000007" / "notes")); // not ours
+}
+
+TEST(Simexec, LooksAtItsOutputsFirst) {
+    const fs::path file = scratch("a_file"), absent = scratch("absent") / "x.json";
+    std::ofstream(file) << "text";
+    for (const std::string& output :
+         {"--trace " + absent.string(), "-o " + absent.string(), "--routing " + absent.string(), "--log " + absent.string(),
+          "--trace " + fs::temp_directory_path().string(), "--checkpoint " + file.string(), "--checkpoint " + (file / "below").string(),
+          "--export-weights " + file.string()}) {
+        const ProgramOutcome o = run("run" + small + " --steps 1000000 " + output);
+        EXPECT_EQ(o.code, 1) << output;
+        EXPECT_NE(o.err.find("cannot be written: "), std::string::npos) << o.err;
+        EXPECT_NE(o.err.find(output.substr(0, output.find(' '))), std::string::npos) << o.err;
+    }
+    for (const std::string command : {"agree", "check", "replay"}) {
+        EXPECT_EQ(run(command + small + " --steps 1000 -o " + absent.string()).code, 1) << command;
+        EXPECT_EQ(run(command + small + " --steps 1 -o /dev/full").code, 7) << command;
+    }
+    for (const std::string output : {"--log", "--trace", "-o", "-q -o"})
+        EXPECT_EQ(run("run" + small + " --steps 1 " + output + " /dev/full").code, 7) << output;
+}
+
+// The name says how a trace is written, whoever writes it.
+TEST(Simexec, TracesOfThatName) {
+    const fs::path json = scratch("named.json"), compact = scratch("named.trace");
+    for (const std::string command : {"run", "check", "replay"})
+        for (const fs::path& file : {json, compact}) {
+            fs::remove(file);
+            ASSERT_EQ(run(command + small + " --steps 1 --trace " + file.string()).code, 0) << command;
+            std::ifstream in(file);
+            const std::string text{std::istreambuf_iterator<char>(in), {}};
+            EXPECT_EQ(nlohmann::json::accept(text), file == json) << command;
+        }
 }
 
 TEST(Simexec, StopsAndGoesOn) {
