@@ -8,7 +8,7 @@
 #include "sim/plan/in_flight.hpp"
 #include "sim/plan/lower.hpp"
 #include "sim/plan/rounds.hpp"
-#include "sim/report/report.hpp"
+#include "sim/plan/verify.hpp"
 #include "sim/scenario/documents.hpp"
 #include "topology/check.hpp"
 

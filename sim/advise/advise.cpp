@@ -3,6 +3,7 @@
 
 #include "sim/advise/changes.hpp"
 #include "sim/memory/ready.hpp"
+#include "sim/plan/verify.hpp"
 #include "sim/scenario/variations.hpp"
 #include "sim/trace/critical_path.hpp"
 

@@ -12,11 +12,14 @@
 // rounds         verify_rounds.cpp       round, worker-averaged
 //
 // In a plan with rounds the rules hold for two runs of each phase, one after the other: a third begins as the second does.
+#include "sim/plan/lower.hpp"
 #include "sim/plan/rounds.hpp"
 #include "sim/plan/verify_parts.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
+
+#include <stdexcept>
 
 namespace orrery {
 namespace verification {
@@ -275,6 +278,15 @@ std::string to_text(const std::vector<Violation>& violations) {
     std::string text;
     for (const Violation& v : violations) text += fmt::format("{}: {}: {}\n", v.rule, v.where, v.what);
     return text;
+}
+
+Plan verified_plan(const Scenario& scenario) {
+    Plan plan = lower(scenario);
+    std::vector<Violation> violations = verify(plan);
+    const std::size_t n = violations.size();
+    if (n > 5) violations.resize(5); // the first ones; `simrun plan` prints them all
+    if (n > 0) throw std::logic_error("the lowered plan breaks " + std::to_string(n) + " rules:\n" + to_text(violations));
+    return plan;
 }
 
 } // namespace orrery

@@ -8,6 +8,8 @@
 
 namespace orrery {
 
+struct Scenario;
+
 struct Violation {
     std::string rule;  // "transfer-unmatched", "read-before-write", ... (the list is in verify.cpp, a function a rule)
     std::string where; // "stage 3, action 17 (F12 microbatch 4), op l17.qkv.fwd"
@@ -16,5 +18,8 @@ struct Violation {
 
 std::vector<Violation> verify(const Plan& plan);
 std::string to_text(const std::vector<Violation>& violations);
+
+// A scenario's plan, whose every rule holds. Throws std::logic_error where one does not (our bug), with the first violations.
+Plan verified_plan(const Scenario& scenario);
 
 } // namespace orrery

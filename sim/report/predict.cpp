@@ -12,15 +12,6 @@
 
 namespace orrery {
 
-Plan verified_plan(const Scenario& scenario) {
-    Plan plan = lower(scenario);
-    std::vector<Violation> violations = verify(plan);
-    const std::size_t n = violations.size();
-    if (n > 5) violations.resize(5); // the first ones; `simrun plan` prints them all
-    if (n > 0) throw std::logic_error("the lowered plan breaks " + std::to_string(n) + " rules:\n" + to_text(violations));
-    return plan;
-}
-
 namespace {
 
 // Fields about links that carried nothing: an oversubscribed leaf under which all nodes stand, a slow link that no traffic takes.

@@ -94,8 +94,7 @@ struct PredictOptions {
     bool cache = false;                 // what the caching allocator reserves too, for whom shows it
 };
 Prediction predict(const Scenario& scenario, const PredictOptions& options = {});
-// The same in two steps, where several scenarios have one plan (sim/plan/inputs.hpp).
-Plan verified_plan(const Scenario& scenario);
+// With a plan that several scenarios have (sim/plan/inputs.hpp).
 Prediction predict(const Scenario& scenario, const Plan& plan, const PredictOptions& options);
 
 Report report(const Scenario& scenario, const Plan& plan, const Simulation& simulation, const MemoryReport& memory, const CostModel& cost);

@@ -1,6 +1,7 @@
 #include "sim/report/reuse.hpp"
 
 #include "sim/plan/lower.hpp"
+#include "sim/plan/verify.hpp"
 
 #include <algorithm>
 #include <utility>
