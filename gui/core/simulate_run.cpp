@@ -3,9 +3,8 @@
 #include "gui/core/tracks.hpp"
 #include "sim/advise/fix.hpp"
 #include "sim/memory/ready.hpp"
-#include "sim/memory/samples.hpp"
 #include "sim/plan/lower.hpp"
-#include "topology/input_error.hpp"
+#include "sim/report/report.hpp"
 
 #include <QCoreApplication>
 
@@ -27,17 +26,6 @@ void count_from_first_work(Trace& trace) {
         for (Span& s : lane.spans) s.begin = s.begin + by, s.end = s.end + by;
         for (MemorySample& m : lane.memory) m.at = m.at + by;
     }
-}
-
-// With a trace where its step is not too large to be recorded.
-Simulation simulated(const Plan& plan, const Scenario& scenario, const Fabric& fabric, const CostModel& cost, StopFlag stop) {
-    SimulateOptions options;
-    options.stop = stop;
-    options.trace = true;
-    try {
-        return simulate(plan, scenario, fabric, cost, options);
-    } catch (const InputError&) { options.trace = false; }
-    return simulate(plan, scenario, fabric, cost, options); // what else is wrong with the input is said now
 }
 
 void keep_trace(RunData& data, Trace trace, StopFlag stop) {
@@ -71,21 +59,21 @@ std::shared_ptr<const RunData> simulate_run(const std::string& scenario_json, co
         const Scenario& scenario = *data->scenario;
         if (!go_on(tr("planning"))) return nullptr;
         data->plan = lower(scenario, stop);
-        if (!go_on(tr("working out memory"))) return nullptr;
-        const MemoryReport bytes = memory(*data->plan, scenario);
-        const Fabric fabric(scenario.cluster);
-        const CostModel cost(scenario, fabric);
         if (!go_on(tr("simulating"))) return nullptr;
-        Simulation simulation = simulated(*data->plan, scenario, fabric, cost, stop);
-        if (simulation.deadlock) throw std::runtime_error(to_text(*simulation.deadlock));
-        data->report = report(scenario, *data->plan, simulation, bytes, cost);
+        PredictOptions predicting;
+        predicting.simulate.stop = stop;
+        predicting.simulate.trace = predicting.simulate.only_small_traces = true;
+        predicting.shares_up_to = interval_shares;
+        predicting.cache = true;
+        Prediction p = predict(scenario, *data->plan, predicting);
+        Simulation& simulation = p.simulation;
+        data->report = std::move(p.report);
         data->links = std::move(simulation.links);
         data->lane_of_rank = std::move(simulation.lane_of_rank);
         data->link_class = std::move(simulation.link_class);
         data->lanes = std::move(simulation.lanes);
-        if (!bytes.fits) data->way_out = way_out(*data);
+        if (!data->report->memory.fits) data->way_out = way_out(*data);
         if (!go_on(tr("preparing the timeline"))) return nullptr;
-        if (simulation.trace) sample_memory(*simulation.trace, *data->plan, bytes);
         if (simulation.trace) count_from_first_work(*simulation.trace);
         if (simulation.trace) keep_trace(*data, std::move(*simulation.trace), stop);
     } catch (const Stopped&) { return nullptr; } catch (const std::exception& e) {

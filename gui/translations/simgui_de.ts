@@ -360,10 +360,6 @@
         <translation>plant</translation>
     </message>
     <message>
-        <source>working out memory</source>
-        <translation>berechnet den Speicher</translation>
-    </message>
-    <message>
         <source>simulating</source>
         <translation>simuliert</translation>
     </message>

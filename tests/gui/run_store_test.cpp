@@ -40,6 +40,25 @@ class RunStoreTest : public QObject {
         QVERIFY(!store.busy());
     }
 
+    // The figures of simrun: its interval, and the steps of workers that do not wait for one another.
+    void hasTheFiguresOfAPrediction() {
+        const std::string loose =
+            R"({"model": "gpt2-124m", "cluster": {"preset": "dgx-a100-80gb", "nodes": 4, "devices_per_node": 1},
+                "training": {"global_batch_size": 32, "micro_batch_size": 8, "sequence_length": 1024, "precision": "bf16"},
+                "strategy": {"framework": "ddp", "zero_stage": 0, "synchronization": {"kind": "parameter_server", "servers": 1}}})";
+        for (const std::string& text : {small, loose}) {
+            const auto run = simulate_run(
+                text, {}, [](const QString&) { return true; }, nullptr);
+            QVERIFY(run && run->report);
+            PredictOptions predicting;
+            predicting.shares_up_to = interval_shares;
+            const Report expected = predict(*run->scenario, predicting).report;
+            QCOMPARE(run->report->step_time_s, expected.step_time_s);
+            QCOMPARE(run->report->error_bar.interval.slower, expected.error_bar.interval.slower);
+            QCOMPARE(run->report->error_bar.interval.faster, expected.error_bar.interval.faster);
+        }
+    }
+
     void manyAtOnceAllFinish() {
         RunStore store;
         for (int i = 0; i < 40; ++i) store.simulate(small, {});
