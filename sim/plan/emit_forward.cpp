@@ -318,7 +318,9 @@ void Emitter::forward_adapt(const Node& n, const Making& m) {
          {output(n, 0, m)});
 }
 
+// A copy that is kept for a backward pass is not made where none comes.
 void Emitter::forward_cast(const Node& n, const Making& m) {
+    if (value(n.in[0]).kept_as == n.out[0] && !needs_gradient[n.in[0]]) return;
     emit(name_of(n, m),
          Pointwise{cast_kind(n), Direction::forward, elements(value(n.out[0])), n.fused, fused_expert(n) && made_by_activation(n.in[0])},
          m.in, {output(n, 0, m)});

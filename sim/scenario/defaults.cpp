@@ -316,6 +316,7 @@ void resolve_derived(Reading& reading) {
     resolve_training(reading);
     resolve_schedule(reading);
     resolve_data_parallel(reading);
+    if (sc.strategy.zero_stage == 0) sc.strategy.shard_group_size = 0; // nothing is sharded: a note says so
     if (sc.model.moe && !reading.has("/strategy/expert_tensor_parallel")) {
         sc.strategy.expert_tensor_parallel = sc.strategy.tensor_parallel;
         note_default(reading, "/strategy/expert_tensor_parallel", std::to_string(sc.strategy.tensor_parallel),

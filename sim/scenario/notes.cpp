@@ -192,7 +192,7 @@ void note_without_effect(Reading& reading) {
     note("/strategy/expert_tensor_parallel", !sc.model.moe && s.expert_tensor_parallel > 1, "the model has no experts");
     note("/strategy/zero_stage", s.zero_stage > 0 && sc.world_size() == 1 && all_here && s.framework != Framework::deepspeed,
          "there is one rank");
-    note("/strategy/shard_group_size", s.shard_group_size > 0 && s.zero_stage == 0, "zero_stage is 0, nothing is sharded");
+    note("/strategy/shard_group_size", s.zero_stage == 0, "zero_stage is 0, nothing is sharded");
     note("/strategy/recompute_layers", s.recompute == RecomputeKind::none, "recompute is none");
     if (s.recompute == RecomputeKind::list && sc.model.position != PositionKind::rope &&
         std::count(s.recompute_ops.begin(), s.recompute_ops.end(), RecomputeOp::rope) > 0)

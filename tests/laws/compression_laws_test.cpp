@@ -234,6 +234,17 @@ TEST(GradientCompression, BetweenNodesAloneCrossesThemLess) {
     EXPECT_GT(crossing(R"("kind": "int8")"), 1.5 * crossing(R"("kind": "int8", "hierarchical": true)"));
 }
 
+// Without ZeRO nothing is sharded, and a group of shards says nothing.
+TEST(GradientCompression, IsTheSameWithAShardGroupAndNoShards) {
+    for (const char* kind : {R"("kind": "top-k")", R"("kind": "powersgd")", R"("kind": "int8")"}) {
+        Gpt plain = by_fields(kind), group = by_fields(kind);
+        group.extra_strategy += R"(, "shard_group_size": 2)";
+        const Plan plan = lower(group.make());
+        EXPECT_TRUE(verify(plan).empty()) << kind << to_text(verify(plan));
+        EXPECT_EQ(predict(group.make()).report.step_time_s, predict(plain.make()).report.step_time_s) << kind;
+    }
+}
+
 TEST(GradientCompression, IsRefusedWhereItsNumbersWouldPart) {
     const auto problems = [](Gpt g) { return to_text(parse_scenario(g.text(), {}).problems); };
     Gpt tied = by_fields(R"("kind": "onebit-adam")");

@@ -56,6 +56,10 @@ TEST(FineTuning, PlansOfEverySoftwareWithFrozenLayersAreLegal) {
             const Plan plan = lower(*parsed.scenario);
             EXPECT_TRUE(verify(plan).empty()) << framework << more << to_text(verify(plan));
         }
+    std::string kept = llama(R"({"frozen_layers": 2})");
+    kept.insert(kept.size() - 1, R"(, "runtime": {"fp8_activation_input": true})");
+    const Plan plan = lower(scenario(kept));
+    EXPECT_TRUE(verify(plan).empty()) << to_text(verify(plan));
 }
 
 TEST(FineTuning, RunsWeightGradientsOfAdaptersAlone) {
