@@ -30,7 +30,7 @@ void check_in_backward(Reading& reading) {
                        t.gradient_clipping, with));
     refuse(sc.microbatches() > 1, "/training/global_batch_size",
            fmt::format("{} updates after the first microbatch, and a step has {}: set training.global_batch_size = {} (data_parallel x "
-                       "micro_batch_size), or leave it out",
+                       "micro_batch_size), or leave optimizer_in_backward out",
                        with, sc.microbatches(), std::int64_t{s.data_parallel} * t.micro_batch_size));
     refuse(t.optimizer == Optimizer::lamb || t.optimizer == Optimizer::lars, "/training/optimizer",
            fmt::format("training.optimizer = {} sums norms of whole tensors over ranks before it updates, which is not modelled with {}: "
@@ -45,6 +45,10 @@ void check_in_backward(Reading& reading) {
     refuse(s.tensor_parallel > 1 && s.sequence_parallel, "/strategy/sequence_parallel",
            fmt::format("strategy.sequence_parallel sums the gradients of norms over tensor-parallel ranks after the backward pass, where "
                        "{} has used them: set it to false",
+                       with));
+    refuse(s.tensor_parallel > 1 && sc.model.attention.qk_norm, "/strategy/tensor_parallel",
+           fmt::format("model.attention.qk_norm has weights whose gradients are summed over tensor-parallel ranks after the backward pass, "
+                       "where {} has used them: set tensor_parallel = 1",
                        with));
     const bool alone = s.data_parallel * s.context_parallel == 1;
     refuse(!alone && !(practice_of(sc).fully_sharded() && s.zero_stage >= 2), "/strategy/zero_stage",

@@ -284,15 +284,18 @@ TEST(StackLaws, WhatIsUndoneIsMadeAgain) {
 }
 
 TEST(StackLaws, UpdatesInTheBackwardPassThatCannotBeAreRefused) {
-    const auto refused = [](const std::string& training, const std::string& strategy) {
-        const ParseResult r = parse_scenario(fmt::format(R"({{"model": "llama3-8b", "cluster": {{"preset": "dgx-h100", "nodes": 1}},
+    const auto refused = [](const std::string& training, const std::string& strategy, const std::string& model = "llama3-8b") {
+        const ParseResult r = parse_scenario(fmt::format(R"({{"model": "{}", "cluster": {{"preset": "dgx-h100", "nodes": 1}},
                 "training": {{"global_batch_size": 8, "sequence_length": 8192, "optimizer_in_backward": true{}}},
                 "strategy": {{"framework": "torchtitan"{}}}}})",
-                                                         training, strategy),
+                                                         model, training, strategy),
                                              {});
         return r.scenario ? std::string() : to_text(r.problems);
     };
     EXPECT_EQ(refused("", ""), "");
+    const std::string divided = R"(, "tensor_parallel": 2, "data_parallel": 4, "sequence_parallel": false)";
+    EXPECT_EQ(refused("", divided).find("qk_norm"), std::string::npos);
+    EXPECT_NE(refused("", divided, "qwen3-4b").find("qk_norm has weights whose gradients are summed"), std::string::npos);
     EXPECT_NE(refused(R"(, "gradient_clipping": 1)", "").find("/training/gradient_clipping"), std::string::npos);
     EXPECT_NE(refused(R"(, "gradient_clipping": 1)", R"(, "optimizer_sync": "post-validation")").find("/training/gradient_clipping"),
               std::string::npos)
