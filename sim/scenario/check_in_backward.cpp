@@ -50,6 +50,9 @@ void check_in_backward(Reading& reading) {
            fmt::format("model.attention.qk_norm has weights whose gradients are summed over tensor-parallel ranks after the backward pass, "
                        "where {} has used them: set tensor_parallel = 1",
                        with));
+    refuse(asynchronous_schedule(s), "/strategy/schedule",
+           fmt::format("strategy.schedule = {} keeps gradients from one step to the next, and {} lets them go: set schedule = none",
+                       s.schedule, with));
     const bool alone = s.data_parallel * s.context_parallel == 1;
     refuse(!alone && !(practice_of(sc).fully_sharded() && s.zero_stage >= 2), "/strategy/zero_stage",
            fmt::format("{} frees gradients only where each rank has them alone: on one device, or under FSDP (zero_stage 2 or 3 of "

@@ -293,6 +293,7 @@ TEST(StackLaws, UpdatesInTheBackwardPassThatCannotBeAreRefused) {
         return r.scenario ? std::string() : to_text(r.problems);
     };
     EXPECT_EQ(refused("", ""), "");
+    EXPECT_NE(refused("", R"(, "schedule": "pipedream-async")").find("lets them go"), std::string::npos);
     const std::string divided = R"(, "tensor_parallel": 2, "data_parallel": 4, "sequence_parallel": false)";
     EXPECT_EQ(refused("", divided).find("qk_norm"), std::string::npos);
     EXPECT_NE(refused("", divided, "qwen3-4b").find("qk_norm has weights whose gradients are summed"), std::string::npos);
