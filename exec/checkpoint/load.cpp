@@ -150,7 +150,7 @@ std::vector<fs::path> checkpoints_in(const fs::path& path) {
 
 namespace {
 
-// What a run leaves that dies while it removes a checkpoint: a folder with parts, or without anything.
+// A run that dies while it removes a checkpoint leaves a folder with parts of it, or an empty one.
 bool half_removed(const fs::path& step) {
     std::error_code none;
     if (step_of(step.filename().string()) < 0 || !fs::is_directory(step, none)) return false;

@@ -107,8 +107,8 @@ class Walk {
     MemoryLayout layout_;
 };
 
-// Lifetimes that lie side by side: one, or the tensors of a bucket that come and go together, padding behind them. Of no lifetimes: what
-// the collective of an issue copies through.
+// Lifetimes that lie side by side: one, or the tensors of a bucket that come and go together, padding behind them. A group
+// without lifetimes is what the collective of an issue copies through.
 struct Group {
     std::vector<std::int32_t> lifetimes;
     std::int64_t bytes = 0;

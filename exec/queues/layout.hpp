@@ -25,7 +25,7 @@ struct Lifetime {
     std::vector<std::int32_t> users;   // issues, ascending
 };
 
-// What a collective copies through while it runs, in the device's space.
+// The buffer that a collective copies through while it runs, in the device's space.
 struct StagingPlace {
     std::int64_t bytes = 0, offset = -1;
 };

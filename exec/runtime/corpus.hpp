@@ -21,8 +21,8 @@ struct Corpus {
 // vocabulary has not.
 void read_sequence(const Corpus& corpus, std::int64_t index, std::span<std::int64_t> tokens);
 
-// Throws the same where a token of the text is none of the vocabulary. A text that takes longer than a moment to read is looked at in the
-// places alone that a run of so many sequences of `length` tokens reads, the first ones.
+// Throws the same where a token of the text is none of the vocabulary. In a text that takes longer than a moment to read, only the places
+// are checked that a run of `sequences` sequences of `length` tokens reads: the first ones.
 void require_vocabulary(const Corpus& corpus, std::int64_t length, std::int64_t sequences);
 
 } // namespace orrery

@@ -31,7 +31,7 @@ Learning learning(const Scenario& s, const AgreeOptions& how) {
     return l;
 }
 
-// What a strategy does to its numbers by design, so that a comparison would only say that; empty: it is to train as one rank does.
+// Why a strategy trains other numbers than one rank does, by design: a comparison would only say that. Empty: it trains the same numbers.
 std::string unlike_one_rank(const Scenario& s) {
     const Strategy& st = s.strategy;
     const GradientCompression sent = st.compresses();

@@ -35,7 +35,7 @@ std::optional<std::vector<KernelSample>> own_samples(const std::vector<std::stri
     return all;
 }
 
-// What it writes is asked for, whatever -q leaves out.
+// The command exists to write its profile: it does so under -q too.
 Options as_json(Options options) {
     options.json = true;
     return options;

@@ -96,7 +96,7 @@ void write_section(std::string& text, const std::string& path, const Fields& fie
             write_section(text, path + "." + field.key, section->fields(), depth + 1);
 }
 
-// What is no table of fields: a list of disturbances, and the members that make a file a sweep.
+// Two parts of a file are no table of fields: the list of disturbances, and the members that make a file a sweep.
 constexpr const char* perturb_text = R"(
 ## perturb
 

@@ -81,7 +81,7 @@ Shared each_run(const Scenario& s, const StageTime& st, const InFlight::Held& he
     return shared;
 }
 
-// Of joined blocks, whose order is not known, ZeRO 1 at most: all that moves, and reductions that wait for the last kernel.
+// Joined blocks, whose order is not known, under ZeRO 1 at most: all that moves, and reductions that wait for the last kernel.
 Shared joined_once_a_step(const Scenario& s, const StageTime& st, const InFlight::Held& held, const SharingTime& time) {
     const double moving = sharing_moves(s, held, time), tail = s.strategy.overlap.grad_reduce ? 0 : time.reduce;
     return {std::max(moving, static_cast<double>(s.microbatches()) * st.busy + tail), moving, tail};

@@ -82,7 +82,7 @@ void add_output(CLI::App& app, Options& o) {
     app.add_flag("-v,--verbose", o.verbose, "More detail: defaults and their sources, largest buffers, size of the simulation");
 }
 
-// What it prints is text, or JSON anyway.
+// For a command that prints text only, or JSON always.
 void without_json(CLI::App& app) { app.remove_option(app.get_option("--json")); }
 
 void add_set(CLI::App& app, Options& o) {

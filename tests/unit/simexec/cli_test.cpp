@@ -289,7 +289,7 @@ TEST(Simexec, SignsNeedAWarmup) {
     EXPECT_EQ(run("run" + small + " --steps 1 --set training.learning_rate=0").code, 1);              // none is not the default
 }
 
-// What is not to train as one rank does is not compared; the answer names the field.
+// A strategy that trains other numbers than one rank does is not compared; the answer names the field.
 TEST(Simexec, AgreesOnlyWhereItCan) {
     const std::string replicas = "agree" + small + " --steps 1 --set training.gradient_clipping=0 --set cluster.devices_per_node=2 ";
     const std::pair<const char*, const char*> fields[] = {
