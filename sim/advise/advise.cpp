@@ -50,23 +50,14 @@ std::string resource_of(const Trace& trace, const Span& span) {
 
 // step_s: a trace of a round has several steps.
 std::vector<OnPath> path_of(const Trace& trace, double step_s) {
-    const double of_a_step = step_s / std::max(step_s, (trace.end - trace.begin).seconds());
-    std::map<std::string, double> seconds;
-    std::vector<PathStep> steps = critical_path(trace);
-    count_once(steps, trace);
-    for (const PathStep& step : steps) {
-        const Span& s = trace.lanes[step.lane].spans[step.span];
-        if (s.op >= 0) seconds[resource_of(trace, s)] += (s.end - s.begin).seconds();
-        seconds["launches, host"] += step.gap.seconds();
-    }
     std::vector<OnPath> path;
-    for (const auto& [resource, s] : seconds)
-        if (s > 0) path.push_back({resource, s * of_a_step});
+    for (const auto& [resource, s] : seconds_on_path(trace, step_s, resource_of))
+        if (s > 0) path.push_back({resource, s});
     std::ranges::stable_sort(path, std::greater{}, &OnPath::seconds);
     return path;
 }
 
-// What a group of constants is in this job: where something lives on the host its share is mostly that.
+// A group of constants in this job's words: where something lives on the host, the group's share is mostly that.
 std::string words_of(CostGroup g, const Scenario& s) {
     const Offload& o = s.strategy.offload;
     if (g == CostGroup::host && o != Offload{})

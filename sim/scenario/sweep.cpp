@@ -4,6 +4,7 @@
 
 #include "sim/scenario/constraint.hpp"
 #include "sim/scenario/fields.hpp"
+#include "sim/scenario/resolve.hpp"
 #include "sim/scenario/suggest.hpp"
 
 #include <nlohmann/json.hpp>
@@ -188,9 +189,7 @@ struct SweepReader {
             path.starts_with("cluster.graph") || path == "model.preset")
             return;
         if (const std::string_view meant = field_of_short_name(path.substr(path.rfind('.') + 1)); !meant.empty()) {
-            std::string field = "/" + std::string(meant);
-            std::ranges::replace(field, '.', '/');
-            problems.push_back({where, "sweep names " + pointer + ", which is not a field: did you mean \"" + field + "\"?"});
+            problems.push_back({where, "sweep names " + pointer + ", which is not a field: did you mean \"" + pointer_of(meant) + "\"?"});
             return;
         }
         std::vector<std::string> known;
@@ -204,8 +203,7 @@ struct SweepReader {
             if (const Field* f = find_field(section))
                 if (const auto* s = std::get_if<SectionSlot>(&f->slot)) fields = &s->fields();
         if (fields != nullptr)
-            for (const Field& f : *fields) known.emplace_back("/" + (section.empty() ? "" : section + "/") + f.key);
-        for (std::string& k : known) std::replace(k.begin(), k.end(), '.', '/');
+            for (const Field& f : *fields) known.push_back(pointer_of((section.empty() ? "" : section + ".") + std::string(f.key)));
         const auto near = nearest(pointer, known);
         problems.push_back(
             {where, "sweep names " + pointer + ", which is not a field" + (near ? ": did you mean \"" + *near + "\"?" : "")});
@@ -270,9 +268,8 @@ SweepResult parse_sweep(std::string_view json_text, const ParseOptions& options)
     reader.data.base.erase("sweep");
     reader.data.base.erase("constraints");
     for (const auto& [key, value] : reader.data.base.items())
-        if (!find_field(key) && nearest(key, {"constraints", "sweep"}))
-            return {std::nullopt,
-                    {{"/" + key, key + " is not a field: did you mean \"" + *nearest(key, {"constraints", "sweep"}) + "\"?"}}};
+        if (const auto near = nearest(key, {"constraints", "sweep"}); near && !find_field(key))
+            return {std::nullopt, {{"/" + key, key + " is not a field: did you mean \"" + *near + "\"?"}}};
     for (const std::string& text : options.overrides) reader.override_base(text);
     if (!reader.problems.empty()) return {std::nullopt, reader.problems};
     for (const auto& [pointer, list] : document["sweep"].items()) reader.read_axis(pointer, reader.fixed(pointer).value_or(list));

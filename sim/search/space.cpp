@@ -1,5 +1,6 @@
 #include "sim/search/space.hpp"
 
+#include "sim/scenario/resolve.hpp"
 #include "sim/scenario/suggest.hpp"
 
 #include "sim/schedules/schedule.hpp"
@@ -201,10 +202,9 @@ void enumerate(StrategySpace& space, std::int32_t machine, const Lists& lists, c
 }
 
 std::string meant_by(const std::string& pointer) {
-    std::string field(field_of_short_name(pointer.substr(pointer.rfind('/') + 1)));
-    std::ranges::replace(field, '.', '/');
+    const std::string_view field = field_of_short_name(pointer.substr(pointer.rfind('/') + 1));
     return field.empty() ? "its keys are JSON pointers, as in \"/strategy/tensor_parallel\" (simrun schema --markdown lists them)"
-                         : "did you mean \"/" + field + "\"?";
+                         : "did you mean \"" + pointer_of(field) + "\"?";
 }
 
 // The space's file: {pointer: [values]}; a value alone is a list of one.

@@ -12,7 +12,6 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
-#include <map>
 
 namespace orrery::simrun {
 
@@ -38,23 +37,14 @@ std::string details(const Prediction& p, const Scenario& scenario, double took, 
                        grouped(static_cast<std::int64_t>(s.replayed_ops)), s.lanes, s.steps, seconds_text(took));
 }
 
-// The time on the critical path by kind of op. A trace of a round has several steps.
-// (Ranks begin and end a step at different times: from the first to the last it is longer than what steps are apart.)
+// The time on the critical path by kind of op.
 std::string critical(const Trace& trace, double step_s, const TextStyle& style) {
-    const double of_a_step = step_s / std::max(step_s, (trace.end - trace.begin).seconds());
-    std::map<std::string, double> by_kind;
     double all = 0;
-    std::vector<PathStep> path = critical_path(trace);
-    count_once(path, trace);
-    for (const PathStep& step : path) {
-        const Span& s = trace.lanes[step.lane].spans[step.span];
-        by_kind[trace.ops[s.op].kind] += (s.end - s.begin).seconds() * of_a_step;
-        by_kind["launches, host"] += step.gap.seconds() * of_a_step;
-        all += (s.end - s.begin + step.gap).seconds() * of_a_step;
-    }
     std::vector<std::pair<double, std::string>> sorted;
-    for (const auto& [kind, seconds] : by_kind)
+    for (const auto& [kind, seconds] : seconds_on_path(trace, step_s, [](const Trace&t, const Span&s) { return t.ops[s.op].kind; })) {
+        all += seconds;
         if (seconds > 0) sorted.emplace_back(-seconds, kind);
+    }
     std::ranges::sort(sorted);
     Table table{{"kind of op", "time", "share"}, {false, true, true}, {}};
     for (const auto& [seconds, kind] : sorted)

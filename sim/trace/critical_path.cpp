@@ -128,4 +128,18 @@ void count_once(std::vector<PathStep>& path, const Trace& trace) {
     if (longer > 0 && 2 * widest.gap.ps >= longer) widest.gap.ps = std::max<std::int64_t>(0, widest.gap.ps - longer);
 }
 
+std::map<std::string, double> seconds_on_path(const Trace& trace, double step_s,
+                                              const std::function<std::string(const Trace&, const Span&)>& name) {
+    const double of_a_step = step_s / std::max(step_s, (trace.end - trace.begin).seconds());
+    std::vector<PathStep> path = critical_path(trace);
+    count_once(path, trace);
+    std::map<std::string, double> seconds;
+    for (const PathStep& step : path) {
+        const Span& s = trace.lanes[step.lane].spans[step.span];
+        if (s.op >= 0) seconds[name(trace, s)] += (s.end - s.begin).seconds() * of_a_step;
+        seconds["launches, host"] += step.gap.seconds() * of_a_step;
+    }
+    return seconds;
+}
+
 } // namespace orrery

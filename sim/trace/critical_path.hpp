@@ -3,6 +3,9 @@
 
 #include "sim/trace/trace.hpp"
 
+#include <functional>
+#include <map>
+#include <string>
 #include <vector>
 
 namespace orrery {
@@ -21,5 +24,10 @@ std::vector<PathStep> critical_path(const Trace& trace);
 // Ops at a step's end may run on beside the next step (updates on the host), which begins late for those of the step before: the path has
 // their time at its end, and as a gap at its begin. That gap, where there is one, is made shorter by what the path is longer than the step.
 void count_once(std::vector<PathStep>& path, const Trace& trace);
+
+// Seconds of one step, by what `name` calls a span on the path (a kind of op, a resource); gaps are "launches, host". A trace of a round
+// has several steps, and from the first begin to the last end it is longer than what steps are apart: the seconds are scaled to step_s.
+std::map<std::string, double> seconds_on_path(const Trace& trace, double step_s,
+                                              const std::function<std::string(const Trace&, const Span&)>& name);
 
 } // namespace orrery
