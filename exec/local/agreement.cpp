@@ -1,5 +1,7 @@
 #include "exec/local/agreement.hpp"
 
+#include "sim/schedules/schedule.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -33,6 +35,28 @@ Learned learn(const Scenario& scenario, const Learning& how) {
     out.states = take(Quantity::states);
     for (const auto& r : world->ranks) out.peaks.push_back(r->memory.device().highest);
     return out;
+}
+
+std::string unlike_one_rank(const Scenario& s) {
+    const Strategy& st = s.strategy;
+    const GradientCompression sent = st.compresses();
+    const bool casts = sent == GradientCompression::fp16 || sent == GradientCompression::bf16; // nothing is rounded in double precision
+    const auto because = [](const char* field, const auto& value, const char* does) {
+        return fmt::format("{} = {} {}, which one rank does not", field, value, does);
+    };
+    if (sent != GradientCompression::none && !casts && st.data_parallel * st.context_parallel > 1)
+        return because("strategy.gradient_compression.kind", name(sent), "sends gradients that have lost digits");
+    if (st.workers())
+        return because("strategy.synchronization.kind", name(st.synchronization.kind), "trains each worker on its own gradients");
+    if (st.quantized_weights != QuantizedWeights::none)
+        return because("strategy.quantized_weights", name(st.quantized_weights), "computes with rounded weights");
+    if (st.quantized_gradients != QuantizedGradients::none)
+        return because("strategy.quantized_gradients", name(st.quantized_gradients), "rounds gradients on their way");
+    const ScheduleInfo* schedule = find_schedule(st.schedule);
+    if (schedule && schedule->asynchronous && st.pipeline_parallel > 1 && st.flush_every > 1)
+        return because("strategy.schedule", st.schedule,
+                       fmt::format("goes on with old weights for strategy.flush_every = {} steps", st.flush_every).c_str());
+    return "";
 }
 
 Limits limits_of(DType real) {

@@ -10,6 +10,9 @@
 
 namespace orrery {
 
+// Why a strategy trains other numbers than one rank does, by design: a comparison would only say that. Empty: it trains the same numbers.
+std::string unlike_one_rank(const Scenario& scenario);
+
 struct Learning {
     int steps = 5;
     DType real = DType::fp64;

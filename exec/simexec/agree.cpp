@@ -4,7 +4,6 @@
 #include "exec/simexec/gpu.hpp"
 #include "exec/simexec/outputs.hpp"
 #include "sim/memory/memory.hpp"
-#include "sim/schedules/schedule.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -31,30 +30,6 @@ Learning learning(const Scenario& s, const AgreeOptions& how) {
     return l;
 }
 
-// Why a strategy trains other numbers than one rank does, by design: a comparison would only say that. Empty: it trains the same numbers.
-std::string unlike_one_rank(const Scenario& s) {
-    const Strategy& st = s.strategy;
-    const GradientCompression sent = st.compresses();
-    const bool casts = sent == GradientCompression::fp16 || sent == GradientCompression::bf16; // nothing is rounded in double precision
-    const auto because = [](const char* field, const auto& value, const char* does) {
-        return fmt::format("{} = {} {}, which one rank does not: simexec agree compares strategies that train as one rank does", field,
-                           value, does);
-    };
-    if (sent != GradientCompression::none && !casts && st.data_parallel * st.context_parallel > 1)
-        return because("strategy.gradient_compression.kind", name(sent), "sends gradients that have lost digits");
-    if (st.workers())
-        return because("strategy.synchronization.kind", name(st.synchronization.kind), "trains each worker on its own gradients");
-    if (st.quantized_weights != QuantizedWeights::none)
-        return because("strategy.quantized_weights", name(st.quantized_weights), "computes with rounded weights");
-    if (st.quantized_gradients != QuantizedGradients::none)
-        return because("strategy.quantized_gradients", name(st.quantized_gradients), "rounds gradients on their way");
-    const ScheduleInfo* schedule = find_schedule(st.schedule);
-    if (schedule && schedule->asynchronous && st.pipeline_parallel > 1 && st.flush_every > 1)
-        return because("strategy.schedule", st.schedule,
-                       fmt::format("goes on with old weights for strategy.flush_every = {} steps", st.flush_every).c_str());
-    return "";
-}
-
 bool memory_as_predicted(const Scenario& s, const Learned& learned) {
     const Plan plan = executed_plan(s);
     const MemoryReport predicted = memory(plan, s);
@@ -70,7 +45,8 @@ bool memory_as_predicted(const Scenario& s, const Learned& learned) {
 int run_agree(const std::string& file, const Options& options, const AgreeOptions& how) {
     const std::optional<Scenario> scenario = load(file, options, true);
     if (!scenario) return bad_input;
-    if (const std::string why = unlike_one_rank(*scenario); !why.empty()) return complain(why), bad_input;
+    if (const std::string why = unlike_one_rank(*scenario); !why.empty())
+        return complain(why + ": simexec agree compares strategies that train as one rank does"), bad_input;
     if (how.device == "cuda" && how.executor == "threads")
         return complain("--device cuda goes with --executor queues (a GPU a rank) or serial (all ranks on one)"), bad_input;
     if (const std::string why = why_unwritable({{"-o", options.output}}); !why.empty()) return complain(why), bad_input;

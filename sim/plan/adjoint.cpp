@@ -307,8 +307,15 @@ void Emitter::adjoint_activation(const Node& n, BufferId dy) {
     for (std::size_t i = 0; i < n.in.size(); ++i) add_gradient(n.in[i], out[i], true);
 }
 
-// The branch's gradient is dy itself but for the dropout, and the dtype where autocast adds 16 bits to fp32.
+// The branch's gradient is dy itself but for the dropout, and the dtype where autocast adds 16 bits to fp32. Of two branches beside each
+// other one may have nothing that is trained.
 void Emitter::adjoint_residual(const Node& n, BufferId dy) {
+    const bool bias = !n.params.empty() && value(n.params[0]).trained;
+    if (bias || needs_gradient[n.in[0]]) add_gradient(n.in[0], adjoint_branch(n, dy, bias), false);
+    add_gradient(n.in[1], dy, false);
+}
+
+BufferId Emitter::adjoint_branch(const Node& n, BufferId dy, bool with_bias) {
     BufferId branch = dy;
     if (n.out.size() > 1) {
         branch = fresh_gradient(n.in[0]);
@@ -318,13 +325,12 @@ void Emitter::adjoint_residual(const Node& n, BufferId dy) {
         branch = fresh_gradient(n.in[0]);
         emit(n.name + ".bwd", Pointwise{PointwiseKind::cast, Direction::backward, elements(value(n.out[0])), n.fused}, {dy}, {branch});
     }
-    if (!n.params.empty() && value(n.params[0]).trained) {
+    if (with_bias) {
         const BufferId bias = weight_gradient(n.params[0]);
         emit(n.name + ".bias.grad", Pointwise{PointwiseKind::bias, Direction::weight_gradient, elements(value(n.out[0])), n.fused},
              {branch, bias}, {bias});
     }
-    add_gradient(n.in[0], branch, false);
-    add_gradient(n.in[1], dy, false);
+    return branch;
 }
 
 void Emitter::adjoint_adapt(const Node& n, BufferId dy) {

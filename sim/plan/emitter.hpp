@@ -98,6 +98,8 @@ struct Emitter {
     void add_gradient(ValueId v, BufferId contribution, bool owned);
     void flush_weight_ops();
     void hold_weight_op(Op op);
+    // The gradient of the branch that a residual adds, and of its bias where that is trained.
+    BufferId adjoint_branch(const Node& n, BufferId dy, bool with_bias);
 
     // The host hands the forward pass its microbatch (emit_batch.cpp): the op that the first computation after it waits for, -1: none.
     BufferId fetch_batch();

@@ -45,6 +45,8 @@ void check_signs(Reading& reading, const std::string& kind) {
     const ScheduleInfo* schedule = find_schedule(s.schedule);
     refuse(schedule && schedule->directions > 1, "/strategy/schedule",
            " is not modelled with strategy.schedule = " + s.schedule + ", whose copies of the model lie on two stages: try 1f1b or zb-v");
+    refuse(s.gradient_compression == GradientCompression::zero_one_adam && asynchronous_schedule(s), "/strategy/schedule",
+           " takes local steps in rounds, which is not modelled with strategy.schedule = " + s.schedule + ": try 1f1b, or onebit-adam");
     refuse(s.offload.optimizer != Tier::none, at, " works on the device's momentum: set offload.optimizer = none");
     refuse(s.synchronization.kind != Synchronization::Kind::synchronous, at,
            std::string(" is not modelled with strategy.synchronization.kind = ") + name(s.synchronization.kind) +

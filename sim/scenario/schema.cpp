@@ -37,16 +37,14 @@ struct TypeOf {
     Ordered operator()(CustomSlot) const { return *field.schema != 0 ? Ordered::parse(field.schema) : Ordered::object(); }
 };
 
+// Whole numbers without a fraction, as long as 64 bits hold them.
+Ordered number(double x) { return x == std::floor(x) && std::abs(x) < 9e18 ? Ordered(static_cast<std::int64_t>(x)) : Ordered(x); }
+
 Ordered field_schema(const Field& field, bool needs_required) {
     Ordered schema = std::visit(TypeOf{field, needs_required}, field.slot);
-    if (std::isfinite(field.minimum) && schema.contains("type")) {
-        Ordered bound =
-            field.minimum == std::floor(field.minimum) ? Ordered(static_cast<std::int64_t>(field.minimum)) : Ordered(field.minimum);
-        schema[field.above_minimum ? "exclusiveMinimum" : "minimum"] = std::move(bound);
-    }
-    if (std::isfinite(field.maximum) && schema.contains("type"))
-        schema["maximum"] =
-            field.maximum == std::floor(field.maximum) ? Ordered(static_cast<std::int64_t>(field.maximum)) : Ordered(field.maximum);
+    if (std::isfinite(field.minimum) && schema.contains("type"))
+        schema[field.above_minimum ? "exclusiveMinimum" : "minimum"] = number(field.minimum);
+    if (std::isfinite(field.maximum) && schema.contains("type")) schema["maximum"] = number(field.maximum);
     std::string help = field.help;
     if (*field.unit != 0) help += std::string(" [") + field.unit + "]";
     schema["description"] = help;

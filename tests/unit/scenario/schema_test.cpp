@@ -57,6 +57,7 @@ bool valid(const json& schema, const json& value) {
         return false;
     if (schema.contains("minimum") && value.get<double>() < schema["minimum"].get<double>()) return false;
     if (schema.contains("exclusiveMinimum") && value.get<double>() <= schema["exclusiveMinimum"].get<double>()) return false;
+    if (schema.contains("maximum") && value.get<double>() > schema["maximum"].get<double>()) return false;
     if (value.is_object()) return valid_object(schema, value);
     if (value.is_array() && schema.contains("items"))
         return std::all_of(value.begin(), value.end(), [&](const json& item) { return valid(schema["items"], item); });
@@ -68,7 +69,25 @@ json read(const fs::path& path) {
     return json::parse(stream);
 }
 
+// Pointers of the fields whose limits hold no value between them.
+std::vector<std::string> without_values(const json& schema, const std::string& path) {
+    std::vector<std::string> found;
+    if (schema.contains("maximum")) {
+        const double most = schema["maximum"].get<double>(), least = schema.value("minimum", schema.value("exclusiveMinimum", -INFINITY));
+        if (most < least || (most == least && schema.contains("exclusiveMinimum"))) found.push_back(path);
+    }
+    if (schema.is_structured())
+        for (const auto& [key, part] : schema.items())
+            for (std::string& more : without_values(part, path + "/" + key)) found.push_back(std::move(more));
+    return found;
+}
+
 } // namespace
+
+TEST(Schema, LimitsHoldValues) {
+    EXPECT_EQ(without_values(json::parse(orrery::scenario_schema()), ""), std::vector<std::string>{});
+    EXPECT_EQ(without_values(json::parse(R"({"a": {"minimum": 2, "maximum": 1}})"), ""), std::vector<std::string>{"/a"});
+}
 
 TEST(Schema, AcceptsEveryScenarioTheParserAccepts) {
     const json schema = json::parse(orrery::scenario_schema());

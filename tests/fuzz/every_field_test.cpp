@@ -1,0 +1,74 @@
+// Does any combination of fields crash, stand still or break a rule of verify? Small scenarios over every field of the schema; what is
+// refused is taken away. ORRERY_FUZZ=n draws n of them from a seed of ORRERY_FUZZ_SEED.
+#include "tests/fuzz/legal.hpp"
+
+#include "sim/report/report.hpp"
+
+#include <csignal>
+#include <unistd.h>
+
+namespace orrery::fuzz {
+namespace {
+
+// A broken invariant aborts: the scenario is told first.
+std::string under_test;
+extern "C" void tell_scenario(int) {
+    const auto written = ::write(STDERR_FILENO, under_test.data(), under_test.size());
+    static_cast<void>(written);
+}
+
+class TellsScenario {
+  public:
+    TellsScenario() : before_(std::signal(SIGABRT, tell_scenario)) {}
+    ~TellsScenario() { std::signal(SIGABRT, before_); }
+
+  private:
+    void (*before_)(int);
+};
+
+// By `simrun`: the whole pipeline and every text it makes of it.
+void check_report(const Scenario& s) {
+    PredictOptions options;
+    options.cache = true;
+    options.shares_up_to = interval_shares;
+    const Report r = predict(s, options).report;
+    EXPECT_TRUE(std::isfinite(r.step_time_s) && r.step_time_s > 0) << r.step_time_s;
+    double sum = 0;
+    for (const double part : r.breakdown_s) sum += part;
+    EXPECT_NEAR(sum, r.step_time_s, 1e-6 * r.step_time_s);
+    EXPECT_FALSE(to_json(r).empty());
+    EXPECT_FALSE(to_text(r, s).empty());
+}
+
+// A host that waits for each exchange it posts may stand still, which simrun says (exit 3).
+std::vector<Problem> refused(const Scenario& s) {
+    if (s.runtime.launch_blocking && s.strategy.overlap.pipeline) return {{"/runtime/launch_blocking", "may stand still"}};
+    return {};
+}
+
+TEST(Fuzz, EveryFieldOfTheSchema) {
+    const LegalScenarios scenarios({{{"preset", "dgx-h100"}}, {{"preset", "dgx-a100-80gb"}}, {{"preset", "local-cpu"}}}, refused);
+    EXPECT_GT(scenarios.fields(), 140u);
+    const int count = setting("ORRERY_FUZZ", 1500);
+    const auto base = static_cast<std::uint64_t>(setting("ORRERY_FUZZ_SEED", 1)) * 1000151;
+    const TellsScenario tells;
+    int accepted = 0;
+    for (int i = 0; i < count && !::testing::Test::HasFailure(); ++i) {
+        Random r{base + static_cast<std::uint64_t>(i)};
+        Json text;
+        const std::optional<Scenario> s = scenarios.draw(r, text);
+        if (!s) continue;
+        ++accepted;
+        under_test = text.dump() + "\n";
+        SCOPED_TRACE(under_test);
+        try {
+            check_report(*s);
+            check(*s, i % 4 == 0);
+        } catch (const std::exception& e) { ADD_FAILURE() << e.what(); }
+    }
+    fmt::print("{} scenarios over {} fields: {} accepted\n", count, scenarios.fields(), accepted);
+    EXPECT_GE(accepted, count * 3 / 4) << "most must be scenarios, not mistakes";
+}
+
+} // namespace
+} // namespace orrery::fuzz
