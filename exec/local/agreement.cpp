@@ -52,6 +52,9 @@ std::string unlike_one_rank(const Scenario& s) {
         return because("strategy.quantized_weights", name(st.quantized_weights), "computes with rounded weights");
     if (st.quantized_gradients != QuantizedGradients::none)
         return because("strategy.quantized_gradients", name(st.quantized_gradients), "rounds gradients on their way");
+    if (s.model.moe && s.model.moe->auxiliary_loss && st.context_parallel > 1 && s.training.document_tokens > 0)
+        return because("model.moe.auxiliary_loss", "true",
+                       "evens out the experts' loads of each context rank, and its parts of documents have other loads than the whole");
     const ScheduleInfo* schedule = find_schedule(st.schedule);
     if (schedule && schedule->asynchronous && st.pipeline_parallel > 1 && st.flush_every > 1)
         return because("strategy.schedule", st.schedule,

@@ -102,19 +102,33 @@ void record_wait(Recorder& r, const EventLoop& run, std::int32_t lane, bool idle
     record.idle_since = run.now;
 }
 
-// Waits are cut at the end of a step; spans of the steps before the last are dropped.
+namespace {
+
+// Steps that every lane has done. A lane that waits for nobody is several steps ahead of the others where steps are shorter than the
+// launch window.
+std::int32_t done_by_all(const EventLoop& run) {
+    std::int32_t least = INT32_MAX;
+    for (const LaneState& l : run.lanes) least = std::min(least, l.steps_done);
+    return least;
+}
+
+} // namespace
+
+// Waits are cut at the end of a step; spans of the steps before the last that all have done are dropped.
 void record_step_end(Recorder& r, const EventLoop& run, std::int32_t lane) {
     auto& record = r.lanes[at(lane)];
     close_wait(r, run, lane);
     record.idle_since = run.now;
     record.step_ends.push_back(run.now);
-    auto old = std::find_if(record.spans.begin(), record.spans.end(),
-                            [&](const Recorder::Raw& s) { return s.step >= run.lanes[at(lane)].steps_done; });
+    const std::int32_t kept = done_by_all(run);
+    auto old = std::find_if(record.spans.begin(), record.spans.end(), [&](const Recorder::Raw& s) { return s.step >= kept; });
     r.dropped[at(lane)] += old - record.spans.begin();
     record.spans.erase(record.spans.begin(), old);
-    if (lane != run.reference || record.step_ends.size() < 3) return;
-    const std::int64_t before = record.step_ends[record.step_ends.size() - 3]; // lanes are less than a step apart
-    std::erase_if(r.moved, [&](const Recorder::Moved& m) { return m.end < before; });
+    if (lane != run.reference || kept < 2) return;
+    std::int64_t begin = INT64_MAX; // of step `kept`
+    for (const auto& l : r.lanes)
+        if (l.step_ends.size() >= at(kept - 1)) begin = std::min(begin, l.step_ends[at(kept - 2)]);
+    std::erase_if(r.moved, [&](const Recorder::Moved& m) { return m.end < begin; });
 }
 
 namespace {

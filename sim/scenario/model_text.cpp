@@ -59,7 +59,8 @@ void resolve_model(Reading& reading, const std::string& where) {
                                           " describes more than 1e17 parameters, which is more than can be counted here: lower its sizes");
     if (m.kv_heads == 0) m.kv_heads = m.attention_heads;
     if (m.ffn_size == 0) m.ffn_size = 4 * m.hidden_size;
-    if (m.attention.kind == AttentionSpec::Kind::mla) {
+    const bool latent = m.attention.kind == AttentionSpec::Kind::mla;
+    if (latent) {
         for (const auto& [key, value] : {std::pair{"kv_lora_rank", m.attention.kv_lora_rank},
                                          {"qk_nope_head_dim", m.attention.qk_nope_head_dim},
                                          {"qk_rope_head_dim", m.attention.qk_rope_head_dim},
@@ -75,6 +76,10 @@ void resolve_model(Reading& reading, const std::string& where) {
                                                             ", or head_dim be given: try " + join(common_divisors(m.hidden_size, 0, 64)));
         m.head_dim = static_cast<int>(m.hidden_size / m.attention_heads);
     }
+    const char* const turned = latent ? "attention/qk_rope_head_dim" : "head_dim";
+    if (const int size = latent ? m.attention.qk_rope_head_dim : m.head_dim; size % 2 != 0 && (latent || m.position == PositionKind::rope))
+        reading.problem(where + "/" + turned, dotted(where + "/" + turned) + " = " + std::to_string(size) +
+                                                  " must be even: rotary positions turn the numbers of a head in pairs");
     if (m.kv_heads > 0 && m.attention_heads % m.kv_heads != 0)
         reading.problem(where + "/kv_heads", dotted(where) + ".kv_heads = " + std::to_string(m.kv_heads) +
                                                  " must divide attention_heads = " + std::to_string(m.attention_heads) + ": try " +

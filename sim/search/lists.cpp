@@ -189,7 +189,9 @@ std::vector<GroupValue> Lists::schedules(const Scenario& shape) const {
     };
     for (const std::string& name : names.empty() ? std::vector<std::string>{""} : names) {
         const ScheduleInfo* info = find_schedule(name.empty() ? s.schedule : bare(name));
-        if (info == nullptr || (std::string_view(info->name) == "none") != (stages == 1)) continue;
+        if (info == nullptr) continue;
+        // A schedule that is stated stays, as the scenario itself may have it, whatever the number of stages.
+        if (names.size() > 1 && (std::string_view(info->name) == "none") != (stages == 1)) continue;
         GroupValue base{{}, ""};
         if (!name.empty()) base = {{id(schedule, name)}, stages > 1 ? "schedule " + bare(name) : ""};
         std::vector<std::string> counts;

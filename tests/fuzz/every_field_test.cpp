@@ -3,6 +3,7 @@
 #include "tests/fuzz/legal.hpp"
 
 #include "sim/report/report.hpp"
+#include "sim/search/space.hpp"
 
 #include <csignal>
 #include <unistd.h>
@@ -26,11 +27,12 @@ class TellsScenario {
     void (*before_)(int);
 };
 
-// By `simrun`: the whole pipeline and every text it makes of it.
-void check_report(const Scenario& s) {
+// By `simrun`: the whole pipeline and every text it makes of it. `thorough`: memory over time too.
+void check_report(const Scenario& s, bool thorough) {
     PredictOptions options;
     options.cache = true;
     options.shares_up_to = interval_shares;
+    options.simulate.trace = thorough;
     const Report r = predict(s, options).report;
     EXPECT_TRUE(std::isfinite(r.step_time_s) && r.step_time_s > 0) << r.step_time_s;
     double sum = 0;
@@ -38,6 +40,13 @@ void check_report(const Scenario& s) {
     EXPECT_NEAR(sum, r.step_time_s, 1e-6 * r.step_time_s);
     EXPECT_FALSE(to_json(r).empty());
     EXPECT_FALSE(to_text(r, s).empty());
+}
+
+// A search fixes what the scenario states, so that the scenario itself is one of its points.
+void check_space(const std::string& text) {
+    const StrategySpace space = make_space(text, {});
+    EXPECT_TRUE(space.problems.empty()) << to_text(space.problems);
+    EXPECT_GT(space.legal(), 0);
 }
 
 // A host that waits for each exchange it posts may stand still, which simrun says (exit 3).
@@ -62,8 +71,9 @@ TEST(Fuzz, EveryFieldOfTheSchema) {
         under_test = text.dump() + "\n";
         SCOPED_TRACE(under_test);
         try {
-            check_report(*s);
+            check_report(*s, i % 4 == 0);
             check(*s, i % 4 == 0);
+            if (i % 8 == 0) check_space(under_test);
         } catch (const std::exception& e) { ADD_FAILURE() << e.what(); }
     }
     fmt::print("{} scenarios over {} fields: {} accepted\n", count, scenarios.fields(), accepted);

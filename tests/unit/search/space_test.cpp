@@ -56,6 +56,19 @@ TEST_P(Space, IsTheSameForEachMicroBatchApart) {
     }
 }
 
+// A schedule that is stated is kept with any number of stages, as the scenario itself keeps it.
+TEST(SpaceOfAStatedSchedule, HoldsTheScenario) {
+    for (const auto& [stages, schedule] : {std::pair{1, "gpipe"}, {1, "zb-v"}, {2, "none"}}) {
+        const std::string json = R"({"model": {"layers": 4, "hidden_size": 256, "attention_heads": 4, "vocab_size": 1000},
+            "cluster": {"preset": "dgx-h100", "nodes": 1}, "training": {"global_batch_size": 16, "sequence_length": 128},
+            "strategy": {"framework": "megatron", "pipeline_parallel": )" +
+                                 std::to_string(stages) + R"(, "schedule": ")" + schedule + R"("}})";
+        const StrategySpace space = make_space(json, {});
+        EXPECT_TRUE(space.problems.empty()) << to_text(space.problems);
+        EXPECT_GT(space.legal(), 0) << schedule << " in " << stages;
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(Jobs, Space, testing::ValuesIn(jobs), [](const auto& job) { return std::string(job.param.name); });
 
 } // namespace
