@@ -51,6 +51,16 @@ bool too_large(const Model& m) {
     return m.layers * (attention + 3 * h * ffn) + 2 * h * static_cast<double>(m.vocab_size + m.max_positions) > 1e17;
 }
 
+// Rotary positions turn pairs of numbers; latent attention has them whatever the model's position.
+void check_rotated(Reading& reading, const std::string& where) {
+    const Model& m = reading.scenario.model;
+    const bool latent = m.attention.kind == AttentionSpec::Kind::mla;
+    const char* const turned = latent ? "attention/qk_rope_head_dim" : "head_dim";
+    if (const int size = latent ? m.attention.qk_rope_head_dim : m.head_dim; size % 2 != 0 && (latent || m.position == PositionKind::rope))
+        reading.problem(where + "/" + turned, dotted(where + "/" + turned) + " = " + std::to_string(size) +
+                                                  " must be even: rotary positions turn the numbers of a head in pairs");
+}
+
 // The usual defaults (DESIGN: ffn 4 x hidden, kv_heads = heads ..). The position table is resolved with the sequence length, in parse.cpp.
 void resolve_model(Reading& reading, const std::string& where) {
     Model& m = reading.scenario.model;
@@ -59,8 +69,7 @@ void resolve_model(Reading& reading, const std::string& where) {
                                           " describes more than 1e17 parameters, which is more than can be counted here: lower its sizes");
     if (m.kv_heads == 0) m.kv_heads = m.attention_heads;
     if (m.ffn_size == 0) m.ffn_size = 4 * m.hidden_size;
-    const bool latent = m.attention.kind == AttentionSpec::Kind::mla;
-    if (latent) {
+    if (m.attention.kind == AttentionSpec::Kind::mla) {
         for (const auto& [key, value] : {std::pair{"kv_lora_rank", m.attention.kv_lora_rank},
                                          {"qk_nope_head_dim", m.attention.qk_nope_head_dim},
                                          {"qk_rope_head_dim", m.attention.qk_rope_head_dim},
@@ -76,10 +85,7 @@ void resolve_model(Reading& reading, const std::string& where) {
                                                             ", or head_dim be given: try " + join(common_divisors(m.hidden_size, 0, 64)));
         m.head_dim = static_cast<int>(m.hidden_size / m.attention_heads);
     }
-    const char* const turned = latent ? "attention/qk_rope_head_dim" : "head_dim";
-    if (const int size = latent ? m.attention.qk_rope_head_dim : m.head_dim; size % 2 != 0 && (latent || m.position == PositionKind::rope))
-        reading.problem(where + "/" + turned, dotted(where + "/" + turned) + " = " + std::to_string(size) +
-                                                  " must be even: rotary positions turn the numbers of a head in pairs");
+    check_rotated(reading, where);
     if (m.kv_heads > 0 && m.attention_heads % m.kv_heads != 0)
         reading.problem(where + "/kv_heads", dotted(where) + ".kv_heads = " + std::to_string(m.kv_heads) +
                                                  " must divide attention_heads = " + std::to_string(m.attention_heads) + ": try " +

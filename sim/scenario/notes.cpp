@@ -2,7 +2,9 @@
 #include "sim/scenario/resolve.hpp"
 
 #include "sim/scenario/documents.hpp"
+#include "sim/scenario/parameters.hpp"
 #include "sim/scenario/practice.hpp"
+#include "sim/scenario/trainable.hpp"
 #include "sim/scenario/whole_run_text.hpp"
 #include "sim/schedules/schedule.hpp"
 
@@ -85,6 +87,34 @@ void note_network(Reading& reading) {
          "inside a node NCCL's trees are its rings");
     note("/strategy/collective_algorithm", sc.world_size() == 1 && sc.strategy.collective_algorithm != CollectiveAlgorithm::automatic,
          "there is one rank");
+}
+
+void note_model(Reading& reading) {
+    Scenario& sc = reading.scenario;
+    const Model& m = sc.model;
+    const auto note = [&](const std::string& pointer, bool idle, const std::string& why) {
+        if (idle && reading.has(pointer)) sc.notes.push_back(dotted(pointer) + " has no effect: " + why);
+    };
+    const bool latent = m.attention.kind == AttentionSpec::Kind::mla, rope = m.position == PositionKind::rope;
+    note("/model/norm_epsilon", true, "time and memory do not depend on it");
+    for (const char* field : {"/model/rope_scale", "/model/rope_base"})
+        note(field, true, rope || latent ? "time and memory do not depend on it" : "the model has no rotary positions");
+    for (const char* field : {"/model/attention/qk_norm", "/model/attention/qkv_bias"})
+        note(field, latent, "model.attention.kind is mla, whose latents have norms of their own and no biases");
+    note("/model/attention/sliding_window", m.attention.sliding_window > 0 && sc.runtime.attention_kernel == AttentionKernel::unfused,
+         "unfused attention makes all scores and masks them");
+    note("/model/attention/full_every", m.attention.sliding_window == 0, "the model has no sliding window");
+    for (const char* field : {"kv_lora_rank", "q_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"})
+        note(std::string("/model/attention/") + field, !latent, "model.attention.kind is not mla");
+    note("/model/activation_clamp", !m.moe || !m.gated(), "it is of experts with a gated activation");
+    note("/model/trainable/lora/alpha", true, "time and memory do not depend on it");
+    for (const ModelPart part : m.trainable.frozen) {
+        Model without = m;
+        std::erase(without.trainable.frozen, part);
+        if (trained_parameters(without).value_or(parameter_count(without)) == trained_parameters(m))
+            sc.notes.push_back(std::string("model.trainable.frozen: \"") + name(part) +
+                               "\" has no effect: the model has no such parameters, or others leave none of them to train");
+    }
 }
 
 } // namespace
@@ -237,14 +267,6 @@ void note_without_effect(Reading& reading) {
     note("/runtime/fused_rope", sc.model.position != PositionKind::rope, "the model has no rotary positions");
     note("/runtime/compiled_loss", !sc.runtime.fused_loss || !(practice_of(sc).compiles_loss || practice_of(sc).loss_in_place),
          "it is of Megatron's fused loss (runtime.fused_loss)");
-    note("/model/trainable/lora/alpha", true, "time and memory do not depend on it");
-    note("/model/attention/full_every", sc.model.attention.sliding_window == 0, "the model has no sliding window");
-    for (const char* field : {"kv_lora_rank", "q_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"})
-        note((std::string("/model/attention/") + field).c_str(), sc.model.attention.kind != AttentionSpec::Kind::mla,
-             "model.attention.kind is not mla");
-    note("/model/activation_clamp", !sc.model.moe || !sc.model.gated(), "it is of experts with a gated activation");
-    note("/model/rope_scale", sc.model.position != PositionKind::rope, "the model has no rotary positions");
-    note("/model/rope_base", sc.model.position != PositionKind::rope, "the model has no rotary positions");
     note("/runtime/loss", sc.runtime.loss == LossKind::whole && s.tensor_parallel == 1, "tensor_parallel is 1: each rank has all logits");
     note("/runtime/loss_chunks", sc.runtime.loss != LossKind::chunked, "runtime.loss is not chunked");
     note("/runtime/loss_upcast", !sc.runtime.loss_upcast && (sc.runtime.fused_loss || !practice_of(sc).narrow_loss),
@@ -263,6 +285,7 @@ void note_without_effect(Reading& reading) {
         sc.notes.push_back(
             "strategy.schedule = zb-h2 keeps zb-h1's bubble: tied embeddings are summed over the first and the last stage at "
             "every step's end, a barrier; model.tied_embeddings = false has none");
+    note_model(reading);
     note_network(reading);
     note_whole_run(reading);
     if (sc.model.mtp_layers > 0) sc.notes.push_back("model.mtp_layers: multi-token-prediction layers are not counted among the parameters");
