@@ -21,7 +21,8 @@ void resolve_asynchronous(Reading& reading) {
         sc.training.gradient_clipping = 0;
         note_default(reading, "/training/gradient_clipping", "0", "the norm over all stages is a barrier");
     }
-    if (reading.has("/strategy/flush_every")) return;
+    if (s.pipeline_parallel == 1) s.flush_every = 1; // nothing flows from one step into the next: notes.cpp says so
+    if (s.pipeline_parallel == 1 || reading.has("/strategy/flush_every")) return;
     const std::int64_t samples = static_cast<std::int64_t>(s.data_parallel) * sc.training.micro_batch_size;
     const std::int64_t m = samples > 0 ? std::max<std::int64_t>(1, sc.training.global_batch_size / samples) : 1;
     s.flush_every = static_cast<int>(std::max<std::int64_t>(2, (100 * (std::int64_t{s.pipeline_parallel} - 1) + m - 1) / m));

@@ -171,7 +171,8 @@ void note_without_effect(Reading& reading) {
     const bool flows = schedule && schedule->asynchronous;
     note("/strategy/weight_versions", !flows, "the schedule drains at the end of each step");
     note("/strategy/flush_every", !flows, "the schedule drains at the end of each step");
-    note("/strategy/weight_versions", flows && s.pipeline_parallel == 1, "pipeline_parallel is 1: no weights are stale");
+    for (const char* field : {"/strategy/weight_versions", "/strategy/flush_every"})
+        note(field, flows && s.pipeline_parallel == 1, "pipeline_parallel is 1: no weights are stale");
     note("/strategy/overlap/grad_reduce", flows && s.overlap.grad_reduce && s.data_parallel > 1,
          "a stage reduces its gradients behind the last backward pass of a step, under what runs of the next");
     const Offload& o = s.offload;
