@@ -207,7 +207,7 @@ void balance(const Launch& l) {
     const View a = l.input(0), y = l.output(0), counts = l.input(2);
     const KernelFacts& f = l.context.facts;
     const float scale = static_cast<float>(f.auxiliary_weight * static_cast<double>(a.cols) / static_cast<double>(f.loss_tokens) /
-                                           static_cast<double>(a.rows() * f.moe.top_k));
+                                           static_cast<double>(a.rows() * f.sequence_parts * f.moe.top_k));
     each(l.stream(), y.count,
          [=] __device__(std::int64_t i) { y.put(i, a.get(i) + scale * static_cast<float>(counts.integer(i % y.cols))); });
 }

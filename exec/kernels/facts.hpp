@@ -42,9 +42,10 @@ struct KernelFacts {
     double rope_base = 10000, norm_epsilon = 1e-5, dropout = 0;
     double mtp_weight = 0.3; // of the further tokens' loss, over their number (DeepSeek-V3, arXiv:2412.19437, 4.2)
     int mtp_layers = 0;
-    MoeSpec moe;                    // experts == 0: none
-    bool forced_routing = false;    // by position, evenly: token p goes to experts p k + i, i < k (for tests of parity)
-    double auxiliary_weight = 1e-2; // of the load-balancing loss (Switch, arXiv:2101.03961)
+    MoeSpec moe;                     // experts == 0: none
+    bool forced_routing = false;     // by position, evenly: token p goes to experts p k + i, i < k (for tests of parity)
+    double auxiliary_weight = 1e-2;  // of the load-balancing loss (Switch, arXiv:2101.03961)
+    std::int64_t sequence_parts = 1; // ranks that hold parts of a sequence, whose loads that loss sums
     OptimizerFacts optimizer;
     bool deterministic = false; // a GPU's kernels add in one order, which processors always do
     std::uint64_t seed = 0;

@@ -92,12 +92,12 @@ template <class T, class F> void each_position(const Call& c, const Buffer& rows
 }
 
 // dscores, scores, counts -> dscores: plus the gradient of the load-balancing loss (Switch, arXiv:2101.03961, 2.2), alpha E sum f_e P_e
-// with f_e the share of the rows and P_e the mean score of expert e among this microbatch's tokens of this rank.
+// with f_e the share of the rows and P_e the mean score of expert e among the tokens of this microbatch, which `sequence_parts` ranks hold.
 template <class T> void balance(const Call& c) {
     const KernelFacts& f = c.context.facts;
     const std::int64_t experts = columns(c.read(0)), tokens = elements(c.read(0)) / experts;
     const std::int64_t* counts = c.input<std::int64_t>(2);
-    const double rows = static_cast<double>(tokens * f.moe.top_k),
+    const double rows = static_cast<double>(tokens * f.sequence_parts * f.moe.top_k),
                  scale = f.auxiliary_weight * static_cast<double>(experts) / static_cast<double>(f.loss_tokens);
     for (std::int64_t i = 0; i < tokens * experts; ++i)
         c.output<T>(0)[i] = c.input<T>(0)[i] + static_cast<T>(scale * static_cast<double>(counts[i % experts]) / rows);

@@ -37,15 +37,6 @@ Learned learn(const Scenario& scenario, const Learning& how) {
     return out;
 }
 
-// Whether the auxiliary loss of a part of a sequence is another than that of the whole: experts take tokens by position, and not each as
-// many of a rank's own.
-bool unevenly_loaded(const Scenario& s) {
-    const std::int64_t parts = static_cast<std::int64_t>(s.strategy.tensor_parallel) * s.strategy.context_parallel;
-    if (!s.model.moe || !s.model.moe->auxiliary_loss || parts == 1) return false;
-    const std::int64_t rows = s.training.micro_batch_size * s.training.sequence_length / parts * s.model.moe->top_k;
-    return rows % s.model.moe->experts != 0 || (s.training.document_tokens > 0 && s.strategy.context_parallel > 1);
-}
-
 std::string unlike_one_rank(const Scenario& s) {
     const Strategy& st = s.strategy;
     const GradientCompression sent = st.compresses();
@@ -61,9 +52,6 @@ std::string unlike_one_rank(const Scenario& s) {
         return because("strategy.quantized_weights", name(st.quantized_weights), "computes with rounded weights");
     if (st.quantized_gradients != QuantizedGradients::none)
         return because("strategy.quantized_gradients", name(st.quantized_gradients), "rounds gradients on their way");
-    if (unevenly_loaded(s))
-        return because("model.moe.auxiliary_loss", "true",
-                       "evens out the experts' loads of each rank's own tokens, which here are others than those of the whole sequence");
     const ScheduleInfo* schedule = find_schedule(st.schedule);
     if (schedule && schedule->asynchronous && st.pipeline_parallel > 1 && st.flush_every > 1)
         return because("strategy.schedule", st.schedule,

@@ -231,6 +231,20 @@ void Emitter::forward_unpermute(const Node& n, const Making& m) {
          in, {output(n, 0, m)});
 }
 
+// How many rows of whole sequences each expert has: the sum over the ranks that hold parts of them (Megatron-Core reduces over its
+// tensor-and-context-parallel group).
+BufferId Emitter::loads_of_sequence(const Node& n) {
+    const BufferId own = need(n.out[2]);
+    const bool tensor = l.tp() > 1, context = s().strategy.context_parallel > 1;
+    if (!tensor && !context) return own;
+    const BufferId all = make(value(n.out[2]).name + ".sum", value(n.out[2]), DType::int64);
+    emit_collective(n.name + ".loads", CollectiveKind::all_reduce, l.buffer(all).bytes, DType::int64, own, all,
+                    !context  ? "tp"
+                    : !tensor ? "cp"
+                              : "tp.cp");
+    return all;
+}
+
 void Emitter::adjoint_route(const Node& n, BufferId dy) {
     const bool fused = s().runtime.permute_fusion;
     const MoeSpec& e = *s().model.moe;
@@ -238,7 +252,7 @@ void Emitter::adjoint_route(const Node& n, BufferId dy) {
     if (e.auxiliary_loss) { // its gradient is that of shares of tokens times mean probabilities: a constant per expert
         const BufferId sum = view(value(n.out[0]).name + ".grad.aux", dy, l.buffer(dy).placement);
         emit(n.name + ".auxiliary", Pointwise{PointwiseKind::balance, Direction::backward, elements(value(n.out[0])), true},
-             {dy, read[1], need(n.out[2])}, {sum});
+             {dy, read[1], loads_of_sequence(n)}, {sum});
         read[0] = sum;
     }
     written.push_back(fresh_gradient(n.in[0]));

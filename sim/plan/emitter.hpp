@@ -135,6 +135,7 @@ struct Emitter {
     Linear linear_work(const Node& n, Direction direction, DType out) const;
     // Mixtures of experts (emit_moe.cpp) and latent attention (emit_latent.cpp).
     std::vector<BufferId> with_counts(const Node& n, std::vector<BufferId> read);
+    BufferId loads_of_sequence(const Node& n);
     void know_counts(const Node& n, BufferId counts, const std::string& suffix);
     void move_rows(const Node& n, const std::vector<BufferId>& from, const std::vector<BufferId>& to, bool to_experts,
                    const std::string& name);

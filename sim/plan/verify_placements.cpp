@@ -41,6 +41,7 @@ class PlacementCheck {
 
     void collective(const Op& op, const Collective& c);
     void moves(const Op& op, const Collective& c, const Communicator& comm);
+    void loads(const Op& op);
     void attention(const Op& op, const Attention& work);
     void partial_reads(const Op& op);
     void linear(const Op& op, const Linear& work, Axis a);
@@ -71,7 +72,7 @@ void PlacementCheck::collective(const Op& op, const Collective& c) {
     for (Axis a : axes) {
         if (!(comm.axes & mask(a)) || !wide(a, comm.expert)) continue;
         for (BufferId b : op.in) {
-            if (accumulated(b) || buffer(b).expert != comm.expert) continue;
+            if (accumulated(b) || buffer(b).expert != comm.expert || buffer(b).role == Role::counts) continue;
             if (reduces && along(b, a) != summand) fault("reduced-not-partial", b, a, "is reduced, and is no summand");
             if (!reduces && along(b, a) < 0) fault("placement", b, a, "is gathered, and is not split");
         }
@@ -87,6 +88,19 @@ void PlacementCheck::collective(const Op& op, const Collective& c) {
         for (Axis a : axes)
             if (!accumulated(b) && wide(a, buffer(b).expert) && along(b, a) == summand && !(reduces && (comm.axes & mask(a))))
                 fault("partial-read", b, a, "is a summand, and this does not reduce it");
+}
+
+// The loss that balances experts' loads is of whole sequences: their counts are summed over the ranks that hold parts of them.
+void PlacementCheck::loads(const Op& op) {
+    for (Axis a : {Axis::tp, Axis::cp}) {
+        if (!wide(a, false)) continue;
+        const auto sums = [&](const Op& other) {
+            const auto* c = std::get_if<Collective>(&other.work);
+            return c && c->kind == CollectiveKind::all_reduce && other.out[0] == op.in[2] && (plan_.communicators[c->comm].axes & mask(a));
+        };
+        if (std::none_of(block_->ops.begin(), block_->ops.begin() + op_, sums))
+            fault("partial-read", op.in[2], a, "is a summand, and nothing reduces it");
+    }
 }
 
 // A value that goes round a ring stays split as it is; an all-to-all splits along another dimension (experts' rows have a mesh of their
@@ -211,6 +225,7 @@ void PlacementCheck::check(std::int32_t index) {
     if (const auto* c = std::get_if<Collective>(&op.work)) return collective(op, *c);
     partial_reads(op);
     if (op.in.empty() || op.out.empty()) return;
+    if (const auto* p = std::get_if<Pointwise>(&op.work); p && p->kind == PointwiseKind::balance) loads(op);
     const auto same_mesh = [&](BufferId b) {
         return buffer(b).expert == buffer(op.in[0]).expert || buffer(b).role == Role::counts;
     }; // counts lie nowhere

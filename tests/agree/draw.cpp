@@ -28,7 +28,7 @@ void draw_model(Dice& dice, Fields& f) {
     if (dice.once_in(3)) f.push_back("model.dropout=0.1");
     if (dice.once_in(5)) f.push_back("runtime.attention_kernel=unfused");
     if (!mixture) return;
-    f.insert(f.end(), {"model.moe.experts=4", "model.moe.expert_ffn_size=12", "model.moe.auxiliary_loss=false"});
+    f.insert(f.end(), {"model.moe.experts=4", "model.moe.expert_ffn_size=12"});
     f.push_back("model.moe.top_k=" + std::to_string(dice.of({1, 2})));
     f.push_back(dice.once_in(2) ? "model.moe.capacity_factor=4" : "model.moe.imbalance=zipf:30");
     if (dice.once_in(3)) f.push_back("model.moe.shared_experts=1");
@@ -36,6 +36,7 @@ void draw_model(Dice& dice, Fields& f) {
     f.push_back("strategy.expert_parallel=" + std::to_string(dice.of({1, 2, 4})));
     f.push_back("strategy.expert_tensor_parallel=" + std::to_string(dice.of({1, 1, 2})));
     if (dice.once_in(3)) f.push_back("strategy.overlap.expert_parallel=true");
+    if (dice.seed % 2 == 0) f.push_back("model.moe.auxiliary_loss=false");
 }
 
 void draw_strategy(Dice& dice, Fields& f) {

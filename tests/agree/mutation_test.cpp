@@ -66,6 +66,8 @@ void expect_each_is_missed(const std::vector<std::string>& fields) {
         Plan broken = plan;
         drop(broken);
         EXPECT_FALSE(verify(broken).empty()) << "verify does not miss " << op.name;
+        // Loads that nothing has written are all alike, and those have no gradient.
+        if (op.name.ends_with(".loads")) continue;
         EXPECT_FALSE(agrees(drop)) << "the numbers do not miss " << op.name;
     }
 }

@@ -229,6 +229,8 @@ void expert_parallel(Lowering& l) {
     if (etp > 1 && !f.tokens_travel) l.add_expert_communicator("etp", mask(Axis::tp));
     const bool tells_counts = ep > 1 && etp > 1 && host_waits_for_counts(sc); // of all ranks that rows may come from
     if ((f.moves() && f.tokens_travel) || tells_counts) l.add_expert_communicator("ep.etp", mask(Axis::ep) | mask(Axis::tp));
+    if (sc.model.moe->auxiliary_loss && s.tensor_parallel > 1 && s.context_parallel > 1)
+        l.add_communicator("tp.cp", mask(Axis::tp) | mask(Axis::cp)); // of the loads of whole sequences
     for (Graph& g : l.graphs) GraphFolding{f, g}.run();
 }
 
