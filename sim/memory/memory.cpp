@@ -6,6 +6,7 @@
 #include "sim/memory/loose.hpp"
 #include "sim/memory/reserve.hpp"
 #include "sim/memory/segments.hpp"
+#include "sim/plan/rounds.hpp"
 #include "sim/scenario/practice.hpp"
 #include "topology/indexed.hpp"
 
@@ -227,6 +228,7 @@ class StageWalk {
 } // namespace
 
 PlanMemory walk(const Plan& plan) {
+    if (has_rounds(plan)) return walk(unrolled(plan, 1)); // what workers do when they meet takes memory too
     PlanMemory out;
     const auto any_in = [&](Space space) {
         return std::any_of(plan.buffers.begin(), plan.buffers.end(), [&](const Buffer& b) { return b.space == space; });

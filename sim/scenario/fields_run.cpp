@@ -74,7 +74,7 @@ const Fields& training_fields() {
               "beside the rest of the pass (SuperOffload); one microbatch a step; clipping only with optimizer_sync = post-validation on "
               "the host"},
         Field{"learning_rate", NumberSlot{[](Scenario& s) { return &s.training.learning_rate; }}, "for runs on real devices"}.over(0).most(
-            1000),
+            1e30),
         Field{"warmup_steps", LongSlot{[](Scenario& s) { return &s.training.warmup_steps; }}, "for runs on real devices"}.least(0).most(
             1e12),
         Field{"seed", SeedSlot{[](Scenario& s) { return &s.training.seed; }}, "of jitter, hashed routes, initial weights and failures"}

@@ -41,8 +41,10 @@ struct TypeName {
     std::string operator()(CustomSlot) const { return "several forms"; }
 };
 
-// Whole numbers in full: limits are counts and sizes.
-std::string plain(double limit) { return limit == std::floor(limit) ? fmt::format("{:.0f}", limit) : fmt::format("{:g}", limit); }
+// Whole numbers in full, as far as doubles hold them: limits are counts and sizes.
+std::string plain(double limit) {
+    return limit == std::floor(limit) && limit < 1e16 ? fmt::format("{:.0f}", limit) : fmt::format("{:g}", limit);
+}
 
 std::string type_of(const Field& field) {
     std::string text = std::visit(TypeName{field}, field.slot);

@@ -3,6 +3,7 @@
 #include "tests/agree/agree.hpp"
 
 #include "exec/runtime/tensors.hpp"
+#include "sim/memory/memory.hpp"
 #include "sim/plan/lower.hpp"
 #include "sim/plan/verify.hpp"
 
@@ -243,6 +244,15 @@ TEST(Diloco, OfOneStepIsDataParallelism) {
     EXPECT_LE(d.relative, 1e-12) << d.worst;
     const Difference mean = difference(by_plan(outside, "serial", disagreement), by_plan(local(plain), "serial", disagreement));
     EXPECT_LE(mean.relative, 1e-12) << mean.worst << ": the mean of workers";
+}
+
+// What workers moved is a gradient's size more while they meet, which a step of few activations does not need.
+TEST(Diloco, MemoryIsThatOfItsMeetingToo) {
+    const Scenario s = local({diloco[0], "training.optimizer=sgd"});
+    const Trained t = train(s, {.steps = 1, .real = DType::fp32});
+    const MemoryReport predicted = memory(lower(s), s);
+    for (const auto& rank : t.world->ranks)
+        EXPECT_EQ(rank->memory.device().highest, predicted.stages[rank->stage].allocated_peak.count) << "rank " << rank->rank;
 }
 
 // What is sent in 16 bits is emulated here as it is; in 8 and 4 bits it is rounded in blocks, and replicas still agree.
