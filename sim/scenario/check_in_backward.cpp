@@ -40,6 +40,10 @@ void check_in_backward(Reading& reading) {
            fmt::format("{} is not modelled with pipelines, whose stages add the gradients of several microbatches: set pipeline_parallel "
                        "= 1",
                        with));
+    refuse(s.pipeline_parallel == 1 && s.virtual_pipeline > 1, "/strategy/schedule",
+           fmt::format("strategy.schedule = {} goes through {} chunks of the model, which may share parameters, and {} updates them after "
+                       "the first: set schedule = none",
+                       s.schedule, s.virtual_pipeline, with));
     refuse(s.expert_parallel > 1, "/strategy/expert_parallel",
            fmt::format("{} is not modelled with expert parallelism: set expert_parallel = 1", with));
     refuse(s.tensor_parallel > 1 && s.sequence_parallel, "/strategy/sequence_parallel",
