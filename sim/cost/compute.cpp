@@ -179,7 +179,7 @@ double CostModel::Data::steps_apart(const Attention& w) const {
         return gemm(w.dtype, w.dtype, {w.seq_q, n, k}, heads, false, whole_vectors(w.dtype, n, k));
     };
     const double products = product(w.seq_kv, w.qk_dim) + product(w.v_dim, w.seq_kv),
-                 scores = static_cast<double>(heads * w.seq_q * w.seq_kv) * bytes_per_element(w.dtype);
+                 scores = static_cast<double>(heads * w.seq_q) * static_cast<double>(w.seq_kv) * bytes_per_element(w.dtype);
     const bool forward = w.direction == Direction::forward;
     const Softmax softmax{w.direction, heads * w.seq_q, w.seq_kv, w.causal, true};
     return (forward ? 1 : 2) * products + memory_time(pointwise, kernels, {bandwidth}, softmax, (forward ? 2 : 3) * scores).us;

@@ -104,7 +104,9 @@ std::int64_t own_parameters(const Model& m) {
 bool trains(const Model& m, ModelPart part, int layer) {
     const Trainable& t = m.trainable;
     if (t.lora) return false;
-    if (layer >= 0 && layer < t.frozen_layers) return false;
+    // Layers that predict further tokens read the model's own table and head.
+    const bool shared = part == ModelPart::embedding || part == ModelPart::head;
+    if (layer >= 0 && layer < t.frozen_layers && !shared) return false;
     // Parameters before the layers go with the first; a table that the head reads too goes with both ends.
     if (part == ModelPart::embedding && t.frozen_layers > 0) return false;
     if (part == ModelPart::embedding && m.tied_embeddings && among(t.frozen, ModelPart::head)) return false;

@@ -180,6 +180,17 @@ TEST(FrozenParameters, StayAndTheRestTrainsAsIfTheyWereReset) {
     }
 }
 
+// Layers that predict further tokens count on in frozen_layers; the head that they share with the last layer is trained all the same.
+TEST(FrozenParameters, LeaveTheHeadOfFurtherTokens) {
+    const Scenario s = tiny({"model.mtp_layers=1", "model.tied_embeddings=false", "model.trainable.frozen_layers=3",
+                             "strategy.pipeline_parallel=2", "strategy.schedule=1f1b"});
+    const Tensors before = Training(s).all(Quantity::parameters), after = by_plan(s);
+    for (const auto& [name, t] : before)
+        EXPECT_EQ(t.values == after.at(name).values, name != "head.weight" && name != "final_norm.weight" && name != "final_norm.bias")
+            << name;
+    expect_trained_alike(train(on_one_rank(s)), train(s));
+}
+
 // The base's values are those of 4 bits, and stay so: at most 16 magnitudes and signs in a block, half a level from what they were.
 TEST(QuantizedBase, HasTheLevelsOfFourBitsAndIsNeverWritten) {
     const Scenario low = tuned(lora, {"model.trainable.base_dtype=nf4"}), wide = tuned(lora);

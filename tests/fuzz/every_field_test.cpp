@@ -11,20 +11,26 @@
 namespace orrery::fuzz {
 namespace {
 
-// A broken invariant aborts: the scenario is told first.
+// A broken invariant aborts, and worse ends the program too: the scenario is told first.
 std::string under_test;
-extern "C" void tell_scenario(int) {
+extern "C" void tell_scenario(int signal) {
     const auto written = ::write(STDERR_FILENO, under_test.data(), under_test.size());
     static_cast<void>(written);
+    std::signal(signal, SIG_DFL);
+    std::raise(signal);
 }
 
 class TellsScenario {
   public:
-    TellsScenario() : before_(std::signal(SIGABRT, tell_scenario)) {}
-    ~TellsScenario() { std::signal(SIGABRT, before_); }
+    TellsScenario() : abort_(std::signal(SIGABRT, tell_scenario)), fault_(std::signal(SIGSEGV, tell_scenario)) {}
+    ~TellsScenario() {
+        std::signal(SIGABRT, abort_);
+        std::signal(SIGSEGV, fault_);
+    }
 
   private:
-    void (*before_)(int);
+    void (*abort_)(int);
+    void (*fault_)(int);
 };
 
 // By `simrun`: the whole pipeline and every text it makes of it. `thorough`: memory over time too.

@@ -66,7 +66,7 @@ double balanced_share(const AttentionShape& a, std::int64_t c) {
         for (std::int64_t from = 0; from < c; ++from) sum += balanced_pairs(a, c, r, from);
         most = std::max(most, sum);
     }
-    return most / static_cast<double>(a.seq_q * a.seq_q * c);
+    return most / (static_cast<double>(a.seq_q) * static_cast<double>(a.seq_q * c));
 }
 
 // How many blocks of n tokens before its own a block still sees.
