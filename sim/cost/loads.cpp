@@ -130,7 +130,8 @@ void around_node(Loads& l, std::span<const int> node, double weight, bool all_pa
 }
 
 // A NIC's number, unlike those of the other nodes of its domain.
-int nic_in_domain(const Fabric& fabric, int device) { return fabric.node_of(device) * 65536 + fabric.nic_of(device); }
+using NicNumber = std::int64_t;
+NicNumber nic_in_domain(const Fabric& fabric, int device) { return NicNumber{fabric.node_of(device)} * 65536 + fabric.nic_of(device); }
 
 // How many bytes a second go from node to node by these shares of the lanes, for what PCIe and NICs let through.
 double rate_of(Loads& l, std::span<const int> node, std::span<const int> next, std::span<const double> share) {
@@ -156,11 +157,12 @@ double rate_of(Loads& l, std::span<const int> node, std::span<const int> next, s
 // The share of each lane of a node in the bytes that leave it: NCCL deals its channels out to NICs, so that devices which share one take
 // less each than one that has its own, where PCIe lets more through that way.
 std::vector<double> lane_shares(Loads& l, std::span<const int> node, std::span<const int> next, int lanes) {
-    std::vector<std::pair<int, double>> nics; // NIC, its rate
-    std::vector<int> lanes_of;                // of each of these
-    std::vector<std::size_t> at;              // of each lane, its NIC
+    std::vector<std::pair<NicNumber, double>> nics; // NIC, its rate
+    std::vector<int> lanes_of;                      // of each of these
+    std::vector<std::size_t> at;                    // of each lane, its NIC
     for (int i = 0; i < lanes; ++i) {
-        const int device = on_lane(l.fabric, node, next, i, lanes), nic = nic_in_domain(l.fabric, device);
+        const int device = on_lane(l.fabric, node, next, i, lanes);
+        const NicNumber nic = nic_in_domain(l.fabric, device);
         const auto met = std::find_if(nics.begin(), nics.end(), [&](const auto& x) { return x.first == nic; });
         at.push_back(static_cast<std::size_t>(met - nics.begin()));
         if (met == nics.end()) nics.emplace_back(nic, l.fabric.endpoint_bandwidth(device).value), lanes_of.push_back(0);
@@ -288,7 +290,7 @@ template <class Share> void all_to_all(Loads& l, const Group& g, Share share) { 
 // Bytes/us that the members of one node can put through the NICs they reach; in a graph whose nodes are joined without NICs, through the
 // links of each to a device of another node.
 double nic_rate(const Fabric& fabric, std::span<const int> node) {
-    std::vector<int> nics;
+    std::vector<NicNumber> nics;
     double rate = 0;
     for (int d : node) {
         if (fabric.nic_bandwidth(d).value <= 0) {
@@ -296,7 +298,7 @@ double nic_rate(const Fabric& fabric, std::span<const int> node) {
             if (other != d) rate += fabric.narrowest(d, other).value * 1e-6;
             continue;
         }
-        const int nic = nic_in_domain(fabric, d);
+        const NicNumber nic = nic_in_domain(fabric, d);
         if (std::find(nics.rbegin(), nics.rend(), nic) != nics.rend()) continue;
         nics.push_back(nic);
         rate += fabric.endpoint_bandwidth(d).value * 1e-6;
