@@ -106,8 +106,8 @@ double head_norm_us(const PointwiseTable& t, int processors, double rows) {
 }
 
 KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const Softmax& op, double buffer_bytes) {
-    return by_entry(t, k, d, op.causal ? "softmax-causal" : "softmax", op.direction, static_cast<double>(op.rows * op.cols), buffer_bytes,
-                    op.fused);
+    return by_entry(t, k, d, op.causal ? "softmax-causal" : "softmax", op.direction,
+                    static_cast<double>(op.rows) * static_cast<double>(op.cols), buffer_bytes, op.fused);
 }
 
 KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const Router& op, double buffer_bytes) {
