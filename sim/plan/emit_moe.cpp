@@ -237,11 +237,9 @@ BufferId Emitter::loads_of_sequence(const Node& n) {
     const BufferId own = need(n.out[2]);
     const bool tensor = l.tp() > 1, context = s().strategy.context_parallel > 1;
     if (!tensor && !context) return own;
+    const char* const comm = tensor && context ? "tp.cp" : tensor ? "tp" : "cp";
     const BufferId all = make(value(n.out[2]).name + ".sum", value(n.out[2]), DType::int64);
-    emit_collective(n.name + ".loads", CollectiveKind::all_reduce, l.buffer(all).bytes, DType::int64, own, all,
-                    !context  ? "tp"
-                    : !tensor ? "cp"
-                              : "tp.cp");
+    emit_collective(n.name + ".loads", CollectiveKind::all_reduce, l.buffer(all).bytes, DType::int64, own, all, comm);
     return all;
 }
 
