@@ -135,7 +135,7 @@ void read_nvlinks(HwlocReading& r, const XmlElement& distances) {
         for (std::size_t j = 0; j < n; ++j) {
             if (i == j || rates[i * n + j] <= 0 || !kind_at(j) || kind_at(j) == Kind::socket) continue;
             const bool to_gpu = kind_at(j) == Kind::gpu;
-            r.facts.links.push_back({parts[i], to_gpu ? parts[j] : -1, static_cast<int>(rates[i * n + j] / least + 0.5)});
+            r.facts.links.push_back({parts[i], to_gpu ? parts[j] : -1, static_cast<int>(std::min(rates[i * n + j] / least, 1e6) + 0.5)});
             sum += rates[i * n + j] / 1000;
         }
         r.facts.scale_up_gb_per_s = std::max(r.facts.scale_up_gb_per_s, sum);
