@@ -13,6 +13,26 @@ void resolve_in_backward(Reading& reading) {
     note_default(reading, "/training/gradient_clipping", "0", "the norm of all gradients is known after the last update");
 }
 
+namespace {
+
+void check_homes(Reading& reading, const char* with) {
+    const auto refuse = [&](bool broken, const char* pointer, const std::string& what) {
+        if (broken) reading.problem(pointer, what);
+    };
+    const Offload& o = reading.scenario.strategy.offload;
+    refuse(o.parameters != Tier::none || o.gradients != Tier::none || o.optimizer == Tier::nvme, "/strategy/offload",
+           fmt::format("strategy.offload of parameters or gradients, or of the optimizer to nvme, is not modelled with {}: set "
+                       "offload.optimizer = cpu, or offload activations alone",
+                       with));
+    refuse(o.optimizer == Tier::cpu && o.optimizer_fraction < 1, "/strategy/offload/optimizer_fraction",
+           fmt::format("strategy.offload.optimizer_fraction = {:g} would divide every bucket, which is not modelled with {}: set it to 1",
+                       o.optimizer_fraction, with));
+    refuse(o.delayed_update, "/strategy/offload/delayed_update",
+           fmt::format("strategy.offload.delayed_update updates in the next step, and {} in this one's backward pass: choose one", with));
+}
+
+} // namespace
+
 void check_in_backward(Reading& reading) {
     const Scenario& sc = reading.scenario;
     const Strategy& s = sc.strategy;
@@ -62,16 +82,7 @@ void check_in_backward(Reading& reading) {
            fmt::format("{} frees gradients only where each rank has them alone: on one device, or under FSDP (zero_stage 2 or 3 of "
                        "torch-native software); the buckets of others stay allocated",
                        with));
-    const Offload& o = s.offload;
-    refuse(o.parameters != Tier::none || o.gradients != Tier::none || o.optimizer == Tier::nvme, "/strategy/offload",
-           fmt::format("strategy.offload of parameters or gradients, or of the optimizer to nvme, is not modelled with {}: set "
-                       "offload.optimizer = cpu, or offload activations alone",
-                       with));
-    refuse(o.optimizer == Tier::cpu && o.optimizer_fraction < 1, "/strategy/offload/optimizer_fraction",
-           fmt::format("strategy.offload.optimizer_fraction = {:g} would divide every bucket, which is not modelled with {}: set it to 1",
-                       o.optimizer_fraction, with));
-    refuse(o.delayed_update, "/strategy/offload/delayed_update",
-           fmt::format("strategy.offload.delayed_update updates in the next step, and {} in this one's backward pass: choose one", with));
+    check_homes(reading, with);
     refuse(s.synchronization.kind != Synchronization::Kind::synchronous, "/strategy/synchronization/kind",
            fmt::format("strategy.synchronization.kind = {} is not modelled with {}: set kind = synchronous", name(s.synchronization.kind),
                        with));
