@@ -13,7 +13,7 @@ namespace {
 
 std::vector<Problem> refused(const Scenario& s) {
     std::vector<Problem> problems = not_executable(s);
-    // Every strategy in double precision is what is compared: fewer digits agree within limits of their own (other tests).
+    // Strategies are compared in double precision: fewer digits agree within limits of their own (other tests).
     if (s.training.precision != DType::fp32) problems.push_back({"/training/precision", "other than fp32"});
     if (s.world_size() > 16) problems.push_back({"/strategy/data_parallel", "too many ranks"});
     return problems;

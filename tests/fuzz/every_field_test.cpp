@@ -1,5 +1,5 @@
-// Does any combination of fields crash, stand still or break a rule of verify? Small scenarios over every field of the schema; what is
-// refused is taken away. ORRERY_FUZZ=n draws n of them from a seed of ORRERY_FUZZ_SEED.
+// Does any combination of fields crash, stand still or break a rule of verify? Small scenarios over every field of the schema; fields that
+// are refused are taken away. ORRERY_FUZZ=n draws n of them from a seed of ORRERY_FUZZ_SEED.
 #include "tests/fuzz/legal.hpp"
 
 #include "sim/report/report.hpp"

@@ -1,5 +1,5 @@
 // Scenarios over every field of the schema, so that a field is drawn as soon as it exists: small models and degrees, any strategy, runtime
-// and training. What the checker refuses is taken away until it accepts the rest.
+// and training. Fields that the checker refuses are taken away until it accepts the rest.
 #pragma once
 
 #include "tests/fuzz/fuzz.hpp"
