@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <map>
 
 namespace orrery {
 
@@ -26,25 +27,36 @@ std::int32_t costs_end(const Machine& m, const BundleClass& c) {
     return next < m.bundles.size() ? m.bundles[next].costs : static_cast<std::int32_t>(m.bundle_costs.size());
 }
 
-std::int16_t unit_of(const Machine& m, std::size_t segment, std::int32_t op) {
-    return m.plan->blocks[at(m.segments[segment].block)].ops[at(m.ops[at(op)].source)].unit;
-}
-
 } // namespace
 
-Passages::Passages(const Machine& machine) : m_(machine), shapes_(machine.segments.size()), kept_(machine.lanes.size()) {
+Passages::Passages(const Machine& machine)
+    : m_(machine), stretches_(machine), shapes_(machine.segments.size()), kept_(machine.lanes.size()) {
     find_users();
+    find_kinds();
+    for (std::size_t r = 0; r < piece_ends; ++r) {
+        closed_[r].assign(at(stretches_.count()) * at(kinds_), -1);
+        spoilt_[r].assign(at(stretches_.count()), 0);
+    }
+    for (std::size_t s = 0; s < shapes_.size(); ++s)
+        for (std::int32_t o = m_.segments[s].begin; o < m_.segments[s].end; ++o) {
+            shapes_[s].queues |= 1u << m_.ops[at(o)].queue;
+            shapes_[s].sync = shapes_[s].sync || m_.ops[at(o)].kind == OpClass::sync;
+        }
+}
+
+// By speed, and queue by queue by what a collective of its own costs there. Queues behind the last with one do not tell lanes apart.
+void Passages::find_kinds() {
     std::map<std::vector<std::uint64_t>, std::int32_t> kinds;
     std::int32_t lane_number = -1;
     for (const MachineLane& lane : m_.lanes) {
         ++lane_number;
-        std::vector<std::uint64_t> words{static_cast<std::uint64_t>(lane.program), std::bit_cast<std::uint64_t>(lane.slowness),
-                                         static_cast<std::uint64_t>(lane.kind)};
+        std::vector<std::uint64_t> words{std::bit_cast<std::uint64_t>(lane.slowness), static_cast<std::uint64_t>(lane.kind)};
         const auto queues = static_cast<std::int32_t>(m_.programs[at(lane.program)].queues.size());
         for (std::int32_t q = 1; q < queues; ++q) {
             const BundleClass* own = own_collective(m_, lane, q);
-            words.push_back(own != nullptr);
-            for (std::int32_t i = own ? own->costs : 0; own && i < costs_end(m_, *own); ++i) {
+            if (!own) continue;
+            words.insert(words.end(), {static_cast<std::uint64_t>(q), static_cast<std::uint64_t>(costs_end(m_, *own) - own->costs)});
+            for (std::int32_t i = own->costs; i < costs_end(m_, *own); ++i) {
                 const BundleCost& cost = m_.bundle_costs[at(i)];
                 words.insert(words.end(), {static_cast<std::uint64_t>(cost.latency), std::bit_cast<std::uint64_t>(cost.payload),
                                            std::bit_cast<std::uint64_t>(cost.cap), std::bit_cast<std::uint64_t>(cost.limit),
@@ -60,15 +72,6 @@ Passages::Passages(const Machine& machine) : m_(machine), shapes_(machine.segmen
         kind_.push_back(kinds.try_emplace(std::move(words), static_cast<std::int32_t>(kinds.size())).first->second);
     }
     kinds_ = static_cast<std::int32_t>(kinds.size());
-    closed_.assign(shapes_.size() * at(kinds_), -1);
-    starts_.assign(m_.ops.size(), 0);
-    spoilt_.assign(m_.ops.size(), 0);
-    for (std::size_t s = 0; s < shapes_.size(); ++s)
-        for (std::int32_t o = m_.segments[s].begin; o < m_.segments[s].end; ++o) {
-            shapes_[s].queues |= 1u << m_.ops[at(o)].queue;
-            shapes_[s].sync = shapes_[s].sync || m_.ops[at(o)].kind == OpClass::sync;
-            starts_[at(o)] = o == m_.segments[s].begin || (m_.plan && unit_of(m_, s, o) != unit_of(m_, s, o - 1));
-        }
 }
 
 // A collective's members begin it together, a transfer's too: a link whose bundles all have one lane in common is used when that lane
@@ -95,9 +98,13 @@ void Passages::find_users() {
         if (common[link].size() == 1) user_[link] = common[link].front();
 }
 
-// The course from this op on, met with the same lateness; nullptr: none is known.
-const Passage* Passages::known(const EventLoop& run, std::int32_t lane, std::int32_t op, std::int64_t last, std::int64_t late) const {
-    const auto it = known_.find({op, kind_[at(lane)]});
+std::int64_t Passages::course_of(std::int32_t lane, std::int32_t start, PieceEnd end) {
+    return static_cast<std::int64_t>(stretches_.of(start, end).alike) * kinds_ + kind_[at(lane)];
+}
+
+// The course met with the same lateness; nullptr: none is known.
+const Passage* Passages::known(const EventLoop& run, std::int32_t lane, std::int64_t course, std::int64_t last, std::int64_t late) const {
+    const auto it = known_.find(course);
     if (it == known_.end()) return nullptr;
     for (const auto& p : it->second) {
         bool same = at(late) == p->late.size();
@@ -113,11 +120,11 @@ bool Passages::unshared(std::int32_t lane, const BundleCost& cost) const {
                        [&](const LinkWeight& use) { return user_[at(use.link)] == lane; });
 }
 
-bool Passages::closed(std::int32_t lane, std::int32_t segment) {
-    std::int8_t& known = closed_[at(segment) * at(kinds_) + at(kind_[at(lane)])];
+bool Passages::closed(std::int32_t lane, std::int32_t start, PieceEnd end) {
+    std::int8_t& known = closed_[end][at(start) * at(kinds_) + at(kind_[at(lane)])];
     if (known >= 0) return known != 0;
-    const Segment& s = m_.segments[at(segment)];
-    bool all = s.end - s.begin >= fewest_ops;
+    const OpRun s = stretches_.of(start, end);
+    bool all = true;
     for (std::int32_t o = s.begin; o < s.end && all; ++o) {
         const CompiledOp& op = m_.ops[at(o)];
         const BundleClass* own = op.kind == OpClass::collective ? own_collective(m_, m_.lanes[at(lane)], op.queue) : nullptr;
@@ -195,25 +202,33 @@ bool Passages::host_appends(const EventLoop& run, std::int32_t lane, std::int64_
 }
 
 bool Passages::enter(EventLoop& run, std::int32_t lane) {
+    const QueueState& Q = run.queue(lane, 0);
+    if (Q.head != run.lanes[at(lane)].oldest) return false;
+    const std::int32_t start = stretches_.starting_at(run.slot(lane, Q.head).op);
+    if (start < 0) return false;
+    if (enter(run, lane, start, PieceEnd::segment)) return true;
+    return stretches_.end_of(start, PieceEnd::unit) != stretches_.end_of(start, PieceEnd::segment) &&
+           enter(run, lane, start, PieceEnd::unit);
+}
+
+bool Passages::enter(EventLoop& run, std::int32_t lane, std::int32_t start, PieceEnd end) {
     LaneState& l = run.lanes[at(lane)];
     QueueState& Q = run.queue(lane, 0);
-    const Slot& s = run.slot(lane, Q.head);
-    if (Q.head != l.oldest || !starts_[at(s.op)] || keeps(lane)) return false;
-    const std::int32_t segment = run.program(lane).actions[at(s.action)].segment;
-    const std::int64_t slots = m_.segments[at(segment)].end - s.op;
+    const std::int32_t op = run.slot(lane, Q.head).op;
+    const std::int64_t slots = stretches_.end_of(start, end) - op;
     const std::int64_t first = Q.head, last = first + slots - 1;
-    if (slots < fewest_ops || last >= l.issued || !closed(lane, segment)) return false;
+    if (slots < fewest_ops || last >= l.issued || spoilt_[end][at(start)] == most_spoilt || !closed(lane, start, end)) return false;
     if (!alone(run, lane, first, last) || !host_appends(run, lane, last, slots)) return false;
     std::int64_t late = 0;
     while (late < slots && run.slot(lane, last - late).issue > run.now) ++late;
-    const Passage* p = known(run, lane, s.op, last, late);
+    const Passage* p = known(run, lane, course_of(lane, start, end), last, late);
     if (!p) {
-        keep(run, lane, s.op, last, late);
+        if (kept_[at(lane)][end].start < 0) keep(run, lane, start, end, late);
         return false;
     }
     if (!followers_wait(run, lane, first, last, *p)) return false;
     run.charge(lane);
-    l.inside = {p, s.op, run.now, first, 0, 1, 0, 0};
+    l.inside = {p, op, run.now, first, 0, 1, 0, 0};
     l.account_as = p->turns.front().as;
     Q.phase = QueuePhase::running;
     Q.last = run.now;
@@ -268,6 +283,7 @@ void Passages::leave(EventLoop& run, std::int32_t lane) {
     for (std::size_t i = 0; i < p.lasts.size(); ++i) heads[i] = first + p.lasts[i].second + run.slot(lane, first + p.lasts[i].second).next;
     issue_freed(run, lane);
     const std::int64_t last = first + static_cast<std::int64_t>(p.ended.size()) - 1;
+    append(run, lane, l.inside);
     l.inside = {};
     for (std::size_t i = 0; i < p.lasts.size(); ++i) {
         QueueState& Q = run.queue(lane, p.lasts[i].first);
@@ -282,61 +298,91 @@ void Passages::leave(EventLoop& run, std::int32_t lane) {
         if (const QueueState& Q = run.queue(lane, q); Q.head >= 0 && Q.phase == QueuePhase::empty) run.reach_head(lane, q);
 }
 
-void Passages::keep(const EventLoop& run, std::int32_t lane, std::int32_t op, std::int64_t last, std::int64_t late) {
-    Kept& k = kept_[at(lane)];
+void Passages::keep(const EventLoop& run, std::int32_t lane, std::int32_t start, PieceEnd end, std::int64_t late) {
+    Kept& k = kept_[at(lane)][end];
     const LaneState& l = run.lanes[at(lane)];
-    k.op = op;
+    const OpRun s = stretches_.of(start, end);
+    k.start = start;
     k.first = l.oldest;
-    k.left = static_cast<std::int32_t>(last - l.oldest) + 1;
+    k.left = s.end - s.begin;
+    k.course_of = course_of(lane, start, end);
     k.course = {};
     k.course.ended.resize(at(k.left));
-    for (std::int64_t i = 0; i < late; ++i) k.course.late.push_back(run.slot(lane, last - i).issue - run.now);
-    k.beginning = {0, 0, run.now, op, {}, {}};
+    for (std::int64_t i = 0; i < late; ++i) k.course.late.push_back(run.slot(lane, l.oldest + k.left - 1 - i).issue - run.now);
+    k.beginning = {0, 0, run.now, s.begin, false, {}, {}};
 }
 
 void Passages::begins(std::int32_t lane, std::int64_t slot) {
-    Kept& k = kept_[at(lane)];
-    if (slot < k.first + static_cast<std::int64_t>(k.course.ended.size())) return;
-    if (++spoilt_[at(k.op)] == most_spoilt) starts_[at(k.op)] = 0;
-    k.op = -1;
+    for (std::size_t r = 0; r < piece_ends; ++r) {
+        Kept& k = kept_[at(lane)][r];
+        if (k.start < 0 || slot < k.first + static_cast<std::int64_t>(k.course.ended.size())) continue;
+        std::uint8_t& spoilt = spoilt_[r][at(k.start)];
+        spoilt = std::min<std::uint8_t>(spoilt + 1, most_spoilt);
+        k.start = -1;
+    }
 }
 
 void Passages::ends(const EventLoop& run, std::int32_t lane, std::int64_t slot) {
-    Kept& k = kept_[at(lane)];
-    k.course.ended[at(slot - k.first)] = k.course.duration = run.now - k.beginning.time;
-    k.course.ends.push_back(k.course.duration);
-    if (--k.left == 0) finish(lane);
+    for (Kept& k : kept_[at(lane)]) {
+        if (k.start < 0) continue;
+        k.course.ended[at(slot - k.first)] = k.course.duration = run.now - k.beginning.time;
+        k.course.ends.push_back(k.course.duration);
+        if (--k.left == 0) finish(k);
+    }
 }
 
-void Passages::finish(std::int32_t lane) {
-    Kept& k = kept_[at(lane)];
+// A layer of the action whose course is kept has been run in one piece.
+void Passages::append(const EventLoop& run, std::int32_t lane, const WithinAction& done) {
+    Kept& k = kept_[at(lane)][PieceEnd::segment];
+    if (k.start < 0) return;
+    const Passage& p = *done.passage;
+    Passage& course = k.course;
+    const std::int64_t since = done.since - k.beginning.time;
+    for (const Passage::Turn& t : p.turns)
+        if (course.turns.empty() || course.turns.back().as != t.as) course.turns.push_back({since + t.time, t.as});
+    for (const Passage::Sent& sent : p.sent) course.sent.push_back({since + sent.time, sent.queue, sent.pattern});
+    const std::int64_t into = done.first - k.first;
+    for (std::size_t i = 0; i < p.ended.size(); ++i) course.ended[at(into) + i] = since + p.ended[i];
+    for (std::int64_t t : p.ends) course.ends.push_back(since + t);
+    course.duration = run.now - k.beginning.time;
+    k.left -= static_cast<std::int32_t>(p.ended.size());
+    if (k.left == 0) finish(k);
+}
+
+void Passages::finish(Kept& k) {
     Passage& p = k.course;
     std::int64_t freed = 0;
     for (std::int64_t t : p.ended) p.freed.push_back(freed = std::max(freed, t));
     std::map<std::int32_t, std::int32_t> last;
-    for (std::size_t i = 0; i < p.ended.size(); ++i) last[m_.ops[at(k.op) + i].queue] = static_cast<std::int32_t>(i);
+    for (std::size_t i = 0; i < p.ended.size(); ++i) last[m_.ops[at(k.beginning.op) + i].queue] = static_cast<std::int32_t>(i);
     p.lasts.assign(last.begin(), last.end());
-    auto& known = known_[{k.op, kind_[at(lane)]}];
+    Known& known = known_[k.course_of];
     const bool there = std::any_of(known.begin(), known.end(), [&](const auto& other) { return other->late == p.late; });
     if (!there && known.size() < most_courses && !p.turns.empty()) known.push_back(std::make_unique<Passage>(std::move(p)));
-    k.op = -1;
+    k.start = -1;
 }
 
-void Passages::turns(const EventLoop& run, std::int32_t lane, std::uint8_t as) {
-    Kept& k = kept_[at(lane)];
-    auto& list = k.course.turns;
-    if (list.empty()) { // all of the instant has happened
+void Passages::settles(const EventLoop& run, std::int32_t lane) {
+    for (Kept& k : kept_[at(lane)]) {
+        if (k.start < 0 || k.beginning.settled) continue;
+        k.beginning.settled = true;
         k.beginning.step = run.lanes[at(lane)].step;
         k.beginning.action = run.lanes[at(lane)].action;
         state_at_beginning(run, lane, false, k.beginning.by_op);
         state_at_beginning(run, lane, true, k.beginning.by_place);
     }
-    if (list.empty() || list.back().as != as) list.push_back({run.now - k.beginning.time, as});
+}
+
+void Passages::turns(const EventLoop& run, std::int32_t lane, std::uint8_t as) {
+    settles(run, lane);
+    for (Kept& k : kept_[at(lane)])
+        if (auto& list = k.course.turns; k.start >= 0 && (list.empty() || list.back().as != as))
+            list.push_back({run.now - k.beginning.time, as});
 }
 
 void Passages::sends(const EventLoop& run, std::int32_t lane, std::int32_t queue, std::int32_t pattern) {
-    Kept& k = kept_[at(lane)];
-    k.course.sent.push_back({run.now - k.beginning.time, queue, pattern});
+    for (Kept& k : kept_[at(lane)])
+        if (k.start >= 0) k.course.sent.push_back({run.now - k.beginning.time, queue, pattern});
 }
 
 } // namespace orrery

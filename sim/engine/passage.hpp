@@ -1,8 +1,9 @@
-// Actions, or the rest of one from the beginning of a layer, run in one piece. Where nothing but an action's own computation and the
-// collectives inside its lane's own class can happen on a lane until the action ends, it runs as it ran before: its course is kept from the
-// first time, op by op, and later ones are one event.
+// Actions, the rest of one from the beginning of a layer, or one layer, run in one piece (a stretch, stretches.hpp). Where nothing but the
+// stretch's own computation and the collectives inside its lane's own class can happen on a lane until it ends, it runs as one alike ran
+// before: the course is kept from the first time, op by op, and later ones are one event. While the course of an action is kept, its layers
+// may be run in one piece already.
 //
-// A course depends on the segment and on the lane's speed and collectives alone, because an action is run so only where
+// A course depends on the ops and on the lane's speed and collectives alone, because a stretch is run so only where
 //   - all ops before it have ended, and all of its own are issued (where the host is late, as late as then);
 //   - its ops are computation, or collectives that no other lane takes part in and whose links no other bundle can fill;
 //   - whatever stands behind it on any queue waits for an op that is not its own, or can begin only when it ends;
@@ -12,14 +13,15 @@
 #pragma once
 
 #include "sim/engine/run.hpp"
+#include "sim/engine/stretches.hpp"
 
-#include <map>
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 namespace orrery {
 
-// The course of a segment; times from its beginning. Slots are counted from its first.
+// The course of a stretch; times from its beginning. Slots are counted from its first.
 struct Passage {
     struct Turn {
         std::int64_t time;
@@ -43,62 +45,76 @@ class Passages {
   public:
     explicit Passages(const Machine& machine);
 
-    // The op at the head of the lane's compute queue is to begin: runs its action in one piece, or begins to keep its course. True: done.
+    // The op at the head of the lane's compute queue is to begin: runs its stretch in one piece, or begins to keep its course. True: done.
     bool enter(EventLoop& run, std::int32_t lane);
-    void leave(EventLoop& run, std::int32_t lane); // the action has ended
-    // Brings up to now the account of a lane inside an action, and what it sent.
+    void leave(EventLoop& run, std::int32_t lane); // the stretch has ended
+    // Brings up to now the account of a lane inside a stretch, and what it sent.
     static void charge(EventLoop& run, std::int32_t lane);
 
     // Events on a lane whose course is being kept.
-    bool keeps(std::int32_t lane) const { return kept_[at(lane)].op >= 0; }
-    void begins(std::int32_t lane, std::int64_t slot); // of another action: the course is of no use
+    bool keeps(std::int32_t lane) const { return outermost(lane) != nullptr; }
+    void begins(std::int32_t lane, std::int64_t slot); // of another stretch: the course is of no use
     void ends(const EventLoop& run, std::int32_t lane, std::int64_t slot);
     void turns(const EventLoop& run, std::int32_t lane, std::uint8_t as);
     void sends(const EventLoop& run, std::int32_t lane, std::int32_t queue, std::int32_t pattern);
+    void settles(const EventLoop& run, std::int32_t lane); // all of the instant at which it began has happened
 
-    // The lane's state at the beginning of the action whose course is being kept: what a lane inside an action shows (snapshot.cpp).
+    // The lane's state at the beginning of the longest stretch whose course is being kept: what a lane inside it shows (snapshot.cpp).
     struct Beginning {
         std::int32_t step = 0, action = 0;
         std::int64_t time = 0;
         std::int32_t op = 0; // the first, in Machine::ops
+        bool settled = false;
         std::vector<std::uint64_t> by_op, by_place;
     };
-    const Beginning& beginning(std::int32_t lane) const { return kept_[at(lane)].beginning; }
+    const Beginning& beginning(std::int32_t lane) const { return outermost(lane)->beginning; }
 
   private:
+    struct Kept {
+        std::int32_t start = -1, left = 0; // in stretches_; how many of its ops have not ended
+        std::int64_t first = 0;
+        std::int64_t course_of = 0; // in known_
+        Passage course;
+        Beginning beginning;
+    };
+    using KeptByReach = ByEnum<PieceEnd, Kept, piece_ends>;
+    const Kept* outermost(std::int32_t lane) const {
+        const KeptByReach& k = kept_[at(lane)];
+        return k[PieceEnd::segment].start >= 0 ? &k[PieceEnd::segment] : k[PieceEnd::unit].start >= 0 ? &k[PieceEnd::unit] : nullptr;
+    }
     struct Shape { // of a segment
         std::uint32_t queues = 0;
         bool sync = false;
     };
-    struct Kept {
-        std::int32_t op = -1, left = 0; // the first, in Machine::ops; how many have not ended
-        std::int64_t first = 0;
-        Passage course;
-        Beginning beginning;
-    };
-    const Passage* known(const EventLoop& run, std::int32_t lane, std::int32_t op, std::int64_t last, std::int64_t late) const;
+    using Known = std::vector<std::unique_ptr<Passage>>;
+
+    bool enter(EventLoop& run, std::int32_t lane, std::int32_t start, PieceEnd end);
+    std::int64_t course_of(std::int32_t lane, std::int32_t start, PieceEnd end); // equal: the same course
+    const Passage* known(const EventLoop& run, std::int32_t lane, std::int64_t course, std::int64_t last, std::int64_t late) const;
     void find_users();
+    void find_kinds();
     bool unshared(std::int32_t lane, const BundleCost& cost) const;
-    bool closed(std::int32_t lane, std::int32_t segment);
+    bool closed(std::int32_t lane, std::int32_t start, PieceEnd end);
     bool alone(const EventLoop& run, std::int32_t lane, std::int64_t first, std::int64_t last) const;
     bool held_back(const EventLoop& run, std::int32_t lane, std::int64_t slot, std::int64_t first, std::int64_t last, const Passage& p,
                    std::int64_t after) const;
     bool followers_wait(const EventLoop& run, std::int32_t lane, std::int64_t first, std::int64_t last, const Passage& p) const;
     static void issue_freed(EventLoop& run, std::int32_t lane);
     bool host_appends(const EventLoop& run, std::int32_t lane, std::int64_t last, std::int64_t slots) const;
-    void keep(const EventLoop& run, std::int32_t lane, std::int32_t op, std::int64_t last, std::int64_t late);
-    void finish(std::int32_t lane);
+    void keep(const EventLoop& run, std::int32_t lane, std::int32_t start, PieceEnd end, std::int64_t late);
+    void append(const EventLoop& run, std::int32_t lane, const WithinAction& done);
+    void finish(Kept& kept);
 
     const Machine& m_;
+    Stretches stretches_;
     std::vector<std::int32_t> user_; // by link that is shared: the one lane that is in all its bundles, < 0: there is none, or several
-    std::vector<std::int32_t> kind_; // by lane: equal for lanes of one program, speed and collectives
+    std::vector<std::int32_t> kind_; // by lane: equal for lanes of one speed and of collectives alike
     std::int32_t kinds_ = 0;
-    std::vector<Shape> shapes_;        // by segment
-    std::vector<char> starts_;         // by op: the first of a segment or of a layer in it
-    std::vector<std::uint8_t> spoilt_; // by op: courses from it on that another op spoilt
-    std::vector<std::int8_t> closed_;  // by segment and kind; -1: not looked at
-    std::map<std::pair<std::int32_t, std::int32_t>, std::vector<std::unique_ptr<Passage>>> known_; // by first op and kind
-    std::vector<Kept> kept_;                                                                       // by lane
+    std::vector<Shape> shapes_;                                      // by segment
+    ByEnum<PieceEnd, std::vector<std::uint8_t>, piece_ends> spoilt_; // by start: courses from it on that another op spoilt
+    ByEnum<PieceEnd, std::vector<std::int8_t>, piece_ends> closed_;  // by start and kind; -1: not looked at
+    std::unordered_map<std::int64_t, Known> known_;
+    std::vector<KeptByReach> kept_; // by lane
 };
 
 } // namespace orrery

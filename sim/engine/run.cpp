@@ -241,7 +241,10 @@ void EventLoop::settle() {
             ++l.steps_done;
             if (recorder) record_step_end(*recorder, *this, lane);
         }
-        if (!l.inside.passage) settle_account(*this, lane);
+        if (!l.inside.passage)
+            settle_account(*this, lane);
+        else
+            passages->settles(*this, lane);
         l.dirty = false;
     }
     dirty_lanes.clear();

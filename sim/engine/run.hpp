@@ -58,6 +58,7 @@ enum class HostBlock : std::uint8_t { none, window, sync, far_ahead }; // far_ah
 struct LaneState {
     std::int64_t issued = 0, oldest = 0;   // next slot to issue; oldest not ended (indices in the lane's stream)
     std::int64_t host = 0;                 // the host's clock
+    std::int64_t unbroken = 0;             // slots from here on it has launched one after the other, without waiting between
     std::int32_t action = 0, position = 0; // issue cursor: action of the program, slot in its segment
     std::int32_t dep_cursor = 0;           // in Machine::action_deps
     std::int32_t step = 0;                 // of the issue cursor

@@ -58,7 +58,17 @@ void slots(const EventLoop& run, std::int32_t lane, std::int64_t base, std::vect
         if (op.kind == OpClass::shadow) head -= op.pattern;
         if (head >= behind && run.slot(lane, head).heads > 0) word(head);
     }
-    for (std::int64_t i = l.issued - 1; i >= behind && run.slot(lane, i).issue > base; --i) word(i);
+    // What the host launched without a pause ends at its clock: how many of it are late says when each of them is.
+    const std::int64_t unbroken = std::max(behind, l.unbroken);
+    std::int64_t on_time = unbroken, late = l.issued;
+    while (on_time < late)
+        if (const std::int64_t mid = on_time + (late - on_time) / 2; run.slot(lane, mid).issue > base)
+            late = mid;
+        else
+            on_time = mid + 1;
+    w.push_back(static_cast<std::uint64_t>(l.issued - late));
+    if (late == unbroken)
+        for (std::int64_t i = unbroken - 1; i >= behind && run.slot(lane, i).issue > base; --i) word(i);
     w.push_back(nothing);
 }
 
@@ -99,14 +109,14 @@ void any_lane(const EventLoop& run, std::int32_t lane, bool place_known, std::ve
         w.push_back(nothing - 1 - static_cast<std::uint64_t>(op));
         w.push_back(static_cast<std::uint64_t>(run.now - since));
     };
-    if (in.passage) {
-        into(in.op, in.since);
-        lane_state(run, lane, in.since, place_known, true, w);
-    } else if (keeps(run, lane)) {
+    if (keeps(run, lane)) {
         const Passages::Beginning& b = run.passages->beginning(lane);
         into(b.op, b.time);
         const auto& words = place_known ? b.by_place : b.by_op;
         w.insert(w.end(), words.begin(), words.end());
+    } else if (in.passage) {
+        into(in.op, in.since);
+        lane_state(run, lane, in.since, place_known, true, w);
     } else
         lane_state(run, lane, run.now, place_known, false, w);
 }
