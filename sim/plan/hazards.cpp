@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
 
 namespace orrery {
@@ -33,9 +35,9 @@ namespace {
 
 // several: the op is on other queues than `queue`, too. The parts of an op that the walk over all actions needs lie here, side by side.
 struct Touch {
-    std::int32_t op, tracked;
+    std::int32_t op, tracked; // tracked: number among those there are once, or among those of a microbatch
     QueueId queue;
-    bool write, several;
+    bool write, several, many;
     std::uint8_t port;
 };
 
@@ -64,9 +66,28 @@ Computations computations_of(const Block& block) {
 // One stage's buffers whose hazards can lie between actions: met on more than one queue, in more than one place.
 struct StageTracker {
     std::vector<std::int32_t> tracked;       // by buffer: index, -1
-    std::vector<char> many;                  // by index: an instance per microbatch
+    std::size_t once = 0, many = 0;          // how many there are once, and how many have an instance per microbatch
     std::vector<std::vector<Touch>> touches; // by block
-    std::vector<Computations> computations;  // by block
+    // .. in two: what computation does to what there is once, parameters and gradients as a rule; and all else.
+    std::vector<std::vector<Touch>> of_computation, others;
+    std::vector<Computations> computations; // by block
+
+    bool computes_on_one(const Touch& t) const { return t.queue == compute_queue && !t.several && !t.many; }
+};
+
+std::span<const Touch> within(const std::vector<Touch>& touches, std::int32_t first, std::int32_t last) {
+    const auto by_op = [](const Touch& t, std::int32_t op) { return t.op < op; };
+    const auto begin = std::lower_bound(touches.begin(), touches.end(), first, by_op);
+    return {begin, std::lower_bound(begin, touches.end(), last, by_op)};
+}
+
+// The ops that actions run of a block, the same ones for many actions. Computation that meets what it met before, and that no other queue
+// has touched since, waits for nothing more: of such actions the last alone counts, once another queue looks.
+struct Piece {
+    std::span<const Touch> all, of_computation, others;
+    bool touched_elsewhere = false; // another queue is among those that touch what there is once
+    std::int64_t seen = -1;         // ProgramBinder::touched when it was looked at
+    std::int32_t self = -1;         // the last action that was not; -1: all were
 };
 
 StageTracker track(const Plan& plan, const Program& program) {
@@ -117,14 +138,16 @@ StageTracker track(const Plan& plan, const Program& program) {
         const Seen& s = seen[x];
         // A buffer that lives longer than a step meets itself in the next step.
         if (!s.queues || (!s.places && per_microbatch(plan.buffers[x]))) return;
-        if (t.tracked[x] < 0) {
-            t.tracked[x] = static_cast<std::int32_t>(t.many.size());
-            t.many.push_back(per_microbatch(plan.buffers[x]));
-        }
+        const bool many = per_microbatch(plan.buffers[x]);
+        if (t.tracked[x] < 0) t.tracked[x] = static_cast<std::int32_t>(many ? t.many++ : t.once++);
         const Op& op = plan.blocks[b].ops[i];
         t.touches[b].push_back({static_cast<std::int32_t>(i), t.tracked[x], op.queue, write, std::holds_alternative<Exchange>(op.work),
-                                port_of(op, id, write)});
+                                many, port_of(op, id, write)});
     });
+    t.of_computation.resize(plan.blocks.size());
+    t.others.resize(plan.blocks.size());
+    for (std::size_t b = 0; b < plan.blocks.size(); ++b)
+        for (const Touch& touch : t.touches[b]) (t.computes_on_one(touch) ? t.of_computation : t.others)[b].push_back(touch);
     return t;
 }
 
@@ -141,12 +164,19 @@ struct ProgramBinder {
     const std::vector<ExplicitDep>& explicit_deps;
     RepeatedActions repeat{};
     StageTracker tracker;
-    // Slot x tracked: what an action touches lies side by side. The first slot has what there is once; a microbatch has one from its first
-    // action to its last, so that those under way are all there are.
-    std::vector<History> history;
+    std::vector<History> once;
+    // By slot and what is tracked, side by side. A microbatch has a slot from its first action to its last, so that those under way are all
+    // there are; the first is of what is touched for none.
+    std::vector<History> many;
+    std::int32_t slot_count = 1;
     std::vector<std::int32_t> slot_of, last_use; // by microbatch: -1 none; the last action that works on it
     std::vector<std::int32_t> free_slots;
-    std::vector<std::vector<Spot>> waited;     // [to][from]: how far `to` has already waited for `from`
+    std::vector<Piece> pieces;
+    std::vector<std::int32_t> piece_of;        // by action
+    std::vector<std::int32_t> unseen;          // pieces with actions that have not been looked at
+    std::int64_t touched = 0;                  // how often queues of others have touched what there is once
+    std::vector<std::size_t> queue_number;     // by QueueId, of those that ops of the program are on
+    std::vector<std::vector<Spot>> waited;     // [to][from], by number: how far `to` has already waited for `from`
     std::vector<std::vector<ActionDep>> found; // by action, of the second step
 
     Spot blocking, compute;     // the last op that blocks all computation behind it; the last computation issued
@@ -154,19 +184,82 @@ struct ProgramBinder {
 
     ProgramBinder(const Plan& p, const Program& prog, const std::vector<ExplicitDep>& deps)
         : plan(p), program(prog), explicit_deps(deps), tracker(track(p, prog)), last_use(last_uses(prog)) {
-        history.resize(tracker.many.size());
+        once.resize(tracker.once);
+        many.resize(tracker.many);
         slot_of.assign(last_use.size(), -1);
-        const std::size_t queues = static_cast<std::size_t>(first_comm_queue) + plan.communicators.size();
-        waited.assign(queues, std::vector<Spot>(queues));
+        number_queues();
         found.resize(program.actions.size());
+        find_pieces();
+    }
+
+    // A stage knows few of the communicators of a long pipeline.
+    void number_queues() {
+        constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
+        queue_number.assign(static_cast<std::size_t>(first_comm_queue) + plan.communicators.size(), none);
+        std::size_t queues = 0;
+        const auto use = [&](QueueId q) {
+            if (queue_number[static_cast<std::size_t>(q)] == none) queue_number[static_cast<std::size_t>(q)] = queues++;
+        };
+        std::vector<char> looked_at(plan.blocks.size(), 0);
+        for (const Action& a : program.actions) {
+            if (std::exchange(looked_at[static_cast<std::size_t>(a.block)], 1)) continue;
+            for (const Op& op : plan.blocks[a.block].ops) use(op.queue);
+        }
+        waited.assign(queues, std::vector<Spot>(queues));
+    }
+
+    void find_pieces() {
+        std::map<std::array<std::int32_t, 3>, std::int32_t> number;
+        for (const Action& a : program.actions) {
+            const auto [it, fresh] = number.try_emplace({a.block, a.first, a.last}, static_cast<std::int32_t>(pieces.size()));
+            piece_of.push_back(it->second);
+            if (!fresh) continue;
+            const auto block = static_cast<std::size_t>(a.block);
+            Piece& p =
+                pieces.emplace_back(within(tracker.touches[block], a.first, a.last), within(tracker.of_computation[block], a.first, a.last),
+                                    within(tracker.others[block], a.first, a.last));
+            p.touched_elsewhere = std::any_of(p.others.begin(), p.others.end(), [](const Touch& t) { return !t.many; });
+        }
+    }
+    // Looks at the last action of each piece that none was looked at, in their order.
+    void look() {
+        std::sort(unseen.begin(), unseen.end(), [&](std::int32_t a, std::int32_t b) { return pieces[a].self < pieces[b].self; });
+        for (const std::int32_t i : unseen) {
+            Piece& p = pieces[i];
+            for (const Touch& t : p.of_computation) {
+                History& h = once[static_cast<std::size_t>(t.tracked)];
+                const Spot here{p.self, t.op, compute_queue};
+                if (!t.write) {
+                    h.readers.merge(here);
+                    continue;
+                }
+                h.readers.clear();
+                h.writer = here;
+            }
+            p.self = -1;
+        }
+        unseen.clear();
+    }
+    // The touches of an action that may have to wait.
+    std::span<const Touch> to_meet(std::int32_t index, std::int32_t self) {
+        Piece& p = pieces[piece_of[index]];
+        if (!p.touched_elsewhere && p.seen == touched) {
+            if (p.self < 0) unseen.push_back(piece_of[index]);
+            p.self = self;
+            return p.others;
+        }
+        look();
+        touched += p.touched_elsewhere;
+        p.seen = touched;
+        return p.all;
     }
 
     void enter(const Action& a) {
         for (std::int32_t mb : a.microbatch) {
             if (mb < 0 || slot_of[mb] >= 0) continue;
             if (free_slots.empty()) {
-                free_slots.push_back(static_cast<std::int32_t>(history.size() / std::max<std::size_t>(1, tracker.many.size())));
-                history.resize(history.size() + tracker.many.size());
+                free_slots.push_back(slot_count++);
+                many.resize(static_cast<std::size_t>(slot_count) * tracker.many);
             }
             slot_of[mb] = free_slots.back();
             free_slots.pop_back();
@@ -181,18 +274,16 @@ struct ProgramBinder {
     }
     // The part of a slot that belongs to a microbatch.
     void clear(std::size_t slot) {
-        for (std::size_t t = 0; t < tracker.many.size(); ++t)
-            if (tracker.many[t]) history[slot * tracker.many.size() + t] = {};
+        for (std::size_t t = 0; t < tracker.many; ++t) many[slot * tracker.many + t] = {};
     }
     History& at(const Touch& t, const Action& a) {
         const std::int32_t mb = a.microbatch[t.port];
-        const auto tracked = static_cast<std::size_t>(t.tracked);
-        const std::int32_t slot = tracker.many[tracked] && mb >= 0 ? slot_of[mb] : 0;
-        return history[static_cast<std::size_t>(slot) * tracker.many.size() + tracked];
+        if (!t.many) return once[static_cast<std::size_t>(t.tracked)];
+        return many[static_cast<std::size_t>(mb >= 0 ? slot_of[mb] : 0) * tracker.many + static_cast<std::size_t>(t.tracked)];
     }
 
     void note(std::int32_t index, std::int32_t op_index, QueueId queue, const Spot& on, bool record) {
-        Spot& mark = waited[queue][on.queue];
+        Spot& mark = waited[queue_number[static_cast<std::size_t>(queue)]][queue_number[static_cast<std::size_t>(on.queue)]];
         if (mark.action >= 0 && !before(mark, on)) return; // implied by what this queue already waited for
         mark = on;
         if (record) found[index].push_back({op_index, on.action - static_cast<std::int32_t>(program.actions.size()), on.op});
@@ -228,13 +319,15 @@ template <class F> void ProgramBinder::each_spot(F&& spot, std::vector<std::size
     spot(compute);
     for (std::vector<Spot>& from : waited)
         for (Spot& s : from) spot(s);
-    const auto each_of = [&](std::size_t slot) {
-        for (std::size_t t = slot * tracker.many.size(); t < (slot + 1) * tracker.many.size(); ++t) {
-            spot(history[t].writer);
-            history[t].readers.each(spot);
-            if (sizes) sizes->push_back(history[t].readers.size());
-        }
+    const auto all_of = [&](History& h) {
+        spot(h.writer);
+        h.readers.each(spot);
+        if (sizes) sizes->push_back(h.readers.size());
     };
+    const auto each_of = [&](std::size_t slot) {
+        for (std::size_t t = 0; t < tracker.many; ++t) all_of(many[slot * tracker.many + t]);
+    };
+    for (History& h : once) all_of(h);
     each_of(0);
     for (std::size_t mb = 0; mb < slot_of.size(); ++mb) {
         if (slot_of[mb] < 0) continue;
@@ -244,6 +337,7 @@ template <class F> void ProgramBinder::each_spot(F&& spot, std::vector<std::size
 }
 
 BinderState ProgramBinder::state() {
+    look();
     BinderState s;
     each_spot([&](const Spot& spot) { s.spots.push_back(spot); }, &s.sizes, &s.microbatches);
     return s;
@@ -354,10 +448,10 @@ void ProgramBinder::follow(std::int32_t index, std::int32_t to, bool record) {
 void ProgramBinder::meet_buffers(std::int32_t index, std::int32_t self, bool record) {
     const Action& a = program.actions[index];
     const Block& block = plan.blocks[a.block];
-    const auto& touches = tracker.touches[a.block];
-    auto touch = std::lower_bound(touches.begin(), touches.end(), a.first, [](const Touch& t, std::int32_t first) { return t.op < first; });
+    const std::span<const Touch> touches = to_meet(index, self);
+    auto touch = touches.begin();
     Latest waits;
-    while (touch != touches.end() && touch->op < a.last) {
+    while (touch != touches.end()) {
         const std::int32_t i = touch->op;
         const QueueId queue = touch->queue;
         const Spot here{self, i, queue};

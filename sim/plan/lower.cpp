@@ -86,12 +86,18 @@ constexpr Pass recipe[] = {
     {"asynchronous", asynchronous, "repeats the ends of a step wherever one ends; needs both of them"},
     {"synchronization", synchronization, "what workers do between their steps; needs all parameters and the optimizer's copies"},
     {"offload-optimizer", offload_optimizer, "needs the optimizer's step and its states, however they came about"},
-    {"bind", bind, "last: drafts become programs, with the dependencies of all that is there"},
+    {"programs", programs, "drafts become programs; after all that changes what runs when"},
+    {"bind", bind, "last: the dependencies of all that is there"},
 };
+constexpr std::size_t passes = std::size(recipe);
 
-Plan lowered(const Scenario& scenario, StopFlag stop, bool skips_repeats) {
+void check_settled(const Scenario& scenario) {
     require(scenario.strategy.recompute_segments >= 0,
             "strategy.recompute = {segments: auto} was not settled (sim/memory/best_segments.hpp)");
+}
+
+Plan lowered(const Scenario& scenario, StopFlag stop, bool skips_repeats) {
+    check_settled(scenario);
     Lowering l{scenario};
     l.skips_repeats = skips_repeats;
     for (const Pass& pass : recipe) {
@@ -105,6 +111,23 @@ Plan lowered(const Scenario& scenario, StopFlag stop, bool skips_repeats) {
 
 Plan lower(const Scenario& scenario, StopFlag stop) { return lowered(scenario, stop, true); }
 Plan lower_action_by_action(const Scenario& scenario) { return lowered(scenario, nullptr, false); }
+
+UnboundPlan::UnboundPlan(const Scenario& scenario) : lowering_(std::make_unique<Lowering>(scenario)) {
+    check_settled(scenario);
+    for (std::size_t i = 0; i + 1 < passes; ++i) recipe[i].run(*lowering_);
+}
+UnboundPlan::~UnboundPlan() = default;
+const Plan& UnboundPlan::plan() const { return lowering_->plan; }
+Plan UnboundPlan::take() && { return std::move(lowering_->plan); }
+Plan UnboundPlan::bound() && {
+    recipe[passes - 1].run(*lowering_);
+    return std::move(lowering_->plan);
+}
+
+void reorder_ranks(Plan& plan, const RankOrder& order) {
+    plan.mesh.order = order;
+    if (!plan.expert_mesh.order.empty()) plan.expert_mesh.order = order;
+}
 
 std::vector<std::string> pass_names() {
     std::vector<std::string> names;

@@ -65,6 +65,22 @@ bool repeats(const Comparison& compare, std::int32_t middle, std::int32_t period
     return true;
 }
 
+// The run around an action of the program.
+RepeatedActions repeated_around(const Program& program, const Comparison& compare, std::int32_t around) {
+    const auto count = static_cast<std::int32_t>(program.actions.size());
+    const std::int32_t most = std::min({longest_period, count / least_periods, (around + 1) / 2});
+    for (std::int32_t period = 1; period <= most; ++period) {
+        std::int32_t microbatches = 0;
+        if (program.actions[around].block != program.actions[around - period].block || !repeats(compare, around, period, microbatches))
+            continue;
+        RepeatedActions run{around - 2 * period + 1, around + 1, period, microbatches};
+        while (run.begin > 0 && compare.same(run.begin + period - 1, run.begin - 1, microbatches)) --run.begin;
+        while (run.end < count && compare.same(run.end, run.end - period, microbatches)) ++run.end;
+        if (run.end - run.begin >= least_periods * period) return run;
+    }
+    return {};
+}
+
 } // namespace
 
 std::vector<std::int32_t> last_uses(const Program& program) {
@@ -80,19 +96,18 @@ std::vector<std::int32_t> last_uses(const Program& program) {
 
 RepeatedActions repeated_actions(const Program& program, const std::vector<ExplicitDep>& explicit_deps) {
     const auto count = static_cast<std::int32_t>(program.actions.size());
-    const std::int32_t middle = count / 2, most = std::min(longest_period, count / least_periods);
-    if (most < 1) return {};
+    if (count < least_periods) return {};
     const Comparison compare(program, explicit_deps);
-    for (std::int32_t period = 1; period <= most; ++period) {
-        std::int32_t microbatches = 0;
-        if (program.actions[middle].block != program.actions[middle - period].block || !repeats(compare, middle, period, microbatches))
-            continue;
-        RepeatedActions run{middle - 2 * period + 1, middle + 1, period, microbatches};
-        while (run.begin > 0 && compare.same(run.begin + period - 1, run.begin - 1, microbatches)) --run.begin;
-        while (run.end < count && compare.same(run.end, run.end - period, microbatches)) ++run.end;
-        if (run.end - run.begin >= least_periods * period) return run;
+    RepeatedActions longest;
+    for (const std::int32_t eighths :
+         {4, 2, 6, 1, 3, 5, 7}) { // the last pass may be cut into many actions, beside which the others are few
+        const std::int32_t around = static_cast<std::int32_t>(std::int64_t{count} * eighths / 8);
+        if (around >= longest.begin && around < longest.end) continue;
+        const RepeatedActions run = repeated_around(program, compare, around);
+        if (run.end - run.begin > longest.end - longest.begin) longest = run;
+        if (longest.end - longest.begin > count / 2) break;
     }
-    return {};
+    return longest;
 }
 
 } // namespace orrery

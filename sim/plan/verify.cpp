@@ -280,12 +280,16 @@ std::string to_text(const std::vector<Violation>& violations) {
     return text;
 }
 
-Plan verified_plan(const Scenario& scenario) {
-    Plan plan = lower(scenario);
+void require_verified(const Plan& plan) {
     std::vector<Violation> violations = verify(plan);
     const std::size_t n = violations.size();
     if (n > 5) violations.resize(5); // the first ones; `simrun plan` prints them all
     if (n > 0) throw std::logic_error("the lowered plan breaks " + std::to_string(n) + " rules:\n" + to_text(violations));
+}
+
+Plan verified_plan(const Scenario& scenario) {
+    Plan plan = lower(scenario);
+    require_verified(plan);
     return plan;
 }
 

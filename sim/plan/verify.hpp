@@ -19,7 +19,8 @@ struct Violation {
 std::vector<Violation> verify(const Plan& plan);
 std::string to_text(const std::vector<Violation>& violations);
 
-// A scenario's plan, whose every rule holds. Throws std::logic_error where one does not (our bug), with the first violations.
-Plan verified_plan(const Scenario& scenario);
+// Throws std::logic_error where a rule does not hold (our bug), with the first violations.
+void require_verified(const Plan& plan);
+Plan verified_plan(const Scenario& scenario); // a scenario's plan, whose every rule holds
 
 } // namespace orrery

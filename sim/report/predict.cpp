@@ -6,6 +6,7 @@
 #include "sim/report/loose.hpp"
 #include "sim/report/report.hpp"
 #include "sim/scenario/perturb.hpp"
+#include "topology/check.hpp"
 #include "topology/input_error.hpp"
 
 #include <stdexcept>
@@ -52,6 +53,7 @@ Prediction predict(const Scenario& scenario, const Plan& plan, const PredictOpti
     const CostModel cost(scenario, fabric);
     Prediction p;
     p.too_big = options.only_if_fits && !bytes.fits;
+    require(p.too_big || options.bound, "the plan has no dependencies: it was asked for as one that does not fit");
     const bool loose = scenario.strategy.loose();
     if (!p.too_big) p.simulation = simulate(plan, loose ? with_equal_workers(scenario) : scenario, fabric, cost, options.simulate);
     if (p.simulation.deadlock) {

@@ -91,6 +91,7 @@ struct PredictOptions {
     // intervals says interval_shares, so that a scenario has the same interval everywhere.
     std::uint64_t shares_up_to = 0;
     const PlanMemory* walked = nullptr; // of the plan, where the caller has it
+    bool bound = true;                  // the plan has its dependencies (sim/plan/lower.hpp)
     bool cache = false;                 // what the caching allocator reserves too, for whom shows it
 };
 Prediction predict(const Scenario& scenario, const PredictOptions& options = {});

@@ -8,24 +8,47 @@
 
 namespace orrery {
 
-std::shared_ptr<const ReadyPlan> ReadyPlans::of(const Scenario& scenario) {
-    PlanInputs inputs = plan_inputs(scenario);
+// One that is kept, with its ranks in this order; nullptr: there is none, or it has no dependencies where they are asked for.
+std::shared_ptr<const ReadyPlan> ReadyPlans::known(const PlanInputs& inputs, const Scenario& scenario, bool only_if_fits) {
     const auto same = std::find_if(kept_.begin(), kept_.end(), [&](const Kept& k) { return k.inputs == inputs; });
-    if (same != kept_.end()) {
+    if (same == kept_.end()) return nullptr;
+    if (!same->plan->bound && !(only_if_fits && !memory(same->plan->plan, same->plan->memory, scenario, false).fits)) {
+        kept_.erase(same);
+        return nullptr;
+    }
+    std::rotate(kept_.begin(), same, same + 1);
+    Kept& kept = kept_.front();
+    if (kept.plan->plan.mesh.order != scenario.strategy.rank_order) {
+        if (kept.plan.use_count() > 1) kept.plan = std::make_shared<ReadyPlan>(*kept.plan); // somebody has it still
+        reorder_ranks(kept.plan->plan, scenario.strategy.rank_order);
+    }
+    return kept.plan;
+}
+
+std::shared_ptr<const ReadyPlan> ReadyPlans::of(const Scenario& scenario, bool only_if_fits) {
+    PlanInputs inputs = plan_inputs(scenario);
+    inputs.strategy.rank_order = {};
+    if (std::shared_ptr<const ReadyPlan> same = known(inputs, scenario, only_if_fits)) {
         ++reused_;
-        std::rotate(kept_.begin(), same, same + 1);
-        return kept_.front().plan;
+        return same;
     }
     while (!kept_.empty() && kept_.size() >= most_) kept_.pop_back(); // before the next is made: a plan may be large
-    Plan plan = verified_ ? verified_plan(scenario) : lower(scenario);
-    PlanMemory memory = walk(plan);
-    auto made = std::make_shared<const ReadyPlan>(ReadyPlan{std::move(plan), std::move(memory)});
+    UnboundPlan unbound(scenario);
+    auto made = std::make_shared<ReadyPlan>();
+    made->memory = walk(unbound.plan());
+    made->bound = !only_if_fits || memory(unbound.plan(), made->memory, scenario, false).fits;
+    if (made->bound) {
+        made->plan = std::move(unbound).bound();
+        if (verified_) require_verified(made->plan);
+    } else
+        made->plan = std::move(unbound).take();
     kept_.push_front({std::move(inputs), made});
     return made;
 }
 
 Prediction predict(const Scenario& scenario, const ReadyPlan& ready, PredictOptions options) {
     options.walked = &ready.memory;
+    options.bound = ready.bound;
     return predict(scenario, ready.plan, options);
 }
 

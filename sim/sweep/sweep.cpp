@@ -146,7 +146,7 @@ SweepRow evaluate_scenario(const Scenario& scenario, bool whole_run, const Repla
         predicting.only_if_fits = true;
         predicting.shares_up_to = interval_shares;
         ReadyPlans none(1, false);
-        const std::shared_ptr<const ReadyPlan> plan = (kept ? *kept : none).of(scenario);
+        const std::shared_ptr<const ReadyPlan> plan = (kept ? *kept : none).of(scenario, true);
         const Prediction prediction = predict(scenario, *plan, predicting);
         fill(row, prediction.report);
         if (whole_run) add_run(row, scenario, prediction, replan);
@@ -178,7 +178,7 @@ SweepRow evaluate(const SweepPoint& point, std::int64_t index, const std::string
         predicting.only_if_fits = true;
         predicting.shares_up_to = interval_shares;
         ReadyPlans none;
-        const std::shared_ptr<const ReadyPlan> plan = (kept ? *kept : none).of(*parsed.scenario);
+        const std::shared_ptr<const ReadyPlan> plan = (kept ? *kept : none).of(*parsed.scenario, true);
         const Prediction prediction = predict(*parsed.scenario, *plan, predicting);
         fill(row, prediction.report);
         const bool replan = replans && parsed.scenario->run && parsed.scenario->run->elastic == Elasticity::replan;

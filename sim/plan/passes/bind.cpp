@@ -1,6 +1,6 @@
-// Drafts become programs, with dependencies from the buffers ops share (hazards.hpp).
+// Drafts become programs, and get dependencies from the buffers ops share (hazards.hpp).
 //
-// After it: Op::deps orders every hazard inside a block, Program::deps every one between actions, the previous step's included.
+// After them: Op::deps orders every hazard inside a block, Program::deps every one between actions, the previous step's included.
 #include "sim/plan/hazards.hpp"
 #include "sim/plan/passes/passes.hpp"
 
@@ -86,12 +86,16 @@ std::vector<ExplicitDep> waits_of(const Plan& plan, const Draft& draft) {
 
 } // namespace
 
+void programs(Lowering& l) {
+    for (const Draft& draft : l.drafts) l.plan.programs.push_back(program_of(draft, static_cast<int>(l.plan.programs.size())));
+}
+
 void bind(Lowering& l) {
     std::vector<History> history(2 * l.plan.buffers.size());
     for (Block& b : l.plan.blocks) bind_block(l.plan, b, history);
-    for (const Draft& draft : l.drafts) {
-        Program& program = l.plan.programs.emplace_back(program_of(draft, static_cast<int>(l.plan.programs.size())));
-        const std::vector<ExplicitDep> explicit_deps = waits_of(l.plan, draft);
+    for (std::size_t stage = 0; stage < l.drafts.size(); ++stage) {
+        Program& program = l.plan.programs[stage];
+        const std::vector<ExplicitDep> explicit_deps = waits_of(l.plan, l.drafts[stage]);
         auto waits = waits_between_actions(l.plan, program, explicit_deps, l.skips_repeats);
         for (std::size_t i = 0; i < program.actions.size(); ++i) {
             program.actions[i].deps_begin = static_cast<std::int32_t>(program.deps.size());

@@ -32,7 +32,8 @@ void optimizer(Lowering& l);         // passes/optimizer.cpp: the ends of a step
 void asynchronous(Lowering& l);      // passes/asynchronous.cpp: steps that flow into each other, and versions of weights
 void synchronization(Lowering& l);   // passes/synchronization.cpp: what a round runs after its steps
 void offload_optimizer(Lowering& l); // passes/offload_optimizer.cpp: states and update on the host, with the copies there and back
-void bind(Lowering& l);              // passes/bind.cpp: drafts become programs, with dependencies from the buffers they share
+void programs(Lowering& l);          // passes/bind.cpp: drafts become programs: all that the memory of a plan depends on
+void bind(Lowering& l);              // passes/bind.cpp: dependencies from the buffers that ops share
 
 // The fragment of streaming DiLoCo that a parameter is sent with: its layer's among those of its stage, dealt out in turn (strided) or in
 // stretches. Parameters before the layers go with the first fragment, those behind them with the last.

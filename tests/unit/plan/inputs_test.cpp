@@ -65,6 +65,32 @@ TEST(LowersAlike, WhereASchedulePlansWithTimes) {
         EXPECT_TRUE(lowers_alike(one, scenario({"strategy.schedule=zb-h1", other}))) << other;
 }
 
+// The order of the ranks decides which rank stands where, and nothing else of a plan.
+TEST(ReorderRanks, IsThePlanOfTheOtherOrder) {
+    const std::vector<std::string> dense{"strategy.context_parallel=2", "cluster.nodes=4"};
+    std::vector<std::string> experts = dense;
+    experts.insert(experts.end(), {"model.moe={\"experts\": 4, \"top_k\": 2}", "strategy.expert_parallel=2"});
+    for (const std::vector<std::string>& fields : {dense, experts})
+        for (const char* order : {"tp-pp-cp-ep-dp", "tp-cp-ep-pp-dp", "pp-dp-tp-cp-ep"}) {
+            std::vector<std::string> other = fields;
+            other.push_back(std::string("strategy.rank_order=") + order);
+            const Scenario s = scenario(other);
+            Plan plan = lower(scenario(fields));
+            EXPECT_NE(to_text(plan), to_text(lower(s))) << order;
+            reorder_ranks(plan, s.strategy.rank_order);
+            EXPECT_EQ(to_text(plan), to_text(lower(s))) << order;
+        }
+}
+
+TEST(UnboundPlan, BecomesTheWholeOne) {
+    const Scenario s = scenario({"strategy.overlap.pipeline=true", "strategy.zero_stage=2"});
+    UnboundPlan unbound(s);
+    const Plan before = unbound.plan();
+    for (const Program& p : before.programs) EXPECT_TRUE(p.deps.empty());
+    EXPECT_EQ(before.programs.size(), 2u);
+    EXPECT_EQ(to_text(std::move(unbound).bound()), to_text(lower(s)));
+}
+
 // Gathers run in pieces where tensor-parallel ranks share a node.
 TEST(LowersAlike, NotWhereTensorRanksLeaveTheNode) {
     const std::vector<std::string> node{"strategy.tensor_parallel=8", "strategy.sequence_parallel=true",

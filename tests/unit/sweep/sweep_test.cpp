@@ -134,6 +134,28 @@ TEST(Sweep, SharesPlansAndChangesNothing) {
     for (std::int64_t i = 0; i < d.size(); ++i) EXPECT_EQ(run.rows[i], evaluate(d.point(i), i, ""));
 }
 
+// Plans that do not fit have no dependencies; a device with more memory asks for them. Orders of ranks share a plan.
+TEST(Sweep, SharesPlansThatFitSomewhere) {
+    SweepResult r =
+        parse_sweep(R"({"name": "memory", "model": {"layers": 4, "hidden_size": 2048, "attention_heads": 16, "vocab_size": 32000},
+        "cluster": {"preset": "dgx-a100-40gb", "nodes": 2}, "training": {"global_batch_size": 32, "micro_batch_size": 1, "sequence_length": 1024}, "strategy": {"pipeline_parallel": 2},
+        "sweep": {"/cluster/device/memory_gb": [3, 40], "/strategy/rank_order": ["tp-cp-ep-dp-pp", "pp-tp-cp-ep-dp"], "/cluster/inter_node/gbit_per_s": [25, 100]}})");
+    ASSERT_TRUE(r.problems.empty()) << to_text(r.problems);
+    const SweepDocument& d = *r.document;
+    ReadyPlans kept, other(1, false);
+    int fits = 0, does_not = 0;
+    for (std::int64_t i = 0; i < d.size(); ++i) {
+        const SweepRow alone = evaluate(d.point(i), i, "");
+        EXPECT_EQ(alone, evaluate(d.point(i), i, "", &kept)) << alone.label;
+        EXPECT_EQ(alone, evaluate(d.point(i), i, "", &other)) << alone.label;
+        fits += alone.status == PointStatus::fits;
+        does_not += alone.status == PointStatus::too_big;
+    }
+    EXPECT_EQ(fits, 4);
+    EXPECT_EQ(does_not, 4);
+    EXPECT_EQ(kept.reused(), 6);
+}
+
 TEST(Sweep, LosesNothingWhenItIsKilled) {
     const TemporaryFolder folder;
     const std::string file = folder.file("killed.sqlite");
