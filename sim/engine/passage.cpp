@@ -1,5 +1,7 @@
 #include "sim/engine/passage.hpp"
 
+#include "topology/mix.hpp"
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -98,12 +100,18 @@ void Passages::find_users() {
         if (common[link].size() == 1) user_[link] = common[link].front();
 }
 
-std::int64_t Passages::course_of(std::int32_t lane, std::int32_t start, PieceEnd end) {
-    return static_cast<std::int64_t>(stretches_.of(start, end).alike) * kinds_ + kind_[at(lane)];
+std::uint64_t Passages::course_of(std::int32_t lane, const Piece& piece) {
+    const OpRun run = stretches_.of(piece.start, piece.end);
+    std::uint64_t key = mix(static_cast<std::uint64_t>(run.alike), static_cast<std::uint64_t>(kind_[at(lane)]));
+    if (piece.lead > 0) {
+        const CompiledOp& lead = m_.ops[at(run.begin - 1)];
+        key = mix(key, static_cast<std::uint64_t>(lead.pattern) << 8 | lead.queue);
+    }
+    return key;
 }
 
 // The course met with the same lateness; nullptr: none is known.
-const Passage* Passages::known(const EventLoop& run, std::int32_t lane, std::int64_t course, std::int64_t last, std::int64_t late) const {
+const Passage* Passages::known(const EventLoop& run, std::int32_t lane, std::uint64_t course, std::int64_t last, std::int64_t late) const {
     const auto it = known_.find(course);
     if (it == known_.end()) return nullptr;
     for (const auto& p : it->second) {
@@ -120,6 +128,11 @@ bool Passages::unshared(std::int32_t lane, const BundleCost& cost) const {
                        [&](const LinkWeight& use) { return user_[at(use.link)] == lane; });
 }
 
+bool Passages::own(std::int32_t lane, const CompiledOp& op) const {
+    const BundleClass* const own = op.kind == OpClass::collective ? own_collective(m_, m_.lanes[at(lane)], op.queue) : nullptr;
+    return own && unshared(lane, m_.bundle_costs[at(own->costs + op.pattern)]);
+}
+
 bool Passages::closed(std::int32_t lane, std::int32_t start, PieceEnd end) {
     std::int8_t& known = closed_[end][at(start) * at(kinds_) + at(kind_[at(lane)])];
     if (known >= 0) return known != 0;
@@ -127,11 +140,18 @@ bool Passages::closed(std::int32_t lane, std::int32_t start, PieceEnd end) {
     bool all = true;
     for (std::int32_t o = s.begin; o < s.end && all; ++o) {
         const CompiledOp& op = m_.ops[at(o)];
-        const BundleClass* own = op.kind == OpClass::collective ? own_collective(m_, m_.lanes[at(lane)], op.queue) : nullptr;
-        all = (op.kind == OpClass::timed && op.queue == 0) || (own && unshared(lane, m_.bundle_costs[at(own->costs + op.pattern)]));
+        all = (op.kind == OpClass::timed && op.queue == 0) || own(lane, op);
     }
     known = all;
     return all;
+}
+
+// A layer may begin with a collective that its first computation does not wait for: both begin at one instant.
+bool Passages::leads(const EventLoop& run, std::int32_t lane, std::int64_t slot, std::int32_t next) const {
+    const std::int32_t op = run.slot(lane, slot).op;
+    if (op + 1 != next || run.slot(lane, slot).action != run.slot(lane, slot + 1).action || !own(lane, m_.ops[at(op)])) return false;
+    const QueueState& Q = run.queue(lane, m_.ops[at(op)].queue);
+    return Q.head == slot && Q.phase == QueuePhase::moving && Q.begin == run.now;
 }
 
 // Nothing is under way on the lane, and nothing of the action but the op that is to begin can begin by itself.
@@ -140,8 +160,9 @@ bool Passages::alone(const EventLoop& run, std::int32_t lane, std::int64_t first
     for (std::int32_t q = 1; q < queues; ++q) {
         const QueueState& Q = run.queue(lane, q);
         if (Q.head < 0) continue;
+        if (Q.head == first) continue; // it leads
         if (Q.phase != QueuePhase::empty && Q.phase != QueuePhase::waiting && Q.phase != QueuePhase::held) return false;
-        if (Q.head >= first && Q.head <= last && !run.any_unmet(lane, Q.head, [](std::int64_t) { return true; })) return false;
+        if (Q.head > first && Q.head <= last && !run.any_unmet(lane, Q.head, [](std::int64_t) { return true; })) return false;
     }
     return run.lanes[at(lane)].fluids == 0;
 }
@@ -203,30 +224,35 @@ bool Passages::host_appends(const EventLoop& run, std::int32_t lane, std::int64_
 
 bool Passages::enter(EventLoop& run, std::int32_t lane) {
     const QueueState& Q = run.queue(lane, 0);
-    if (Q.head != run.lanes[at(lane)].oldest) return false;
-    const std::int32_t start = stretches_.starting_at(run.slot(lane, Q.head).op);
+    const std::int64_t oldest = run.lanes[at(lane)].oldest;
+    if (Q.head > oldest + 1) return false;
+    const std::int32_t op = run.slot(lane, Q.head).op, start = stretches_.starting_at(op);
     if (start < 0) return false;
-    if (enter(run, lane, start, PieceEnd::segment)) return true;
+    const std::int32_t lead = Q.head == oldest ? 0 : 1;
+    if (lead > 0 && !leads(run, lane, oldest, op)) return false;
+    if (enter(run, lane, {start, lead, PieceEnd::segment})) return true;
     return stretches_.end_of(start, PieceEnd::unit) != stretches_.end_of(start, PieceEnd::segment) &&
-           enter(run, lane, start, PieceEnd::unit);
+           enter(run, lane, {start, lead, PieceEnd::unit});
 }
 
-bool Passages::enter(EventLoop& run, std::int32_t lane, std::int32_t start, PieceEnd end) {
+bool Passages::enter(EventLoop& run, std::int32_t lane, const Piece& piece) {
     LaneState& l = run.lanes[at(lane)];
     QueueState& Q = run.queue(lane, 0);
-    const std::int32_t op = run.slot(lane, Q.head).op;
+    const auto& [start, lead, end] = piece;
+    const std::int32_t op = run.slot(lane, Q.head).op - lead;
     const std::int64_t slots = stretches_.end_of(start, end) - op;
-    const std::int64_t first = Q.head, last = first + slots - 1;
+    const std::int64_t first = Q.head - lead, last = first + slots - 1;
     if (slots < fewest_ops || last >= l.issued || spoilt_[end][at(start)] == most_spoilt || !closed(lane, start, end)) return false;
     if (!alone(run, lane, first, last) || !host_appends(run, lane, last, slots)) return false;
     std::int64_t late = 0;
     while (late < slots && run.slot(lane, last - late).issue > run.now) ++late;
-    const Passage* p = known(run, lane, course_of(lane, start, end), last, late);
+    const Passage* p = known(run, lane, course_of(lane, piece), last, late);
     if (!p) {
-        if (kept_[at(lane)][end].start < 0) keep(run, lane, start, end, late);
+        if (kept_[at(lane)][end].start < 0) keep(run, lane, piece, late);
         return false;
     }
     if (!followers_wait(run, lane, first, last, *p)) return false;
+    if (lead > 0) take_back(run, lane, first);
     run.charge(lane);
     l.inside = {p, op, run.now, first, 0, 1, 0, 0};
     l.account_as = p->turns.front().as;
@@ -236,6 +262,15 @@ bool Passages::enter(EventLoop& run, std::int32_t lane, std::int32_t start, Piec
     Q.slow = false;
     run.heap.set(run.queue_entity(lane, 0), run.now + p->duration);
     return true;
+}
+
+// The collective that leads has begun at this instant, which shows nowhere yet: it is part of the piece.
+void Passages::take_back(EventLoop& run, std::int32_t lane, std::int64_t slot) {
+    const std::int32_t q = run.m.ops[at(run.slot(lane, slot).op)].queue;
+    const std::int32_t id = run.m.lane_comms[at(run.queue_entity(lane, q))].collective;
+    run.heap.remove(run.bundle_entity(id));
+    run.bundles[at(id)] = {};
+    run.queue(lane, q).phase = QueuePhase::waiting;
 }
 
 void Passages::charge(EventLoop& run, std::int32_t lane) {
@@ -282,7 +317,7 @@ void Passages::leave(EventLoop& run, std::int32_t lane) {
     std::array<std::int64_t, 32> heads{}; // by place in p.lasts; read before the host's next slots take the room of those that ended
     for (std::size_t i = 0; i < p.lasts.size(); ++i) heads[i] = first + p.lasts[i].second + run.slot(lane, first + p.lasts[i].second).next;
     issue_freed(run, lane);
-    const std::int64_t last = first + static_cast<std::int64_t>(p.ended.size()) - 1;
+    const std::int64_t last = last_of(l.inside);
     append(run, lane, l.inside);
     l.inside = {};
     for (std::size_t i = 0; i < p.lasts.size(); ++i) {
@@ -298,14 +333,15 @@ void Passages::leave(EventLoop& run, std::int32_t lane) {
         if (const QueueState& Q = run.queue(lane, q); Q.head >= 0 && Q.phase == QueuePhase::empty) run.reach_head(lane, q);
 }
 
-void Passages::keep(const EventLoop& run, std::int32_t lane, std::int32_t start, PieceEnd end, std::int64_t late) {
-    Kept& k = kept_[at(lane)][end];
+void Passages::keep(const EventLoop& run, std::int32_t lane, const Piece& piece, std::int64_t late) {
+    Kept& k = kept_[at(lane)][piece.end];
     const LaneState& l = run.lanes[at(lane)];
-    const OpRun s = stretches_.of(start, end);
-    k.start = start;
+    OpRun s = stretches_.of(piece.start, piece.end);
+    s.begin -= piece.lead;
+    k.start = piece.start;
     k.first = l.oldest;
     k.left = s.end - s.begin;
-    k.course_of = course_of(lane, start, end);
+    k.course_of = course_of(lane, piece);
     k.course = {};
     k.course.ended.resize(at(k.left));
     for (std::int64_t i = 0; i < late; ++i) k.course.late.push_back(run.slot(lane, l.oldest + k.left - 1 - i).issue - run.now);
@@ -368,8 +404,9 @@ void Passages::settles(const EventLoop& run, std::int32_t lane) {
         k.beginning.settled = true;
         k.beginning.step = run.lanes[at(lane)].step;
         k.beginning.action = run.lanes[at(lane)].action;
-        state_at_beginning(run, lane, false, k.beginning.by_op);
-        state_at_beginning(run, lane, true, k.beginning.by_place);
+        const std::int64_t last = k.first + static_cast<std::int64_t>(k.course.ended.size()) - 1;
+        state_at_beginning(run, lane, last, false, k.beginning.by_op);
+        state_at_beginning(run, lane, last, true, k.beginning.by_place);
     }
 }
 

@@ -4,7 +4,8 @@
 // may be run in one piece already.
 //
 // A course depends on the ops and on the lane's speed and collectives alone, because a stretch is run so only where
-//   - all ops before it have ended, and all of its own are issued (where the host is late, as late as then);
+//   - all ops before it have ended, and all of its own are issued (where the host is late, as late as then); a collective that begins at
+//     the same instant and lies before the first computation is its first op;
 //   - its ops are computation, or collectives that no other lane takes part in and whose links no other bundle can fill;
 //   - whatever stands behind it on any queue waits for an op that is not its own, or can begin only when it ends;
 //   - the host issues meanwhile only behind ops that stand there already.
@@ -50,6 +51,7 @@ class Passages {
     void leave(EventLoop& run, std::int32_t lane); // the stretch has ended
     // Brings up to now the account of a lane inside a stretch, and what it sent.
     static void charge(EventLoop& run, std::int32_t lane);
+    static std::int64_t last_of(const WithinAction& in) { return in.first + static_cast<std::int64_t>(in.passage->ended.size()) - 1; }
 
     // Events on a lane whose course is being kept.
     bool keeps(std::int32_t lane) const { return outermost(lane) != nullptr; }
@@ -73,7 +75,7 @@ class Passages {
     struct Kept {
         std::int32_t start = -1, left = 0; // in stretches_; how many of its ops have not ended
         std::int64_t first = 0;
-        std::int64_t course_of = 0; // in known_
+        std::uint64_t course_of = 0; // in known_
         Passage course;
         Beginning beginning;
     };
@@ -88,20 +90,27 @@ class Passages {
     };
     using Known = std::vector<std::unique_ptr<Passage>>;
 
-    bool enter(EventLoop& run, std::int32_t lane, std::int32_t start, PieceEnd end);
-    std::int64_t course_of(std::int32_t lane, std::int32_t start, PieceEnd end); // equal: the same course
-    const Passage* known(const EventLoop& run, std::int32_t lane, std::int64_t course, std::int64_t last, std::int64_t late) const;
+    struct Piece {
+        std::int32_t start, lead; // in stretches_; 1: with the collective before it
+        PieceEnd end;
+    };
+    bool enter(EventLoop& run, std::int32_t lane, const Piece& piece);
+    std::uint64_t course_of(std::int32_t lane, const Piece& piece); // equal: the same course
+    const Passage* known(const EventLoop& run, std::int32_t lane, std::uint64_t course, std::int64_t last, std::int64_t late) const;
     void find_users();
     void find_kinds();
     bool unshared(std::int32_t lane, const BundleCost& cost) const;
+    bool own(std::int32_t lane, const CompiledOp& op) const; // a collective inside the lane's class, whose links no other can fill
     bool closed(std::int32_t lane, std::int32_t start, PieceEnd end);
+    bool leads(const EventLoop& run, std::int32_t lane, std::int64_t slot, std::int32_t next) const;
+    static void take_back(EventLoop& run, std::int32_t lane, std::int64_t slot);
     bool alone(const EventLoop& run, std::int32_t lane, std::int64_t first, std::int64_t last) const;
     bool held_back(const EventLoop& run, std::int32_t lane, std::int64_t slot, std::int64_t first, std::int64_t last, const Passage& p,
                    std::int64_t after) const;
     bool followers_wait(const EventLoop& run, std::int32_t lane, std::int64_t first, std::int64_t last, const Passage& p) const;
     static void issue_freed(EventLoop& run, std::int32_t lane);
     bool host_appends(const EventLoop& run, std::int32_t lane, std::int64_t last, std::int64_t slots) const;
-    void keep(const EventLoop& run, std::int32_t lane, std::int32_t start, PieceEnd end, std::int64_t late);
+    void keep(const EventLoop& run, std::int32_t lane, const Piece& piece, std::int64_t late);
     void append(const EventLoop& run, std::int32_t lane, const WithinAction& done);
     void finish(Kept& kept);
 
@@ -113,7 +122,7 @@ class Passages {
     std::vector<Shape> shapes_;                                      // by segment
     ByEnum<PieceEnd, std::vector<std::uint8_t>, piece_ends> spoilt_; // by start: courses from it on that another op spoilt
     ByEnum<PieceEnd, std::vector<std::int8_t>, piece_ends> closed_;  // by start and kind; -1: not looked at
-    std::unordered_map<std::int64_t, Known> known_;
+    std::unordered_map<std::uint64_t, Known> known_;
     std::vector<KeptByReach> kept_; // by lane
 };
 

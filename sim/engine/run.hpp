@@ -197,8 +197,9 @@ void snapshot(const EventLoop& run, std::vector<std::uint64_t>& words);
 // The state relative to now and to the beginning of step `step` (from 1): equal words mean equal futures.
 void place_in_step(const EventLoop& run, std::int32_t step, std::vector<std::uint64_t>& words);
 std::uint64_t fingerprint(const EventLoop& run); // cheap, of a part of it
-// All that the course of an action does not say of its lane at the beginning. place_known: as place_in_step(), else as snapshot().
-void state_at_beginning(const EventLoop& run, std::int32_t lane, bool place_known, std::vector<std::uint64_t>& words);
+// All that the course of a stretch, up to slot `last`, does not say of its lane at the beginning. place_known: as place_in_step(), else as
+// snapshot().
+void state_at_beginning(const EventLoop& run, std::int32_t lane, std::int64_t last, bool place_known, std::vector<std::uint64_t>& words);
 
 std::int64_t slots_of_lane(const Machine& machine); // a power of two that the window and an exchange need
 Deadlock deadlock(const EventLoop& run);

@@ -89,7 +89,10 @@ void segments_under_way(const EventLoop& run, std::int32_t lane, std::vector<std
     }
 }
 
-void lane_state(const EventLoop& run, std::int32_t lane, std::int64_t base, bool place_known, bool inside, std::vector<std::uint64_t>& w) {
+// last_inside: the last slot of the stretch that the lane is in, whose ops a course tells of; -1: it is in none.
+void lane_state(const EventLoop& run, std::int32_t lane, std::int64_t base, bool place_known, std::int64_t last_inside,
+                std::vector<std::uint64_t>& w) {
+    const bool inside = last_inside >= 0;
     const LaneState& l = run.lanes[at(lane)];
     w.push_back(static_cast<std::uint64_t>(l.issued - l.oldest));
     w.push_back(lag(l.host, base));
@@ -97,7 +100,9 @@ void lane_state(const EventLoop& run, std::int32_t lane, std::int64_t base, bool
     if (!inside) w.push_back(static_cast<std::uint64_t>(l.account_as));
     if (!place_known) segments_under_way(run, lane, w);
     slots(run, lane, base, w);
-    for (std::size_t q = inside; q < run.program(lane).queues.size(); ++q) queue_state(run, lane, static_cast<int>(q), w);
+    for (std::size_t q = inside; q < run.program(lane).queues.size(); ++q)
+        if (const std::int64_t head = run.queue(lane, static_cast<std::int64_t>(q)).head; head < 0 || head > last_inside)
+            queue_state(run, lane, static_cast<int>(q), w);
 }
 
 bool keeps(const EventLoop& run, std::int32_t lane) { return run.passages && run.passages->keeps(lane); }
@@ -116,9 +121,9 @@ void any_lane(const EventLoop& run, std::int32_t lane, bool place_known, std::ve
         w.insert(w.end(), words.begin(), words.end());
     } else if (in.passage) {
         into(in.op, in.since);
-        lane_state(run, lane, in.since, place_known, true, w);
+        lane_state(run, lane, in.since, place_known, Passages::last_of(in), w);
     } else
-        lane_state(run, lane, run.now, place_known, false, w);
+        lane_state(run, lane, run.now, place_known, -1, w);
 }
 
 void bundle_state(const EventLoop& run, std::int32_t id, std::vector<std::uint64_t>& w) {
@@ -159,9 +164,9 @@ void place_in_step(const EventLoop& run, std::int32_t step, std::vector<std::uin
     for (std::size_t b = 0; b < run.bundles.size(); ++b) bundle_state(run, static_cast<std::int32_t>(b), words);
 }
 
-void state_at_beginning(const EventLoop& run, std::int32_t lane, bool place_known, std::vector<std::uint64_t>& words) {
+void state_at_beginning(const EventLoop& run, std::int32_t lane, std::int64_t last, bool place_known, std::vector<std::uint64_t>& words) {
     words.clear();
-    lane_state(run, lane, run.now, place_known, true, words);
+    lane_state(run, lane, run.now, place_known, last, words);
 }
 
 std::uint64_t fingerprint(const EventLoop& run) {
