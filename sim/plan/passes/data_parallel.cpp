@@ -41,6 +41,17 @@ struct Use {
     int weights = 0, gradients = 0;
 };
 
+// The last piece that wants a bucket's weights, and the last that makes its gradients.
+struct LastUse {
+    std::map<const Bucket*, std::size_t> weights, gradients;
+    explicit LastUse(const std::vector<BlockPiece>& pieces) {
+        for (std::size_t i = 0; i < pieces.size(); ++i) {
+            for (const Bucket* b : pieces[i].weights) weights[b] = i;
+            for (const Bucket* b : pieces[i].gradients) gradients[b] = i;
+        }
+    }
+};
+
 // One stage's draft as data parallelism is woven in.
 class Weaver {
   public:
@@ -52,6 +63,7 @@ class Weaver {
     BlockPieces pieces;
     std::map<const Bucket*, Use> uses;
     std::map<const Bucket*, int> unfinished; // chunks that will still add to its gradients in this step
+    std::map<const std::vector<BlockPiece>*, LastUse> last_uses;
 
     DraftAction& push(DraftAction action) { return draft_.actions.emplace_back(std::move(action)); }
     DraftAction& push(std::int32_t block) { return push(run_of(l.plan, draft_, block)); }
@@ -73,17 +85,6 @@ class Weaver {
     std::map<std::pair<int, int>, std::int64_t> met_; // steps so far by kind (forward, backward, weight) and chunk
 };
 
-// The last piece that wants a bucket's weights, and the last that makes its gradients.
-struct LastUse {
-    std::map<const Bucket*, std::size_t> weights, gradients;
-    explicit LastUse(const std::vector<BlockPiece>& pieces) {
-        for (std::size_t i = 0; i < pieces.size(); ++i) {
-            for (const Bucket* b : pieces[i].weights) weights[b] = i;
-            for (const Bucket* b : pieces[i].gradients) gradients[b] = i;
-        }
-    }
-};
-
 // Flat units have two gathers in flight at most: a layer whose experts are a unit of their own has both.
 bool both_in_one_layer(const Practice& practice, const std::vector<BlockPiece>& pieces) {
     return practice.sharding == Sharding::flat_units && std::any_of(pieces.begin(), pieces.end(), [](const BlockPiece& p) {
@@ -98,7 +99,7 @@ struct Weaving {
     const ScheduleStep& step = woven.part.step;
     const Woven& now = woven.now;
     const std::vector<BlockPiece>& pieces = w.pieces.of(woven.part.block, step.chunk);
-    LastUse last{pieces};
+    const LastUse& last = w.last_uses.try_emplace(&pieces, pieces).first->second;
     bool forward = step.kind == StepKind::forward;
     // FSDP's root unit (embedding and head) stays gathered through forward and backward; what is gathered weight by weight has no root.
     bool whole_root = w.l.plan.stages == 1 && !w.dp.weight_by_weight;
@@ -304,6 +305,8 @@ void Weaver::reduce_at_the_end() {
 void Weaver::run() {
     std::vector<DraftAction> before = std::move(draft_.actions);
     draft_.actions.clear();
+    constexpr std::size_t ends = 64; // what later passes put around a step
+    draft_.actions.reserve(before.size() + ends);
     for (DraftAction& action : before)
         if (action.parts.empty())
             push(std::move(action));

@@ -5,9 +5,8 @@
 #include "sim/plan/passes/exchange_blocks.hpp"
 #include "sim/plan/passes/passes.hpp"
 
-#include <fmt/format.h>
+#include <array>
 #include <map>
-#include <string>
 
 namespace orrery {
 namespace {
@@ -18,13 +17,14 @@ class Exchanger {
     Exchanger(Lowering& l, int stage) : l_(l), stage_(stage), draft_(l.drafts[stage]) {}
 
     // `program`: the same steps with the transfers between them.
-    void run(const std::vector<ProgramStep>& program) {
+    void run(std::vector<ProgramStep> program) {
         std::vector<DraftAction> steps = std::move(draft_.actions);
         draft_.actions.clear();
+        draft_.actions.reserve(program.size());
         auto next = steps.begin();
         for (std::size_t i = 0; i < program.size(); ++i) {
             if (program[i].is_exchange) {
-                exchange(program[i].transfers);
+                exchange(std::move(program[i].transfers));
                 continue;
             }
             for (const ScheduleStep& step : steps_of(*next)) make_whole(step);
@@ -40,19 +40,20 @@ class Exchanger {
         DraftAction gather;
     };
 
-    void exchange(const std::vector<TransferStep>& transfers) {
+    void exchange(std::vector<TransferStep> transfers) {
         const bool blocking = !l_.scenario.strategy.overlap.pipeline;
-        std::string key;
-        for (const TransferStep& t : transfers) key += fmt::format(" {}{}{}", t.send ? "send" : "recv", t.gradient ? "B" : "F", t.chunk);
+        Channels key{};
+        for (std::size_t i = 0; i < transfers.size(); ++i)
+            key[i] = 1 + (transfers[i].send ? 1 : 0) + (transfers[i].gradient ? 2 : 0) + 4 * std::int32_t{transfers[i].chunk};
         auto [it, fresh] = blocks_.try_emplace(key);
         if (fresh) it->second = make_exchange_block(l_, stage_, transfers, blocking);
         DraftAction action = run_of(l_.plan, draft_, it->second.exchange);
         for (std::size_t i = 0; i < transfers.size(); ++i) action.run.microbatch[i] = transfers[i].microbatch;
-        action.transfers = transfers;
         if (it->second.gather >= 0) {
             received_.push_back({transfers[0], run_of(l_.plan, draft_, it->second.gather)});
             received_.back().gather.run.microbatch = action.run.microbatch;
         }
+        action.transfers = std::move(transfers);
         draft_.actions.push_back(std::move(action));
     }
 
@@ -70,7 +71,8 @@ class Exchanger {
     Lowering& l_;
     int stage_;
     Draft& draft_;
-    std::map<std::string, ExchangeBlocks> blocks_; // by their transfers' channels
+    using Channels = std::array<std::int32_t, max_ports>; // of the transfers of an exchange; 0: none
+    std::map<Channels, ExchangeBlocks> blocks_;
     std::vector<Received> received_;
 };
 
@@ -93,7 +95,7 @@ void exchange(Lowering& l) {
     PipelineProgram program = insert_exchanges(steps_of(l.drafts), l.schedule->stage_of, l.plan.stages, static_cast<int>(l.chunks.size()),
                                                l.scenario.strategy.overlap.pipeline, l.schedule->directions);
     leave_out_unwanted(l, program);
-    for (int stage = 0; stage < l.plan.stages; ++stage) Exchanger(l, stage).run(program[stage]);
+    for (int stage = 0; stage < l.plan.stages; ++stage) Exchanger(l, stage).run(std::move(program[stage]));
 }
 
 } // namespace orrery

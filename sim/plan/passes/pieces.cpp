@@ -29,7 +29,7 @@ std::int32_t behind_recomputation(const Block& block, std::int32_t begin, std::i
 
 } // namespace
 
-BlockPieces::BlockPieces(const Lowering& l, int stage) : l_(l) {
+BlockPieces::BlockPieces(const Lowering& l, int stage) : l_(l), bucket_of_(l.plan.buffers.size(), nullptr) {
     for (const auto& of_chunk : l.data_parallel.buckets)
         for (const Bucket& b : of_chunk)
             for (std::int32_t i : b.parameters) {

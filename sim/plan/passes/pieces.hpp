@@ -38,12 +38,12 @@ class BlockPieces {
     template <class F> void each_bucket(const Op& op, F&& f) const {
         for (const auto* list : {&op.in, &op.out})
             for (BufferId id : *list)
-                if (const auto found = bucket_of_.find(id); found != bucket_of_.end()) f(found->second, id);
+                if (id < bucket_of_.next_id() && bucket_of_[id]) f(bucket_of_[id], id);
     }
     void cut_by_weight(const Block& block, const BlockPiece& unit, std::vector<BlockPiece>& pieces) const;
 
     const Lowering& l_;
-    std::map<BufferId, const Bucket*> bucket_of_; // of parameters and gradients
+    Indexed<BufferId, const Bucket*> bucket_of_; // of parameters and gradients; nullptr: none
     std::map<std::int32_t, std::vector<BlockPiece>> of_block_;
     std::map<int, std::vector<const Bucket*>> late_; // by chunk
 };
