@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstddef>
+#include <utility>
 
 namespace orrery {
 
@@ -10,25 +11,53 @@ namespace {
 
 std::size_t z(std::int64_t i) { return static_cast<std::size_t>(i); }
 
+// The class of each colour, by open addressing: few colours are a few cache lines, however many vertices have them.
+class Numbering {
+  public:
+    // The class of a colour; `next` where it is new.
+    std::int32_t of(std::uint64_t colour, std::int32_t next) {
+        Place& p = place(colour);
+        if (p.number >= 0) return p.number;
+        p = {colour, next};
+        if (2 * ++count_ > places_.size()) grow();
+        return next;
+    }
+
+  private:
+    struct Place {
+        std::uint64_t colour = 0;
+        std::int32_t number = -1;
+    };
+    Place& place(std::uint64_t colour) {
+        std::size_t at = colour & (places_.size() - 1);
+        while (places_[at].number >= 0 && places_[at].colour != colour) at = (at + 1) & (places_.size() - 1);
+        return places_[at];
+    }
+    void grow() {
+        const std::vector<Place> before = std::exchange(places_, std::vector<Place>(4 * places_.size()));
+        for (const Place& p : before)
+            if (p.number >= 0) place(p.colour) = p;
+    }
+
+    std::vector<Place> places_ = std::vector<Place>(64);
+    std::size_t count_ = 0;
+};
+
 // Numbers the distinct colours of `colours` in order of first appearance; vertices with used[i] == 0 get none.
-Classes number(const std::vector<std::uint64_t>& colours, const std::vector<char>& used) {
-    Classes c;
+void number(const std::vector<std::uint64_t>& colours, const std::vector<char>& used, Classes& c) {
     c.of.assign(colours.size(), -1);
-    std::size_t buckets = std::bit_ceil(colours.size() * 2 + 2);
-    std::vector<std::int32_t> table(buckets, -1); // class at each place, open addressing
+    c.first.clear();
+    c.size.clear();
+    Numbering numbering;
     for (std::size_t i = 0; i < colours.size(); ++i) {
         if (!used.empty() && !used[i]) continue;
-        std::size_t at = colours[i] & (buckets - 1);
-        while (table[at] >= 0 && colours[z(c.first[z(table[at])])] != colours[i]) at = (at + 1) & (buckets - 1);
-        if (table[at] < 0) {
-            table[at] = c.count();
+        const std::int32_t k = c.of[i] = numbering.of(colours[i], c.count());
+        if (k == c.count()) {
             c.first.push_back(static_cast<std::int32_t>(i));
             c.size.push_back(0);
         }
-        c.of[i] = table[at];
-        ++c.size[z(table[at])];
+        ++c.size[z(k)];
     }
-    return c;
 }
 
 std::vector<char> loaded_links(const FoldGraph& g) {
@@ -82,9 +111,9 @@ Folding fold(const FoldGraph& g) {
     for (const FoldGraph::Tag& t : g.tags) tags.push_back(hash_of(t));
     int before = -1;
     for (;;) {
-        f.ranks = number(rank, {});
-        f.bundles = number(bundle, {});
-        f.links = number(link, used);
+        number(rank, {}, f.ranks);
+        number(bundle, {}, f.bundles);
+        number(link, used, f.links);
         int now = f.ranks.count() + f.bundles.count() + f.links.count();
         if (now == before) return f; // a round only ever splits: the same count is the same partition
         before = now;
@@ -99,9 +128,9 @@ Folding keep_apart(const FoldGraph& g) {
         return own;
     };
     Folding f;
-    f.ranks = number(each(g.rank.size()), {});
-    f.bundles = number(each(g.bundle.size()), {});
-    f.links = number(each(g.link.size()), loaded_links(g));
+    number(each(g.rank.size()), {}, f.ranks);
+    number(each(g.bundle.size()), {}, f.bundles);
+    number(each(g.link.size()), loaded_links(g), f.links);
     return f;
 }
 
