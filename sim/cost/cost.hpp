@@ -37,6 +37,7 @@ struct CommCost {
 struct Interference {
     double compute_slowdown = 0;
     double communication_slowdown = 0;
+    bool operator==(const Interference&) const = default;
 }; // 0.2: takes 1.2 times as long
 
 // The source of a group of constants: {"gemm bf16", "fitted", "fit of .. to .."}; kind: measured, fitted, datasheet, assumed.

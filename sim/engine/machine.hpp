@@ -60,27 +60,32 @@ struct CompiledOp {
     std::int32_t pattern =
         -1; // collective, copy: index among its communicator's patterns; exchange: first transfer; shadow: distance to its exchange
     std::int32_t source = -1; // index in the plan's block
+    bool operator==(const CompiledOp&) const = default;
 };
 
 struct CompiledTransfer {
     std::uint8_t queue;
     bool send;
     std::int32_t pattern;
+    bool operator==(const CompiledTransfer&) const = default;
 };
 
 // A run of ops of a block as actions execute it, dependencies inside it only.
 struct Segment {
     std::int32_t begin = 0, end = 0, block = 0;
+    bool operator==(const Segment&) const = default;
 };
 
 struct CompiledDep {
     std::int32_t position, distance;
+    bool operator==(const CompiledDep&) const = default;
 }; // slot in the segment; how many issue slots back
 
 struct CompiledAction {
     std::int32_t segment = 0;
     std::int32_t deps_begin = 0, deps_end = 0; // in Machine::action_deps, by position
     std::int32_t signature = 0;                // equal for actions that cannot be told apart by time
+    bool operator==(const CompiledAction&) const = default;
 };
 
 struct CompiledProgram {
@@ -90,6 +95,7 @@ struct CompiledProgram {
     std::int64_t step_slots = 0; // issue slots of a step
     std::int64_t step_ops = 0;
     double flops = 0;
+    bool operator==(const CompiledProgram&) const = default;
 };
 
 // A bundle class: an instance of a communicator, or (channel) the link from a member of it to the next, for transfers; or what a rank's
@@ -97,6 +103,7 @@ struct CompiledProgram {
 struct BundleMember {
     std::int32_t lane;
     std::int16_t queue;
+    bool operator==(const BundleMember&) const = default;
 };
 struct BundleClass {
     CommId comm = 0;
@@ -104,11 +111,13 @@ struct BundleClass {
     std::int32_t twins = 1;
     std::int32_t members_begin = 0, members_end = 0;
     std::int32_t costs = 0; // first of its communicator's patterns in Machine::bundle_costs
+    bool operator==(const BundleClass&) const = default;
 };
 
 struct LinkWeight {
     std::int32_t link;
     double weight;
+    bool operator==(const LinkWeight&) const = default;
 }; // link class; bytes on one of its links per payload byte, twins summed
 
 struct BundleCost {
@@ -119,6 +128,7 @@ struct BundleCost {
     std::int32_t uses_begin = 0, uses_end = 0;     // in Machine::uses: every link class it loads
     std::int32_t shared_begin = 0, shared_end = 0; // in Machine::shared: those that others can saturate with it
     std::uint8_t kind = 0;                         // members must agree: collective kind, 254 for a copy, or 255 for a transfer
+    bool operator==(const BundleCost&) const = default;
 };
 inline constexpr std::uint8_t copy_kind = 254, transfer_kind = 255;
 
@@ -131,6 +141,7 @@ struct MachineLane {
 
 struct LaneComm {
     std::int32_t collective = -1, send = -1, receive = -1;
+    bool operator==(const LaneComm&) const = default;
 }; // bundle classes of one lane's communicator queue
 
 struct MachineLink {

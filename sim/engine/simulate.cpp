@@ -4,6 +4,7 @@
 #include "sim/cost/own_constants.hpp"
 #include "sim/engine/course.hpp"
 #include "sim/engine/machine.hpp"
+#include "sim/engine/memo.hpp"
 #include "sim/engine/record.hpp"
 #include "sim/engine/replay.hpp"
 #include "sim/plan/rounds.hpp"
@@ -179,7 +180,10 @@ Simulation simulate(const Plan& plan, const Scenario& scenario, const Fabric& fa
         costs.copy_loads = [](const Op&, int) { return std::vector<LinkLoad>{}; };
     }
     Machine machine = compile(plan, costs, wires, {options.fold, scenario.runtime.launch_blocking, options.stop});
+    if (options.memo)
+        if (std::optional<Simulation> known = options.memo->known(machine, options)) return std::move(*known);
     Simulation out = run(machine, options);
+    if (options.memo) options.memo->keep(std::move(machine), out, options);
     if (out.trace) {
         out.trace->plan_hash = hash(plan);
         for (LinkSeries& l : out.trace->links) l.name = fabric.link_name(l.link);

@@ -50,6 +50,7 @@ struct LinkUse {
     double capacity = 0;
 }; // bytes in a step on one link; twins: links alike
 
+struct RunMemo;
 struct SimulateOptions {
     bool fold = true;                 // off: every rank its own lane
     bool replay = true;               // off: every op of every microbatch is an event
@@ -59,6 +60,7 @@ struct SimulateOptions {
     int max_steps = 4;                // simulated until the state at a step's end repeats
     CostFactors factors = no_factors; // on durations, by group of constants: what if attention took 5 % longer
     StopFlag stop = nullptr;          // set: simulate() throws Stopped within milliseconds
+    RunMemo* memo = nullptr;          // of runs of the same plan (memo.hpp)
 };
 
 struct SimulationStats {

@@ -7,7 +7,7 @@
 namespace orrery {
 namespace {
 
-constexpr std::int32_t least_periods = 8, longest_period = 4096;
+constexpr std::int32_t least_periods = 4, longest_period = 4096;
 
 class Comparison {
   public:

@@ -14,7 +14,7 @@ struct RepeatedActions {
     std::int32_t begin = 0, end = 0, period = 0, microbatches = 0;
 };
 
-// The longest run found around the eighths of the program, of at least eight periods. explicit_deps: in the order of the actions that wait.
+// The longest run found around the eighths of the program, of at least four periods. explicit_deps: in the order of the actions that wait.
 RepeatedActions repeated_actions(const Program& program, const std::vector<ExplicitDep>& explicit_deps);
 
 // By microbatch: the last action that works on it; -1: none does.

@@ -55,7 +55,9 @@ Prediction predict(const Scenario& scenario, const Plan& plan, const PredictOpti
     p.too_big = options.only_if_fits && !bytes.fits;
     require(p.too_big || options.bound, "the plan has no dependencies: it was asked for as one that does not fit");
     const bool loose = scenario.strategy.loose();
-    if (!p.too_big) p.simulation = simulate(plan, loose ? with_equal_workers(scenario) : scenario, fabric, cost, options.simulate);
+    SimulateOptions how = options.simulate;
+    how.memo = options.memo;
+    if (!p.too_big) p.simulation = simulate(plan, loose ? with_equal_workers(scenario) : scenario, fabric, cost, how);
     if (p.simulation.deadlock) {
         std::string why = to_text(*p.simulation.deadlock);
         if (scenario.runtime.launch_blocking && scenario.strategy.overlap.pipeline)

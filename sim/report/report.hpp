@@ -92,6 +92,7 @@ struct PredictOptions {
     std::uint64_t shares_up_to = 0;
     const PlanMemory* walked = nullptr; // of the plan, where the caller has it
     bool bound = true;                  // the plan has its dependencies (sim/plan/lower.hpp)
+    RunMemo* memo = nullptr;            // of its simulations
     bool cache = false;                 // what the caching allocator reserves too, for whom shows it
 };
 Prediction predict(const Scenario& scenario, const PredictOptions& options = {});

@@ -1,5 +1,6 @@
 #include "sim/report/reuse.hpp"
 
+#include "sim/engine/memo.hpp"
 #include "sim/plan/lower.hpp"
 #include "sim/plan/verify.hpp"
 
@@ -38,6 +39,7 @@ std::shared_ptr<const ReadyPlan> ReadyPlans::of(const Scenario& scenario, bool o
     made->memory = walk(unbound.plan());
     made->bound = !only_if_fits || memory(unbound.plan(), made->memory, scenario, false).fits;
     if (made->bound) {
+        made->memo = std::make_shared<RunMemo>();
         made->plan = std::move(unbound).bound();
         if (verified_) require_verified(made->plan);
     } else
@@ -49,6 +51,7 @@ std::shared_ptr<const ReadyPlan> ReadyPlans::of(const Scenario& scenario, bool o
 Prediction predict(const Scenario& scenario, const ReadyPlan& ready, PredictOptions options) {
     options.walked = &ready.memory;
     options.bound = ready.bound;
+    options.memo = ready.memo.get();
     return predict(scenario, ready.plan, options);
 }
 

@@ -14,7 +14,8 @@ namespace orrery {
 struct ReadyPlan {
     Plan plan;
     PlanMemory memory;
-    bool bound = true; // false: it was asked for where it does not fit, has no dependencies and cannot be simulated
+    std::shared_ptr<RunMemo> memo = {}; // of its last simulation
+    bool bound = true;                  // false: it was asked for where it does not fit, has no dependencies and cannot be simulated
 };
 
 // The last few plans asked for. Not for several threads at once: each has its own.
