@@ -28,6 +28,10 @@ void check_what_is_trained(Reading& reading, const Model& m) {
             reading.problem(at, dotted(at) + " = " + name(t.targets[i]) + " is no linear of this model's layers: it has " +
                                     join(targets_of(m)));
         }
+    if (t.frozen_layers > m.layers)
+        return reading.problem("/model/trainable/frozen_layers", "model.trainable.frozen_layers = " + std::to_string(t.frozen_layers) +
+                                                                     " is more than model.layers = " + std::to_string(m.layers) +
+                                                                     ": lower it (layers of further tokens, mtp_layers, are trained)");
     if (!sound(reading, {"/model"}) || *trained_parameters(m) > 0) return;
     const bool layers = t.frozen_layers >= m.layers;
     reading.problem(layers ? "/model/trainable/frozen_layers" : "/model/trainable/frozen",
