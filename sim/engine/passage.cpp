@@ -35,9 +35,9 @@ Passages::Passages(const Machine& machine)
     : m_(machine), stretches_(machine), shapes_(machine.segments.size()), kept_(machine.lanes.size()) {
     find_users();
     find_kinds();
-    for (std::size_t r = 0; r < piece_ends; ++r) {
-        closed_[r].assign(at(stretches_.count()) * at(kinds_), -1);
-        spoilt_[r].assign(at(stretches_.count()), 0);
+    for (std::size_t end = 0; end < piece_ends; ++end) {
+        closed_[end].assign(at(stretches_.count()) * at(kinds_), -1);
+        spoilt_[end].assign(at(stretches_.count()), 0);
     }
     for (std::size_t s = 0; s < shapes_.size(); ++s)
         for (std::int32_t o = m_.segments[s].begin; o < m_.segments[s].end; ++o) {
@@ -349,10 +349,10 @@ void Passages::keep(const EventLoop& run, std::int32_t lane, const Piece& piece,
 }
 
 void Passages::begins(std::int32_t lane, std::int64_t slot) {
-    for (std::size_t r = 0; r < piece_ends; ++r) {
-        Kept& k = kept_[at(lane)][r];
+    for (std::size_t end = 0; end < piece_ends; ++end) {
+        Kept& k = kept_[at(lane)][end];
         if (k.start < 0 || slot < k.first + static_cast<std::int64_t>(k.course.ended.size())) continue;
-        std::uint8_t& spoilt = spoilt_[r][at(k.start)];
+        std::uint8_t& spoilt = spoilt_[end][at(k.start)];
         spoilt = std::min<std::uint8_t>(spoilt + 1, most_spoilt);
         k.start = -1;
     }

@@ -79,9 +79,9 @@ class Passages {
         Passage course;
         Beginning beginning;
     };
-    using KeptByReach = ByEnum<PieceEnd, Kept, piece_ends>;
+    using KeptByEnd = ByEnum<PieceEnd, Kept, piece_ends>;
     const Kept* outermost(std::int32_t lane) const {
-        const KeptByReach& k = kept_[at(lane)];
+        const KeptByEnd& k = kept_[at(lane)];
         return k[PieceEnd::segment].start >= 0 ? &k[PieceEnd::segment] : k[PieceEnd::unit].start >= 0 ? &k[PieceEnd::unit] : nullptr;
     }
     struct Shape { // of a segment
@@ -123,7 +123,7 @@ class Passages {
     ByEnum<PieceEnd, std::vector<std::uint8_t>, piece_ends> spoilt_; // by start: courses from it on that another op spoilt
     ByEnum<PieceEnd, std::vector<std::int8_t>, piece_ends> closed_;  // by start and kind; -1: not looked at
     std::unordered_map<std::uint64_t, Known> known_;
-    std::vector<KeptByReach> kept_; // by lane
+    std::vector<KeptByEnd> kept_; // by lane
 };
 
 } // namespace orrery

@@ -58,7 +58,7 @@ void slots(const EventLoop& run, std::int32_t lane, std::int64_t base, std::vect
         if (op.kind == OpClass::shadow) head -= op.pattern;
         if (head >= behind && run.slot(lane, head).heads > 0) word(head);
     }
-    // What the host launched without a pause ends at its clock: how many of it are late says when each of them is.
+    // Launches without a pause follow one another up to the host's clock: their number says when each of the late ones is.
     const std::int64_t unbroken = std::max(behind, l.unbroken);
     std::int64_t on_time = unbroken, late = l.issued;
     while (on_time < late)

@@ -218,10 +218,11 @@ void Emitter::adjoint_attention(const Node& n, BufferId dy) {
 }
 
 void Emitter::backward(const Node& n) {
-    if (!needs_gradient[n.out[0]]) return;
+    const bool chunked = n.kind == NodeKind::chunked_loss; // made here, whether or not anything learns from it
+    if (!needs_gradient[n.out[0]] && !chunked) return;
     set_place(n);
     phase = Phase::backward_input;
-    const bool loss = n.kind == NodeKind::cross_entropy || n.kind == NodeKind::chunked_loss;
+    const bool loss = chunked || n.kind == NodeKind::cross_entropy;
     const BufferId dy = loss ? -1 : gradient[n.out[0]];
     // An exchange is issued before the weight gradients it can hide.
     const bool exchange = (n.kind == NodeKind::dispatch || n.kind == NodeKind::combine) && s().strategy.overlap.expert_parallel;

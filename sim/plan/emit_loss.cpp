@@ -105,7 +105,8 @@ void Emitter::forward_chunked_loss(const Node&, const Making&) {}
 // Rows of the input are read where they stand, and their gradients written so: all other values are of the chunk alone.
 void Emitter::adjoint_chunked_loss(const Node& n, BufferId) {
     const ValueId x = n.in[0];
-    const BufferId input = need(x), dx = fresh_gradient(x), loss = make(value(n.out[0]).name, value(n.out[0]), DType::fp32);
+    const bool learns = needs_gradient[n.out[0]] != 0;
+    const BufferId input = need(x), dx = learns ? fresh_gradient(x) : -1, loss = make(value(n.out[0]).name, value(n.out[0]), DType::fp32);
     const DType act = activation_dtype(s());
     const std::int64_t all = rows(x), size = (all + n.chunks - 1) / n.chunks;
     const auto& w = value(n.params[0]).shape;
@@ -127,6 +128,7 @@ void Emitter::adjoint_chunked_loss(const Node& n, BufferId) {
                             : make(value(n.out[1]).name + r.suffix, of_rows(value(n.out[1]), r), value(n.out[1]).dtype);
         if (n.out.size() > 3) out.push_back(make(value(n.out[3]).name + r.suffix, of_rows(value(n.out[3]), r), value(n.out[3]).dtype));
         const LossMade made = emit_loss(n, r, y, out);
+        if (!learns) continue;
         phase = Phase::backward_input;
         const BufferId dy = emit_loss_gradient(n, r, made, logits);
         if (needs_gradient[x])
@@ -138,7 +140,7 @@ void Emitter::adjoint_chunked_loss(const Node& n, BufferId) {
         phase = Phase::backward_input;
     }
     read_loss(n, loss);
-    add_gradient(x, dx, true);
+    if (learns) add_gradient(x, dx, true);
 }
 
 // DTensor's gather of a tensor that is split along its last dimension: the parts one after another, then a copy side by side.

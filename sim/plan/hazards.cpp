@@ -221,21 +221,12 @@ struct ProgramBinder {
             p.touched_elsewhere = std::any_of(p.others.begin(), p.others.end(), [](const Touch& t) { return !t.many; });
         }
     }
-    // Looks at the last action of each piece that none was looked at, in their order.
+    // The histories as the actions that were passed over leave them: of each piece the last one counts, in their order.
     void look() {
         std::sort(unseen.begin(), unseen.end(), [&](std::int32_t a, std::int32_t b) { return pieces[a].self < pieces[b].self; });
         for (const std::int32_t i : unseen) {
             Piece& p = pieces[i];
-            for (const Touch& t : p.of_computation) {
-                History& h = once[static_cast<std::size_t>(t.tracked)];
-                const Spot here{p.self, t.op, compute_queue};
-                if (!t.write) {
-                    h.readers.merge(here);
-                    continue;
-                }
-                h.readers.clear();
-                h.writer = here;
-            }
+            for (const Touch& t : p.of_computation) once[static_cast<std::size_t>(t.tracked)].touch(t.write, {p.self, t.op, compute_queue});
             p.self = -1;
         }
         unseen.clear();
@@ -461,15 +452,11 @@ void ProgramBinder::meet_buffers(std::int32_t index, std::int32_t self, bool rec
         for (; touch != touches.end() && touch->op == i; ++touch) {
             History& h = at(*touch, a);
             if (h.writer.action >= 0 && !own(*touch, h.writer.queue)) waits.merge(h.writer);
-            if (!touch->write) {
-                h.readers.merge(here);
-                continue;
-            }
-            h.readers.each([&](const Spot& r) {
-                if (!own(*touch, r.queue)) waits.merge(r);
-            });
-            h.readers.clear();
-            h.writer = here;
+            if (touch->write)
+                h.readers.each([&](const Spot& r) {
+                    if (!own(*touch, r.queue)) waits.merge(r);
+                });
+            h.touch(touch->write, here);
         }
         // Backpropagation is called with the gradient: what a stage makes again waits for it too.
         const std::int32_t begins =

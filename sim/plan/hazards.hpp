@@ -61,6 +61,13 @@ class Latest {
 struct History {
     Spot writer;
     Latest readers;
+
+    // What a later op may have to wait for.
+    void touch(bool write, const Spot& here) {
+        if (!write) return readers.merge(here);
+        readers.clear();
+        writer = here;
+    }
 };
 
 bool uses_queue(const Op& op, QueueId q);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <span>
 #include <stdexcept>
 
 namespace orrery {
@@ -89,21 +90,21 @@ constexpr Pass recipe[] = {
     {"programs", programs, "drafts become programs; after all that changes what runs when"},
     {"bind", bind, "last: the dependencies of all that is there"},
 };
-constexpr std::size_t passes = std::size(recipe);
+constexpr std::span<const Pass> whole(recipe), unbound = whole.first(whole.size() - 1);
 
-void check_settled(const Scenario& scenario) {
-    require(scenario.strategy.recompute_segments >= 0,
+void run(std::span<const Pass> passes, Lowering& l, StopFlag stop) {
+    require(l.scenario.strategy.recompute_segments >= 0,
             "strategy.recompute = {segments: auto} was not settled (sim/memory/best_segments.hpp)");
-}
-
-Plan lowered(const Scenario& scenario, StopFlag stop, bool skips_repeats) {
-    check_settled(scenario);
-    Lowering l{scenario};
-    l.skips_repeats = skips_repeats;
-    for (const Pass& pass : recipe) {
+    for (const Pass& pass : passes) {
         stop_if(stop);
         pass.run(l);
     }
+}
+
+Plan lowered(const Scenario& scenario, StopFlag stop, bool skips_repeats) {
+    Lowering l{scenario};
+    l.skips_repeats = skips_repeats;
+    run(whole, l, stop);
     return std::move(l.plan);
 }
 
@@ -112,15 +113,12 @@ Plan lowered(const Scenario& scenario, StopFlag stop, bool skips_repeats) {
 Plan lower(const Scenario& scenario, StopFlag stop) { return lowered(scenario, stop, true); }
 Plan lower_action_by_action(const Scenario& scenario) { return lowered(scenario, nullptr, false); }
 
-UnboundPlan::UnboundPlan(const Scenario& scenario) : lowering_(std::make_unique<Lowering>(scenario)) {
-    check_settled(scenario);
-    for (std::size_t i = 0; i + 1 < passes; ++i) recipe[i].run(*lowering_);
-}
+UnboundPlan::UnboundPlan(const Scenario& scenario) : lowering_(std::make_unique<Lowering>(scenario)) { run(unbound, *lowering_, nullptr); }
 UnboundPlan::~UnboundPlan() = default;
 const Plan& UnboundPlan::plan() const { return lowering_->plan; }
 Plan UnboundPlan::take() && { return std::move(lowering_->plan); }
 Plan UnboundPlan::bound() && {
-    recipe[passes - 1].run(*lowering_);
+    run(whole.subspan(unbound.size()), *lowering_, nullptr);
     return std::move(lowering_->plan);
 }
 

@@ -28,15 +28,16 @@ void check_what_is_trained(Reading& reading, const Model& m) {
             reading.problem(at, dotted(at) + " = " + name(t.targets[i]) + " is no linear of this model's layers: it has " +
                                     join(targets_of(m)));
         }
-    if (t.frozen_layers > m.layers)
+    const int layers = m.layers + m.mtp_layers;
+    if (t.frozen_layers > layers)
         return reading.problem("/model/trainable/frozen_layers", "model.trainable.frozen_layers = " + std::to_string(t.frozen_layers) +
-                                                                     " is more than model.layers = " + std::to_string(m.layers) +
-                                                                     ": lower it (layers of further tokens, mtp_layers, are trained)");
+                                                                     " is more than the layers of the model, " + std::to_string(layers) +
+                                                                     (m.mtp_layers > 0 ? " with mtp_layers" : "") + ": lower it");
     if (!sound(reading, {"/model"}) || *trained_parameters(m) > 0) return;
-    const bool layers = t.frozen_layers >= m.layers;
-    reading.problem(layers ? "/model/trainable/frozen_layers" : "/model/trainable/frozen",
+    const bool by_layers = t.frozen_layers >= m.layers;
+    reading.problem(by_layers ? "/model/trainable/frozen_layers" : "/model/trainable/frozen",
                     std::string("model.trainable leaves nothing to train: ") +
-                        (layers ? "lower frozen_layers below model.layers = " + std::to_string(m.layers) : "take a part out of frozen"));
+                        (by_layers ? "lower frozen_layers below model.layers = " + std::to_string(m.layers) : "take a part out of frozen"));
 }
 
 } // namespace

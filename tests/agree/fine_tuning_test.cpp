@@ -191,6 +191,17 @@ TEST(FrozenParameters, LeaveTheHeadOfFurtherTokens) {
     expect_trained_alike(train(on_one_rank(s)), train(s));
 }
 
+// A loss that nothing learns from is made all the same, whole or a chunk at a time.
+TEST(FrozenParameters, HaveALossOfFurtherTokens) {
+    const auto with = [](const char* loss, const char* tensor) {
+        return tiny({"model.mtp_layers=1", "model.tied_embeddings=true", "model.trainable.frozen_layers=3",
+                     "model.trainable.frozen=[\"head\"]", std::string("runtime.loss=") + loss,
+                     std::string("strategy.tensor_parallel=") + tensor, "strategy.sequence_parallel=true"});
+    };
+    const Trained whole = train(on_one_rank(with("whole", "1")));
+    for (const char* tensor : {"1", "2"}) expect_trained_alike(whole, train(with("chunked", tensor)));
+}
+
 // The base's values are those of 4 bits, and stay so: at most 16 magnitudes and signs in a block, half a level from what they were.
 TEST(QuantizedBase, HasTheLevelsOfFourBitsAndIsNeverWritten) {
     const Scenario low = tuned(lora, {"model.trainable.base_dtype=nf4"}), wide = tuned(lora);

@@ -7,6 +7,7 @@
 #include "sim/memory/memory.hpp"
 #include "sim/plan/lower.hpp"
 #include "sim/plan/verify.hpp"
+#include "tests/laws/simulations.hpp"
 #include "tests/unit/plan/mutations.hpp"
 
 #include <gtest/gtest.h>
@@ -63,14 +64,7 @@ void expect_same_simulation(const Plan& a, const Plan& b, const Scenario& s) {
     const Fabric fabric(s.cluster);
     const CostModel cost(s, fabric);
     const Simulation x = simulate(a, s, fabric, cost), y = simulate(b, s, fabric, cost);
-    EXPECT_EQ(x.step_time.ps, y.step_time.ps);
-    ASSERT_EQ(x.lanes.size(), y.lanes.size());
-    for (std::size_t i = 0; i < x.lanes.size(); ++i) {
-        EXPECT_EQ(x.lanes[i].breakdown, y.lanes[i].breakdown);
-        EXPECT_EQ(x.lanes[i].compute_busy, y.lanes[i].compute_busy);
-        EXPECT_EQ(x.lanes[i].hardware_flops, y.lanes[i].hardware_flops);
-        EXPECT_EQ(x.lanes[i].ranks, y.lanes[i].ranks);
-    }
+    laws::expect_identical(x, y);
 }
 
 // With an op missing: the same rules are broken, whatever it is called.

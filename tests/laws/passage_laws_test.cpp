@@ -1,6 +1,7 @@
 // Is a run that passes through actions in one piece, and skips periods, the run op by op? To the picosecond and the byte, for random jobs.
 #include "sim/report/report.hpp"
 #include "tests/laws/scenarios.hpp"
+#include "tests/laws/simulations.hpp"
 
 #include <random>
 
@@ -16,20 +17,6 @@ Pair both(const Scenario& s, bool fold) {
     const Fabric fabric(s.cluster);
     const CostModel cost(s, fabric);
     return {simulate(plan, s, fabric, cost, {.fold = fold}), simulate(plan, s, fabric, cost, {.fold = fold, .replay = false})};
-}
-
-void expect_identical(const Simulation& a, const Simulation& b) {
-    ASSERT_FALSE(a.deadlock || b.deadlock);
-    EXPECT_EQ(a.step_time, b.step_time);
-    EXPECT_EQ(a.stats.steps, b.stats.steps);
-    ASSERT_EQ(a.lanes.size(), b.lanes.size());
-    for (std::size_t l = 0; l < a.lanes.size(); ++l) {
-        EXPECT_EQ(a.lanes[l].breakdown, b.lanes[l].breakdown) << "lane " << l;
-        EXPECT_EQ(a.lanes[l].compute_busy, b.lanes[l].compute_busy);
-    }
-    ASSERT_EQ(a.links.size(), b.links.size());
-    for (std::size_t l = 0; l < a.links.size(); ++l) EXPECT_EQ(a.links[l].bytes, b.links[l].bytes);
-    EXPECT_EQ(a.stats.events + a.stats.replayed_ops, b.stats.events + b.stats.replayed_ops);
 }
 
 template <class T> const T& one_of(std::mt19937& random, const std::vector<T>& list) { return list[random() % list.size()]; }

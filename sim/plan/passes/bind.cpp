@@ -14,7 +14,7 @@ template <class HistoryOf> void visit(const Plan& plan, const Op& op, const Spot
     const auto read = [&](BufferId at) {
         History& h = history_of(at);
         if (h.writer.action >= 0 && !uses_queue(op, h.writer.queue)) waits.merge(h.writer);
-        h.readers.merge(self);
+        h.touch(false, self);
     };
     const auto write = [&](BufferId at) {
         History& h = history_of(at);
@@ -22,8 +22,7 @@ template <class HistoryOf> void visit(const Plan& plan, const Op& op, const Spot
         h.readers.each([&](const Spot& r) {
             if (!uses_queue(op, r.queue) && (r.action != self.action || r.op != self.op)) waits.merge(r);
         });
-        h.readers.clear();
-        h.writer = self;
+        h.touch(true, self);
     };
     for (BufferId b : op.in) each_storage(plan, b, read);
     for (BufferId b : op.out) each_storage(plan, b, write);

@@ -305,8 +305,6 @@ void Weaver::reduce_at_the_end() {
 void Weaver::run() {
     std::vector<DraftAction> before = std::move(draft_.actions);
     draft_.actions.clear();
-    constexpr std::size_t ends = 64; // what later passes put around a step
-    draft_.actions.reserve(before.size() + ends);
     for (DraftAction& action : before)
         if (action.parts.empty())
             push(std::move(action));

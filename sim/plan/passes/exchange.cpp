@@ -20,7 +20,6 @@ class Exchanger {
     void run(std::vector<ProgramStep> program) {
         std::vector<DraftAction> steps = std::move(draft_.actions);
         draft_.actions.clear();
-        draft_.actions.reserve(program.size());
         auto next = steps.begin();
         for (std::size_t i = 0; i < program.size(); ++i) {
             if (program[i].is_exchange) {

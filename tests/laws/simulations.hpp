@@ -1,0 +1,26 @@
+// Two simulations that must have taken the same course, to the picosecond and the byte.
+#pragma once
+
+#include "sim/engine/simulate.hpp"
+
+#include <gtest/gtest.h>
+
+namespace orrery::laws {
+
+inline void expect_identical(const Simulation& a, const Simulation& b) {
+    ASSERT_FALSE(a.deadlock || b.deadlock);
+    EXPECT_EQ(a.step_time, b.step_time);
+    EXPECT_EQ(a.stats.steps, b.stats.steps);
+    ASSERT_EQ(a.lanes.size(), b.lanes.size());
+    for (std::size_t l = 0; l < a.lanes.size(); ++l) {
+        EXPECT_EQ(a.lanes[l].breakdown, b.lanes[l].breakdown) << "lane " << l;
+        EXPECT_EQ(a.lanes[l].compute_busy, b.lanes[l].compute_busy);
+        EXPECT_EQ(a.lanes[l].hardware_flops, b.lanes[l].hardware_flops);
+        EXPECT_EQ(a.lanes[l].ranks, b.lanes[l].ranks);
+    }
+    ASSERT_EQ(a.links.size(), b.links.size());
+    for (std::size_t l = 0; l < a.links.size(); ++l) EXPECT_EQ(a.links[l].bytes, b.links[l].bytes);
+    EXPECT_EQ(a.stats.events + a.stats.replayed_ops, b.stats.events + b.stats.replayed_ops);
+}
+
+} // namespace orrery::laws
