@@ -65,6 +65,39 @@ void check_others(const Cluster& c, std::vector<std::string>& out) {
 
 } // namespace
 
+void Links::push_back(const Link& link) {
+    const auto alike = [&](const Link& first) {
+        return link.kind == first.kind && link.capacity.value == first.capacity.value && link.latency.ps == first.latency.ps;
+    };
+    if (!runs_.empty() && alike(runs_.back().first)) {
+        Run& r = runs_.back();
+        if (r.per_node == 0 && link.node == r.first.node + 1) r.per_node = size_ - r.begin;
+        if (of_run(runs_.size() - 1, size_).node == link.node) {
+            ++size_;
+            return;
+        }
+    }
+    runs_.push_back({size_++, link, 0});
+}
+
+Link Links::of_run(std::size_t run, LinkId id) const {
+    const Run& r = runs_[run];
+    Link link = r.first;
+    if (r.per_node > 0) link.node += (id - r.begin) / r.per_node;
+    return link;
+}
+
+Link Links::operator[](std::int64_t id) const {
+    const auto next = std::upper_bound(runs_.begin(), runs_.end(), id, [](std::int64_t i, const Run& r) { return i < r.begin; });
+    return of_run(static_cast<std::size_t>(next - runs_.begin()) - 1, static_cast<LinkId>(id));
+}
+
+Links::Iterator& Links::Iterator::operator++() {
+    ++id_;
+    if (run_ + 1 < links_->runs_.size() && id_ == links_->runs_[run_ + 1].begin) ++run_;
+    return *this;
+}
+
 std::vector<std::string> cluster_problems(const Cluster& c) {
     std::vector<std::string> out;
     if (c.nodes < 1) out.emplace_back("nodes must be at least 1");
@@ -82,7 +115,7 @@ struct Fabric::Data {
     Layout layout; // of a built cluster; of an explicit graph only the counts
     BytesPerSecond intra_bandwidth;
     std::vector<BytesPerSecond> scale_up_of_kind; // where nodes are unlike
-    std::vector<Link> links;
+    Links links;
     std::once_flag named;
     std::vector<std::string> names; // of links, once somebody has asked for one
     bool hashed = false;
@@ -93,8 +126,8 @@ struct Fabric::Data {
 
 namespace {
 
-std::vector<Link> explicit_links(const GraphRoutes& routes) {
-    std::vector<Link> links;
+Links explicit_links(const GraphRoutes& routes) {
+    Links links;
     const ExplicitGraph& g = routes.graph();
     for (std::size_t e = 0; e < g.edges.size(); ++e) {
         const auto& edge = g.edges[e];
@@ -156,7 +189,7 @@ int Fabric::domain_of(int device) const { return data_->explicit_graph ? data_->
 int Fabric::local_index(int device) const {
     return data_->explicit_graph ? data_->local_index[at(device)] : device % data_->layout.per_node;
 }
-std::span<const Link> Fabric::links() const { return data_->links; }
+const Links& Fabric::links() const { return data_->links; }
 
 const std::string& Fabric::link_name(LinkId link) const {
     Data& d = *data_;
@@ -234,13 +267,13 @@ Time Fabric::latency(int a, int b, std::vector<LinkShare>& scratch) const {
     scratch.clear();
     append_route(a, b, scratch);
     double ps = 0;
-    for (const auto& [link, share] : scratch) ps += static_cast<double>(data_->links[at(link)].latency.ps) * share;
+    for (const auto& [link, share] : scratch) ps += static_cast<double>(data_->links[link].latency.ps) * share;
     return {static_cast<std::int64_t>(ps + 0.5)};
 }
 
 BytesPerSecond Fabric::narrowest(int a, int b) const {
     double least = std::numeric_limits<double>::infinity();
-    for (const auto& [link, share] : route(a, b)) least = std::min(least, data_->links[at(link)].capacity.value / share);
+    for (const auto& [link, share] : route(a, b)) least = std::min(least, data_->links[link].capacity.value / share);
     return {least};
 }
 
@@ -299,8 +332,11 @@ ExplicitGraph Fabric::graph() const {
     build_links(data_->layout, &built);
     ExplicitGraph out;
     out.vertices = std::move(built.vertices);
-    for (std::size_t i = 0; i < built.ends.size(); ++i)
-        out.edges.push_back({built.ends[i].first, built.ends[i].second, data_->links[i].capacity, data_->links[i].latency});
+    auto end = built.ends.begin();
+    for (const Link& link : data_->links) {
+        out.edges.push_back({end->first, end->second, link.capacity, link.latency});
+        ++end;
+    }
     for (const auto& [a, b] : built.joints) {
         const BytesPerSecond plenty = BytesPerSecond::gigabytes(1e6);
         out.edges.push_back({a, b, plenty, Time{}});

@@ -24,6 +24,47 @@ struct Link {
     int node = -1; // the node it belongs to, -1 between switches
 };
 
+// All links of a fabric, by id. Most are as the one before, of the same node or the next: as much memory as there are runs of such.
+class Links {
+  public:
+    void push_back(const Link& link);
+    std::size_t size() const { return static_cast<std::size_t>(size_); }
+    bool empty() const { return size_ == 0; }
+    Link operator[](std::int64_t id) const;
+
+    class Iterator {
+      public:
+        using value_type = Link;
+        using difference_type = std::int64_t;
+        Iterator(const Links& links, LinkId id) : links_(&links), id_(id) {}
+        Link operator*() const { return links_->of_run(run_, id_); }
+        Iterator& operator++();
+        bool operator==(const Iterator& other) const { return id_ == other.id_; }
+
+      private:
+        const Links* links_;
+        LinkId id_;
+        std::size_t run_ = 0;
+    };
+    // f(link, how many): links alike but for their node, one after another.
+    template <class F> void each_run(F&& f) const {
+        for (std::size_t r = 0; r < runs_.size(); ++r)
+            f(runs_[r].first, (r + 1 < runs_.size() ? runs_[r + 1].begin : size_) - runs_[r].begin);
+    }
+    Iterator begin() const { return {*this, 0}; }
+    Iterator end() const { return {*this, size_}; }
+
+  private:
+    struct Run {
+        LinkId begin;
+        Link first;
+        std::int32_t per_node; // links of a node, one after another; 0: all are of one node
+    };
+    Link of_run(std::size_t run, LinkId id) const;
+    std::vector<Run> runs_;
+    LinkId size_ = 0;
+};
+
 // A link and the share of a route's bytes it carries (1 but where equal-cost paths split).
 struct LinkShare {
     LinkId link;
@@ -36,14 +77,16 @@ struct LinkMoves {
         LinkId first;
         std::int32_t by;
     };
-    std::array<Block, 5> blocks{}; // ascending
-    int device = 0;                // from each device to its counterpart
+    static constexpr std::size_t count = 5;
+    std::array<Block, count> blocks{}; // ascending; they begin at the same links, whatever devices move
+    int device = 0;                    // from each device to its counterpart
 
-    LinkId operator()(LinkId link) const {
-        std::size_t b = blocks.size() - 1;
+    std::size_t block_of(LinkId link) const {
+        std::size_t b = count - 1;
         while (b > 0 && link < blocks[b].first) --b;
-        return link + blocks[b].by;
+        return b;
     }
+    LinkId operator()(LinkId link) const { return link + blocks[block_of(link)].by; }
 };
 
 // In an "nvlink-mesh" (and an "infinity-fabric") node every pair of devices has its own link, of bandwidth / (devices - 1): one pair alone
@@ -62,7 +105,7 @@ class Fabric {
     int domain_of(int device) const;   // of those that share links inside: its node, or nodes under one switch
     int local_index(int device) const; // its position inside its node
     int nic_of(int device) const;      // node-local NIC a device's traffic leaves by (the first, if it has several); -1: none
-    std::span<const Link> links() const;
+    const Links& links() const;
     const std::string& link_name(LinkId link) const; // "node3.gpu1 > nvswitch"; the first call makes those of all links
 
     // Links a byte from device a to device b crosses, with shares; empty where a == b. Parallel links between the same two

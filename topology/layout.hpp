@@ -133,6 +133,6 @@ struct BuiltGraph {
     std::vector<std::pair<std::int32_t, std::int32_t>> joints; // a NIC and what it is plugged into: no link of their own
 };
 // nullptr: of the links their figures alone. Names and ends are most of what they cost, and few ask for them.
-std::vector<Link> build_links(const Layout& layout, BuiltGraph* graph = nullptr);
+Links build_links(const Layout& layout, BuiltGraph* graph = nullptr);
 
 } // namespace orrery

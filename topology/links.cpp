@@ -23,9 +23,8 @@ class Builder {
   public:
     Builder(const Layout& layout, BuiltGraph* graph) : l(layout), g(graph) {}
 
-    std::vector<Link> build() {
-        links.reserve(l.link_count);
-        if (g) g->ends.reserve(links.capacity()), g->names.reserve(links.capacity());
+    Links build() {
+        if (g) g->ends.reserve(l.link_count), g->names.reserve(l.link_count);
         add_vertices();
         add_inside();
         add_torus();
@@ -44,7 +43,7 @@ class Builder {
     using Kind = ExplicitGraph::VertexKind;
     const Layout& l;
     BuiltGraph* g;
-    std::vector<Link> links;
+    Links links;
     int vertices = 0;
     int switch0 = 0, pcie0 = 0, bridge0 = 0, nic0 = 0, host0 = 0, router0 = 0, leaf0 = 0, spine0 = 0, core0 = 0;
 
@@ -245,6 +244,6 @@ class Builder {
 
 } // namespace
 
-std::vector<Link> build_links(const Layout& layout, BuiltGraph* graph) { return Builder(layout, graph).build(); }
+Links build_links(const Layout& layout, BuiltGraph* graph) { return Builder(layout, graph).build(); }
 
 } // namespace orrery

@@ -17,6 +17,7 @@
 
 #include "sim/cost/calibration.hpp"
 #include "topology/fabric.hpp"
+#include "topology/pages.hpp"
 
 #include <functional>
 #include <span>
@@ -111,8 +112,8 @@ struct LoadShare {
     double load;
 };
 std::vector<LoadShare> link_loads(const Fabric& fabric, Domain domain, const Group& g, CollectiveKind kind, Algorithm algorithm);
-// The same for groups of much of the cluster, a value for each link of the fabric (0: not used). Sums of parts that are no multiples of a
-// power of two may differ from those of link_loads in their last bits.
-std::vector<double> sums_of_loads(const Fabric& fabric, Domain domain, const Group& g, CollectiveKind kind, Algorithm algorithm);
+// The same for groups of much of the cluster, by link. Sums of parts that are no multiples of a power of two may differ from those of
+// link_loads in their last bits.
+Pages<double> sums_of_loads(const Fabric& fabric, Domain domain, const Group& g, CollectiveKind kind, Algorithm algorithm);
 
 } // namespace orrery

@@ -85,9 +85,10 @@ double CostModel::Data::link_rate(const KnownGroup& g, CollectiveKind kind, Algo
     if (rate > 0) return rate;
     rate = 1e30;
     if (g.ranks.size() >= whole_cluster) {
-        const std::vector<double> loads = sums_of_loads(*fabric, domain, g.group, kind, a);
-        for (std::size_t l = 0; l < loads.size(); ++l)
-            if (loads[l] > 0) rate = std::min(rate, fabric->links()[l].capacity.value * 1e-6 / on_link(static_cast<LinkId>(l), loads[l]));
+        sums_of_loads(*fabric, domain, g.group, kind, a).each([&](std::size_t l, double load) {
+            const auto link = static_cast<LinkId>(l);
+            rate = std::min(rate, fabric->links()[link].capacity.value * 1e-6 / on_link(link, load));
+        });
         return rate;
     }
     for (const LinkLoad& l : loads_of(g.ranks, kind, a)) rate = std::min(rate, fabric->links()[l.link].capacity.value * 1e-6 / l.load);

@@ -61,8 +61,9 @@ CostModel::CostModel(const Scenario& scenario, const Fabric& fabric) : data_(std
     d.fabric = &fabric;
     if (scenario.model.moe) d.apart = hosts_apart(c, scenario.runtime);
     d.slowest_link = 1e30;
-    for (const Link& l : fabric.links())
+    fabric.links().each_run([&](const Link& l, LinkId) {
         if (l.kind != LinkKind::copy) d.slowest_link = std::min(d.slowest_link, l.capacity.value * 1e-6);
+    });
     d.kernels = kernel_tables(c.device, d.practice.releases, scenario.constants.get());
     d.pointwise = pointwise_table();
     if (d.practice.collectives_on_lists && d.strategy.zero_stage == 3) d.list_copy_us = d.pointwise.list_copy;

@@ -34,17 +34,18 @@ struct Loads {
     Wiring wiring;
     std::vector<LoadShare> raw = {};
     std::vector<LinkShare> route = {}; // of the pair at hand
-    std::vector<double> of_link = {};  // by link, in place of `raw`: where only sums are asked for
+    Pages<double>* sums = nullptr;     // in place of `raw`: where only these are asked for
     std::vector<char> evenly = {};     // by node of the group: its lanes take equal shares (0: not known to)
 
     void add(int from, int to, double weight) {
         if (from == to || weight <= 0) return;
         route.clear();
         fabric.append_route(from, to, route);
-        if (of_link.empty())
-            for (const LinkShare& s : route) raw.push_back({s.link, s.share * weight});
-        else
-            for (const LinkShare& s : route) of_link[s.link] += s.share * weight;
+        for (const LinkShare& s : route)
+            if (sums)
+                (*sums)[static_cast<std::size_t>(s.link)] += s.share * weight;
+            else
+                raw.push_back({s.link, s.share * weight});
     }
 
     // One entry a link, in order of links. Equal links are added in order of their loads, so that twins get the same sum to the last bit.
@@ -430,11 +431,12 @@ std::vector<LoadShare> link_loads(const Fabric& fabric, Domain domain, const Gro
     return l.merged();
 }
 
-std::vector<double> sums_of_loads(const Fabric& fabric, Domain domain, const Group& g, CollectiveKind kind, Algorithm algorithm) {
+Pages<double> sums_of_loads(const Fabric& fabric, Domain domain, const Group& g, CollectiveKind kind, Algorithm algorithm) {
+    Pages<double> sums(fabric.links().size());
     Loads l{fabric, domain.wiring};
-    l.of_link.assign(fabric.links().size(), 0);
+    l.sums = &sums;
     add_loads(l, g, kind, algorithm);
-    return std::move(l.of_link);
+    return sums;
 }
 
 std::vector<LoadShare> fan_out_loads(const Fabric& fabric, Domain domain, const Group& g, const FanOut& share) {

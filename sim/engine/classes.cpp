@@ -31,7 +31,6 @@ struct ClassMaker {
 
     void make_lanes() {
         Machine& m = c.machine;
-        m.lane_of_rank = f.ranks.of;
         std::int32_t queues = 0;
         for (int k = 0; k < f.ranks.count(); ++k) {
             MachineLane lane;
@@ -88,13 +87,11 @@ struct ClassMaker {
     std::vector<Weight> weights() const {
         std::vector<Weight> w;
         const FoldGraph& g = all.graph;
-        for (std::size_t b = 0; b < all.bundles.size(); ++b)
-            for (auto e = g.link_begin[b]; e < g.link_begin[b + 1]; ++e) {
-                const auto& edge = g.link_edges[at(e)];
-                std::int32_t k = f.links.of[at(edge.link)];
-                if (f.links.first[at(k)] == edge.link)
-                    w.push_back({f.bundles.of[b], g.tags[at(edge.tag)].variant, k, g.tags[at(edge.tag)].load});
-            }
+        for (std::size_t b = 0; b < g.bundles(); ++b)
+            g.each_link(b, [&](LinkId link, std::int32_t tag) {
+                const std::int32_t k = f.links.of[at(link)];
+                if (f.links.first[at(k)] == link) w.push_back({f.bundles.of[b], g.tags[at(tag)].variant, k, g.tags[at(tag)].load});
+            });
         std::stable_sort(w.begin(), w.end(), [](const Weight& x, const Weight& y) {
             return std::tie(x.bundle, x.variant, x.link) < std::tie(y.bundle, y.variant, y.link);
         });
@@ -110,7 +107,6 @@ struct ClassMaker {
     }
 
     void make_links() {
-        c.machine.link_class = f.links.of;
         for (int k = 0; k < f.links.count(); ++k)
             c.machine.links.push_back({f.links.first[at(k)], f.links.size[at(k)], wires.capacity[at(f.links.first[at(k)])]});
     }
@@ -118,9 +114,9 @@ struct ClassMaker {
     // Rate at which one instance alone fills one of its links.
     double own_limit(std::int32_t bundle, std::int32_t of_variant) {
         own_loads.clear();
-        for (auto e = all.graph.link_begin[at(bundle)]; e < all.graph.link_begin[at(bundle) + 1]; ++e)
-            if (const auto& edge = all.graph.link_edges[at(e)]; all.graph.tags[at(edge.tag)].variant == of_variant)
-                own_loads.push_back({edge.link, all.graph.tags[at(edge.tag)].load});
+        all.graph.each_link(at(bundle), [&](LinkId link, std::int32_t tag) {
+            if (const FoldGraph::Tag& t = all.graph.tags[at(tag)]; t.variant == of_variant) own_loads.push_back({link, t.load});
+        });
         std::sort(own_loads.begin(), own_loads.end(), [](const LinkLoad& x, const LinkLoad& y) { return x.link < y.link; });
         double limit = std::numeric_limits<double>::infinity();
         for (std::size_t i = 0; i < own_loads.size();) {
@@ -138,6 +134,7 @@ struct ClassMaker {
         std::size_t next = 0;
         for (std::size_t k = 0; k < m.bundles.size(); ++k) {
             std::map<std::int32_t, std::pair<std::int32_t, std::int32_t>> uses; // variant -> range
+            std::map<std::int32_t, double> own;                                 // variant -> own_limit()
             for (; next < w.size() && w[next].bundle == static_cast<std::int32_t>(k); ++next) {
                 auto here = static_cast<std::int32_t>(m.uses.size());
                 auto& range = uses.try_emplace(w[next].variant, here, here).first->second;
@@ -158,7 +155,9 @@ struct ClassMaker {
                                                   : static_cast<std::uint8_t>(patterns[p].collective.kind);
                 auto range = uses.find(all.variants[at(b.costs) + p]);
                 if (range != uses.end()) std::tie(out.uses_begin, out.uses_end) = range->second;
-                out.cap = std::min(out.cap, own_limit(f.bundles.first[k], all.variants[at(b.costs) + p]));
+                const auto [limit, fresh] = own.try_emplace(all.variants[at(b.costs) + p]);
+                if (fresh) limit->second = own_limit(f.bundles.first[k], limit->first);
+                out.cap = std::min(out.cap, limit->second);
                 out.limit = out.cap;
                 for (std::int32_t u = out.uses_begin; u < out.uses_end; ++u)
                     out.limit = std::min(out.limit, m.links[at(m.uses[at(u)].link)].capacity / m.uses[at(u)].weight);
@@ -210,13 +209,15 @@ struct ClassMaker {
 void compile_bundles(Compilation& c, const Wires& wires, bool fold_ranks) {
     std::vector<std::int16_t> stage_of = stages_of_ranks(c.plan);
     Unfolded all = find_instances(c, wires, stage_of);
-    Folding f = fold_ranks ? fold(all.graph) : keep_apart(all.graph);
+    Folding f = fold_ranks ? fold(all.graph, std::move(all.colours)) : keep_apart(all.graph);
     ClassMaker make{c, wires, stage_of, all, f};
     make.make_lanes();
     make.make_bundles();
     make.make_links();
     make.make_costs(make.weights());
     make.find_shared();
+    c.machine.lane_of_rank = std::move(f.ranks.of);
+    c.machine.link_class = std::move(f.links.of);
 }
 
 } // namespace orrery

@@ -1,5 +1,7 @@
 #include "sim/engine/fold.hpp"
 
+#include "topology/pages.hpp"
+
 #include <algorithm>
 #include <bit>
 #include <cstddef>
@@ -43,94 +45,138 @@ class Numbering {
     std::size_t count_ = 0;
 };
 
-// Numbers the distinct colours of `colours` in order of first appearance; vertices with used[i] == 0 get none.
-void number(const std::vector<std::uint64_t>& colours, const std::vector<char>& used, Classes& c) {
+// Colours of links; 0: nothing loads it. Of a large cluster those are half of all, and lie together.
+using LinkColours = Pages<std::uint64_t>;
+
+// f(index, colour) for each vertex that has one.
+template <class F> void each_colour(const std::vector<std::uint64_t>& colours, F&& f) {
+    for (std::size_t i = 0; i < colours.size(); ++i) f(i, colours[i]);
+}
+template <class F> void each_colour(LinkColours& colours, F&& f) { colours.each(f); }
+
+// Numbers the distinct colours in order of first appearance.
+template <class Colours> void number(Colours& colours, Classes& c) {
     c.of.assign(colours.size(), -1);
     c.first.clear();
     c.size.clear();
     Numbering numbering;
-    for (std::size_t i = 0; i < colours.size(); ++i) {
-        if (!used.empty() && !used[i]) continue;
-        const std::int32_t k = c.of[i] = numbering.of(colours[i], c.count());
+    each_colour(colours, [&](std::size_t i, std::uint64_t colour) {
+        const std::int32_t k = c.of[i] = numbering.of(colour, c.count());
         if (k == c.count()) {
             c.first.push_back(static_cast<std::int32_t>(i));
             c.size.push_back(0);
         }
         ++c.size[z(k)];
-    }
+    });
 }
 
-std::vector<char> loaded_links(const FoldGraph& g) {
-    std::vector<char> used(g.link.size(), 0);
-    for (const auto& e : g.link_edges) used[z(e.link)] = 1;
-    return used;
+template <class F> LinkColours colours_of_loaded(const FoldGraph& g, F&& colour) {
+    LinkColours of(g.links);
+    for (std::size_t b = 0; b < g.bundles(); ++b)
+        g.each_link(b, [&](std::int32_t link, std::int32_t) {
+            if (std::uint64_t& own = of[z(link)]; own == 0) own = colour(z(link));
+        });
+    return of;
 }
 
 std::uint64_t hash_of(const FoldGraph::Tag& t) { return mix(std::bit_cast<std::uint64_t>(t.load), static_cast<std::uint64_t>(t.variant)); }
 
-// One round: every vertex's colour becomes a hash of its own and of the multiset of its neighbours' (sums commute).
-void refine(const FoldGraph& g, const std::vector<std::uint64_t>& tags, Folding& f, std::vector<std::uint64_t>& rank,
-            std::vector<std::uint64_t>& bundle, std::vector<std::uint64_t>& link) {
-    std::vector<std::uint64_t> next_rank(rank.size()), next_link(link.size());
-    std::vector<std::uint64_t> mixed(rank.size()); // what most edges, those of no role, need of a rank
-    for (std::size_t i = 0; i < rank.size(); ++i) next_rank[i] = mixed[i] = mix(rank[i]);
-    for (std::size_t i = 0; i < link.size(); ++i) next_link[i] = mix(link[i]);
-    for (std::size_t b = 0; b < bundle.size(); ++b) {
-        const std::uint64_t own = bundle[b], mine = mix(own);
-        std::uint64_t sum = mine;
-        std::uint64_t role = 0;
-        for (auto e = z(g.rank_begin[b]); e < z(g.rank_begin[b + 1]); ++e, role += static_cast<std::uint64_t>(g.directed[b])) {
-            const std::size_t r = z(g.rank_edges[e]);
-            sum += role == 0 ? mixed[r] : mix(rank[r] + role);
-            next_rank[r] += role == 0 ? mine : mix(own + role);
-        }
-        std::int32_t last = -1; // tags come one after another
-        std::uint64_t tag = 0, tagged = 0;
-        for (auto e = z(g.link_begin[b]); e < z(g.link_begin[b + 1]); ++e) {
-            if (g.link_edges[e].tag != last) {
-                last = g.link_edges[e].tag;
-                tag = tags[z(last)];
-                tagged = mix(own ^ tag);
-            }
-            sum += mix(link[z(g.link_edges[e].link)] ^ tag);
-            next_link[z(g.link_edges[e].link)] += tagged;
-        }
-        bundle[b] = sum;
+struct Colours {
+    std::vector<std::uint64_t> rank, bundle;
+    LinkColours link;
+};
+
+// What a bundle sees of a rank and of a link: worked out once a class, as long as these are few.
+class Sights {
+  public:
+    Sights(const FoldGraph& g, const std::vector<std::uint64_t>& tags, const Folding& f, Colours& c) : g_(g), tags_(tags), f_(f), c_(c) {
+        for (const std::int32_t first : f.ranks.first) of_rank_.push_back(mix(c.rank[z(first)]));
+        constexpr std::size_t few = 1 << 16;
+        if (f.links.first.size() * tags.size() > few) return;
+        for (const std::int32_t first : f.links.first)
+            for (const std::uint64_t tag : tags) of_link_.push_back(mix(c.link[z(first)] ^ tag));
     }
-    rank = std::move(next_rank);
-    link = std::move(next_link);
-    ++f.rounds;
+
+    // The sum of what a bundle is, of its ranks and of its links.
+    std::uint64_t of_bundle(std::size_t b) {
+        std::uint64_t sum = mix(c_.bundle[b]), role = 0;
+        for (auto e = z(g_.rank_begin[b]); e < z(g_.rank_begin[b + 1]); ++e, role += static_cast<std::uint64_t>(g_.directed[b])) {
+            const std::size_t r = z(g_.rank_edges[e]);
+            sum += role == 0 ? of_rank_[z(f_.ranks.of[r])] : mix(c_.rank[r] + role);
+        }
+        if (of_link_.empty())
+            g_.each_link(b, [&](std::int32_t link, std::int32_t tag) { sum += mix(c_.link[z(link)] ^ tags_[z(tag)]); });
+        else
+            g_.each_link(b, [&](std::int32_t link, std::int32_t tag) { sum += of_link_[z(f_.links.of[z(link)]) * tags_.size() + z(tag)]; });
+        return sum;
+    }
+
+  private:
+    const FoldGraph& g_;
+    const std::vector<std::uint64_t>& tags_;
+    const Folding& f_;
+    Colours& c_;
+    std::vector<std::uint64_t> of_rank_, of_link_; // by class; of links by tag, too
+};
+
+// Adds what a bundle is to what its ranks and its links see.
+void show(const FoldGraph& g, const std::vector<std::uint64_t>& tags, Colours& c, std::size_t b) {
+    const std::uint64_t own = c.bundle[b], mine = mix(own);
+    std::uint64_t role = 0;
+    for (auto e = z(g.rank_begin[b]); e < z(g.rank_begin[b + 1]); ++e, role += static_cast<std::uint64_t>(g.directed[b]))
+        c.rank[z(g.rank_edges[e])] += role == 0 ? mine : mix(own + role);
+    std::int32_t last = -1; // tags come one after another
+    std::uint64_t tagged = 0;
+    g.each_link(b, [&](std::int32_t link, std::int32_t tag) {
+        if (tag != last) last = tag, tagged = mix(own ^ tags[z(tag)]);
+        c.link[z(link)] += tagged;
+    });
+}
+
+// One round: every vertex's colour becomes a hash of its own and of the multiset of its neighbours' (sums commute). Bundles look first and
+// keep what they saw apart, so that ranks and links, of which there are more, need no second array.
+void refine(const FoldGraph& g, const std::vector<std::uint64_t>& tags, const Folding& f, Colours& c) {
+    std::vector<std::uint64_t> seen(c.bundle.size());
+    Sights sights(g, tags, f, c);
+    for (std::size_t b = 0; b < seen.size(); ++b) seen[b] = sights.of_bundle(b);
+    for (std::uint64_t& colour : c.rank) colour = mix(colour);
+    c.link.each([](std::size_t, std::uint64_t& colour) { colour = mix(colour); });
+    for (std::size_t b = 0; b < seen.size(); ++b) show(g, tags, c, b);
+    c.bundle = std::move(seen);
 }
 
 } // namespace
 
-Folding fold(const FoldGraph& g) {
+Folding fold(const FoldGraph& g, FoldColours first) {
     Folding f;
-    std::vector<char> used = loaded_links(g);
-    std::vector<std::uint64_t> rank = g.rank, bundle = g.bundle, link = g.link, tags;
+    Colours c{std::move(first.rank), std::move(first.bundle), colours_of_loaded(g, [&](std::size_t link) { return first.link[link]; })};
+    std::vector<std::uint64_t> tags;
     for (const FoldGraph::Tag& t : g.tags) tags.push_back(hash_of(t));
     int before = -1;
-    for (;;) {
-        number(rank, {}, f.ranks);
-        number(bundle, {}, f.bundles);
-        number(link, used, f.links);
+    for (;; ++f.rounds) {
+        number(c.rank, f.ranks);
+        number(c.bundle, f.bundles);
+        number(c.link, f.links);
         int now = f.ranks.count() + f.bundles.count() + f.links.count();
         if (now == before) return f; // a round only ever splits: the same count is the same partition
         before = now;
-        refine(g, tags, f, rank, bundle, link);
+        refine(g, tags, f, c);
     }
 }
 
 Folding keep_apart(const FoldGraph& g) {
-    auto each = [](std::size_t n) {
-        std::vector<std::uint64_t> own(n);
-        for (std::size_t i = 0; i < n; ++i) own[i] = mix(i);
-        return own;
+    const auto own = [](std::size_t i) { return mix(i + 1); };
+    const auto each = [&](std::size_t n) {
+        std::vector<std::uint64_t> colours(n);
+        for (std::size_t i = 0; i < n; ++i) colours[i] = own(i);
+        return colours;
     };
     Folding f;
-    number(each(g.rank.size()), {}, f.ranks);
-    number(each(g.bundle.size()), {}, f.bundles);
-    number(each(g.link.size()), loaded_links(g), f.links);
+    const std::vector<std::uint64_t> ranks = each(g.ranks), bundles = each(g.bundles());
+    LinkColours links = colours_of_loaded(g, own);
+    number(ranks, f.ranks);
+    number(bundles, f.bundles);
+    number(links, f.links);
     return f;
 }
 

@@ -3,8 +3,11 @@
 // so that they do the same at the same time (DESIGN: folding).
 #pragma once
 
+#include "topology/fabric.hpp"
 #include "topology/mix.hpp"
+#include "topology/runs.hpp"
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -13,19 +16,42 @@ namespace orrery {
 // Bundles are the hubs: each names its ranks and its links. The ranks of a directed bundle have roles by their place. A link edge has
 // a tag, an index in `tags`: which loads (variant) and how much.
 struct FoldGraph {
-    std::vector<std::uint64_t> rank, bundle, link; // first colours
-    std::vector<char> directed;                    // by bundle
+    std::size_t ranks = 0, links = 0;
+    std::vector<char> directed; // by bundle
     struct Tag {
         std::int32_t variant;
         double load;
     };
     struct LinkEdge {
         std::int32_t link, tag;
+        std::int16_t block = 0; // of links that move by as far
     };
-    std::vector<std::int32_t> rank_begin{0}, link_begin{0}; // by bundle, one more than bundles
+    // The edges of a bundle's links: those of a bundle that lies as it does, moved.
+    struct Lie {
+        std::int32_t begin, end; // in link_edges
+        std::array<std::int32_t, LinkMoves::count> by{};
+    };
+    std::vector<std::int32_t> rank_begin{0}; // by bundle, one more than bundles
     std::vector<std::int32_t> rank_edges;
+    std::vector<Lie> lies; // by bundle
     std::vector<LinkEdge> link_edges;
     std::vector<Tag> tags;
+
+    std::size_t bundles() const { return lies.size(); }
+    // f(link, tag) for each edge of a bundle's links.
+    template <class F> void each_link(std::size_t bundle, F&& f) const {
+        const Lie& lie = lies[bundle];
+        for (auto e = static_cast<std::size_t>(lie.begin); e < static_cast<std::size_t>(lie.end); ++e) {
+            const LinkEdge& edge = link_edges[e];
+            f(edge.link + lie.by[static_cast<std::size_t>(edge.block)], edge.tag);
+        }
+    }
+};
+
+// First colours.
+struct FoldColours {
+    std::vector<std::uint64_t> rank, bundle;
+    Runs<std::uint64_t> link;
 };
 
 // Classes numbered in order of their first member.
@@ -41,7 +67,7 @@ struct Folding {
     int rounds = 0;
 };
 
-Folding fold(const FoldGraph& graph);
+Folding fold(const FoldGraph& graph, FoldColours colours);
 Folding keep_apart(const FoldGraph& graph); // every vertex its own class: the unfolded run
 
 } // namespace orrery

@@ -72,7 +72,7 @@ struct InstanceFinder {
         bool channel = false;
         std::int32_t profile = 0;
         std::vector<int> ranks;
-        std::size_t edges_begin = 0, edges_end = 0; // its links in the graph
+        bool blocks_known = false; // of its links, so that they can be moved
     };
     Before before = {};
     LinkMoves moves = {};
@@ -166,18 +166,26 @@ struct InstanceFinder {
                c.costs.moves(before.ranks, ranks, moves);
     }
 
-    void add_moved_links() {
-        auto& edges = all.graph.link_edges;
-        for (std::size_t e = before.edges_begin; e < before.edges_end; ++e) {
-            const FoldGraph::LinkEdge edge = edges[e]; // a copy: the array may move as it grows
-            edges.push_back({moves(edge.link), edge.tag});
+    // The links of the bundle before, moved.
+    FoldGraph::Lie moved_links() {
+        FoldGraph::Lie lie = all.graph.lies.back();
+        for (auto e = lie.begin; e < lie.end && !before.blocks_known; ++e) {
+            FoldGraph::LinkEdge& edge = all.graph.link_edges[at(e)];
+            edge.block = static_cast<std::int16_t>(moves.block_of(edge.link));
         }
+        before.blocks_known = true;
+        for (std::size_t b = 0; b < lie.by.size(); ++b) lie.by[b] += moves.blocks[b].by;
+        return lie;
     }
 
-    void add_own_links(const Profile& p) {
+    FoldGraph::Lie own_links(const Profile& p) {
+        FoldGraph::Lie lie{static_cast<std::int32_t>(all.graph.link_edges.size()), 0};
         for (const Profile::Loaded& l : p.loaded)
             for (const LinkLoad& load : loads_of(c.comms[at(p.comm)].patterns[at(l.pattern)], all.costs[at(p.costs + l.pattern)]))
                 if (load.load > 0) all.graph.link_edges.push_back({load.link, tag(l.variant, load.load)});
+        lie.end = static_cast<std::int32_t>(all.graph.link_edges.size());
+        before.blocks_known = false;
+        return lie;
     }
 
     // The bundle of the ranks in `ranks`: a whole instance, or a channel's sender and receiver.
@@ -185,22 +193,17 @@ struct InstanceFinder {
         const bool channel = member >= 0, moved = lies_as_before(comm, channel);
         const std::int32_t id = moved ? before.profile : profile_for(comm, channel);
         Profile& p = profiles[at(id)];
-        const std::size_t first_edge = all.graph.link_edges.size();
         if (moved) {
             ++p.instances;
             p.last.assign(ranks.begin(), ranks.end());
-            add_moved_links();
-        } else
-            add_own_links(p);
+        }
+        all.graph.lies.push_back(moved ? moved_links() : own_links(p));
         before.comm = comm;
         before.channel = channel;
         before.profile = id;
         before.ranks.assign(ranks.begin(), ranks.end());
-        before.edges_begin = first_edge;
-        before.edges_end = all.graph.link_edges.size();
         all.bundles.push_back({comm, member, p.costs});
-        all.graph.bundle.push_back(p.colour);
-        all.graph.link_begin.push_back(static_cast<std::int32_t>(all.graph.link_edges.size()));
+        all.colours.bundle.push_back(p.colour);
         all.graph.directed.push_back(channel);
         all.graph.rank_edges.insert(all.graph.rank_edges.end(), ranks.begin(), ranks.end());
         all.graph.rank_begin.push_back(static_cast<std::int32_t>(all.graph.rank_edges.size()));
@@ -242,12 +245,12 @@ struct InstanceFinder {
     // The loads of others on each link: the least and the most of one.
     std::vector<std::pair<double, double>> loads_beside(std::size_t first_copy) const {
         std::vector<std::pair<double, double>> out(wires.capacity.size(), {std::numeric_limits<double>::infinity(), 0});
-        for (std::int32_t e = 0; e < all.graph.link_begin[first_copy]; ++e) {
-            const FoldGraph::LinkEdge& edge = all.graph.link_edges[at(e)];
-            auto& [least, most] = out[at(edge.link)];
-            least = std::min(least, all.graph.tags[at(edge.tag)].load);
-            most = std::max(most, all.graph.tags[at(edge.tag)].load);
-        }
+        for (std::size_t b = 0; b < first_copy; ++b)
+            all.graph.each_link(b, [&](LinkId link, std::int32_t tag) {
+                auto& [least, most] = out[at(link)];
+                least = std::min(least, all.graph.tags[at(tag)].load);
+                most = std::max(most, all.graph.tags[at(tag)].load);
+            });
         return out;
     }
 
@@ -258,7 +261,7 @@ struct InstanceFinder {
         const std::vector<std::pair<double, double>> beside = loads_beside(first);
         std::map<std::pair<std::int32_t, std::uint64_t>, std::int32_t> weighed; // costs, units a byte -> costs in units
         for (std::size_t b = first; b < all.bundles.size(); ++b) {
-            const auto begin = all.graph.link_begin[b], end = all.graph.link_begin[b + 1];
+            const auto [begin, end, by] = all.graph.lies[b]; // a copy's links are its own
             double own = 0, least = std::numeric_limits<double>::infinity(), most = 0;
             for (auto e = begin; e < end; ++e) {
                 const FoldGraph::LinkEdge& edge = all.graph.link_edges[at(e)];
@@ -273,7 +276,7 @@ struct InstanceFinder {
             const auto [it, fresh] = weighed.try_emplace({bundle.costs, std::bit_cast<std::uint64_t>(units)}, bundle.costs);
             if (fresh) it->second = costs_in_units(bundle, units);
             bundle.costs = it->second;
-            all.graph.bundle[b] = mix(all.graph.bundle[b], std::bit_cast<std::uint64_t>(units));
+            all.colours.bundle[b] = mix(all.colours.bundle[b], std::bit_cast<std::uint64_t>(units));
             for (auto e = begin; e < end; ++e) {
                 FoldGraph::LinkEdge& edge = all.graph.link_edges[at(e)];
                 const FoldGraph::Tag old = all.graph.tags[at(edge.tag)];
@@ -295,15 +298,19 @@ struct InstanceFinder {
     }
 
     void colour_ranks_and_links() {
-        FoldGraph& g = all.graph;
+        FoldColours& colours = all.colours;
+        all.graph.ranks = stage_of.size();
+        all.graph.links = wires.capacity.size();
+        colours.rank.reserve(stage_of.size());
         for (std::size_t r = 0; r < stage_of.size(); ++r) {
             std::uint64_t own = mix(static_cast<std::uint64_t>(stage_of[r]));
             if (!wires.slowness.empty()) own = mix(own, std::bit_cast<std::uint64_t>(wires.slowness[r]));
             if (!wires.kind.empty()) own = mix(own, static_cast<std::uint64_t>(wires.kind[r]) + 1);
             if (wires.jitter > 0) own = mix(own, r + 1);
-            g.rank.push_back(own);
+            colours.rank.push_back(own);
         }
-        for (double capacity : wires.capacity) g.link.push_back(mix(std::bit_cast<std::uint64_t>(capacity)));
+        wires.capacity.each_run(
+            [&](double capacity, std::size_t count) { colours.link.push_back(mix(std::bit_cast<std::uint64_t>(capacity)), count); });
     }
 
     // For a million ranks these arrays are hundreds of megabytes: grown step by step they would be copied, and there twice. Room that is
@@ -317,12 +324,11 @@ struct InstanceFinder {
         }
         const std::size_t bundles = instances + ends; // a channel from each end at most
         all.bundles.reserve(bundles);
-        all.graph.bundle.reserve(bundles);
+        all.colours.bundle.reserve(bundles);
         all.graph.directed.reserve(bundles);
-        all.graph.link_begin.reserve(bundles + 1);
+        all.graph.lies.reserve(bundles);
         all.graph.rank_begin.reserve(bundles + 1);
         all.graph.rank_edges.reserve(3 * ends);
-        all.graph.link_edges.reserve(8 * ends);
     }
 
     void add_all() {

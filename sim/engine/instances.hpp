@@ -20,6 +20,7 @@ struct Unfolded {
     std::vector<CommCost> costs;        // of its communicator's patterns, from Bundle::costs
     std::vector<std::int32_t> variants; // beside costs: which loads, -1 none
     FoldGraph graph;
+    FoldColours colours;
 };
 
 std::vector<std::int16_t> stages_of_ranks(const Plan& plan);

@@ -5,6 +5,7 @@
 #include "sim/cost/cost.hpp"
 #include "sim/engine/simulate.hpp"
 #include "sim/plan/plan.hpp"
+#include "topology/runs.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -37,7 +38,7 @@ struct Costs {
 
 // The links, and what the scenario's perturbations made of them and of the ranks.
 struct Wires {
-    std::vector<double> capacity;        // by LinkId, bytes per second
+    Runs<double> capacity;               // by LinkId, bytes per second
     std::vector<double> slowness;        // by rank: factor on compute times; empty: 1 for all
     std::vector<std::int16_t> kind = {}; // by rank: of its node; empty: all are alike
     double jitter = 0;                   // sigma of the logarithm of each compute op's duration

@@ -7,7 +7,7 @@
 namespace orrery {
 
 struct RunMemo {
-    Machine machine; // of `result`; no lanes: there is none
+    Machine machine; // of `result`, without lane_of_rank and link_class; no lanes: there is none
     Simulation result;
     int max_steps = 0;
 

@@ -122,11 +122,14 @@ void divide(Simulation& s, std::int64_t steps) {
 
 } // namespace
 
-Simulation run(const Machine& machine, const SimulateOptions& options) {
+namespace {
+
+// All but which lane and which class each rank and each link is.
+Simulation run_lanes(const Machine& machine, const SimulateOptions& options) {
     if (options.trace && options.only_small_traces && slots_of(machine) > most_slots) {
         SimulateOptions without = options;
         without.trace = false;
-        return run(machine, without);
+        return run_lanes(machine, without);
     }
     if (options.trace) check_trace(machine);
     check_lanes(machine);
@@ -158,10 +161,17 @@ Simulation run(const Machine& machine, const SimulateOptions& options) {
         if (machine.plan) divide(out, machine.plan->steps);
         if (options.trace && r.run_steps(steps, nullptr, nullptr, true)) out.trace = trace_of(recorder, r, steps);
     }
-    out.lane_of_rank = machine.lane_of_rank;
-    out.link_class = machine.link_class;
     out.stats = r.stats;
     out.stats.steps = steps;
+    return out;
+}
+
+} // namespace
+
+Simulation run(const Machine& machine, const SimulateOptions& options) {
+    Simulation out = run_lanes(machine, options);
+    out.lane_of_rank = machine.lane_of_rank;
+    out.link_class = machine.link_class;
     return out;
 }
 
@@ -182,8 +192,11 @@ Simulation simulate(const Plan& plan, const Scenario& scenario, const Fabric& fa
     Machine machine = compile(plan, costs, wires, {options.fold, scenario.runtime.launch_blocking, options.stop});
     if (options.memo)
         if (std::optional<Simulation> known = options.memo->known(machine, options)) return std::move(*known);
-    Simulation out = run(machine, options);
+    std::vector<std::int32_t> lane_of_rank = std::move(machine.lane_of_rank), link_class = std::move(machine.link_class);
+    Simulation out = run_lanes(machine, options);
     if (options.memo) options.memo->keep(std::move(machine), out, options);
+    out.lane_of_rank = std::move(lane_of_rank);
+    out.link_class = std::move(link_class);
     if (out.trace) {
         out.trace->plan_hash = hash(plan);
         for (LinkSeries& l : out.trace->links) l.name = fabric.link_name(l.link);

@@ -22,14 +22,11 @@ CommCost scaled(CommCost c, double factor) {
 
 void slow_down(Costs& costs, Wires& wires, const CostFactors& by, const Fabric& fabric) {
     if (by == no_factors) return;
-    for (std::size_t l = 0; l < wires.capacity.size(); ++l) {
-        const LinkKind kind = fabric.links()[l].kind;
-        if (kind == LinkKind::copy)
-            wires.capacity[l] /= of(by, CostGroup::host);
-        else
-            wires.capacity[l] /=
-                of(by, kind == LinkKind::nic || kind == LinkKind::trunk ? CostGroup::links_between : CostGroup::links_inside);
-    }
+    wires.capacity.change([&](std::size_t l, double rate) {
+        const LinkKind kind = fabric.links()[static_cast<LinkId>(l)].kind;
+        if (kind == LinkKind::copy) return rate / of(by, CostGroup::host);
+        return rate / of(by, kind == LinkKind::nic || kind == LinkKind::trunk ? CostGroup::links_between : CostGroup::links_inside);
+    });
     const auto between = [&fabric, by](int from, int to) {
         return of(by, fabric.node_of(from) == fabric.node_of(to) ? CostGroup::links_inside : CostGroup::links_between);
     };

@@ -55,8 +55,7 @@ void change(Wires& w, const Fabric& fabric, double factor, std::size_t place, co
     if (p.in_cluster) return;
     if (const std::string unknown = unknown_link(p, fabric); !unknown.empty())
         throw std::runtime_error("/perturb/" + std::to_string(place) + ": " + unknown);
-    for (std::size_t l = 0; l < w.capacity.size(); ++l)
-        if (means(p, fabric, static_cast<LinkId>(l))) w.capacity[l] *= factor;
+    w.capacity.change([&](std::size_t l, double rate) { return means(p, fabric, static_cast<LinkId>(l)) ? rate * factor : rate; });
 }
 
 } // namespace
@@ -64,7 +63,7 @@ void change(Wires& w, const Fabric& fabric, double factor, std::size_t place, co
 Wires wires_of(const Scenario& scenario, const Fabric& fabric) {
     Wires w;
     w.seed = scenario.training.seed;
-    for (const Link& l : fabric.links()) w.capacity.push_back(l.capacity.value);
+    fabric.links().each_run([&](const Link& l, LinkId count) { w.capacity.push_back(l.capacity.value, static_cast<std::size_t>(count)); });
     auto ranks = static_cast<std::size_t>(scenario.world_size());
     for (std::size_t r = 0; r < ranks && !scenario.cluster.others.empty(); ++r)
         w.kind.push_back(static_cast<std::int16_t>(scenario.cluster.kind_of_node(fabric.node_of(static_cast<int>(r)))));

@@ -185,7 +185,7 @@ LooseWork loose_work(const Scenario& s, const Plan& plan, const Fabric& fabric, 
     const WorkerRanks workers = ranks_of(plan);
     LooseWork work;
     work.how = s.strategy.synchronization;
-    work.capacity = wires.capacity;
+    work.capacity = wires.capacity.all();
     work.seed = s.training.seed;
     const DType own = activation_dtype(s), payload = work.how.payload_dtype;
     const std::int64_t most = *std::max_element(workers.elements.begin(), workers.elements.end());

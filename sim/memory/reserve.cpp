@@ -62,11 +62,11 @@ Uses uses_of(const Plan& plan, const Program& program) {
     return uses;
 }
 
-double collective_mib(const Json& f, const Group& g, const Cluster& cluster) {
+double collective_mib(const Json& f, std::size_t ranks, bool across, const Cluster& cluster) {
     double channels = of(f.at("channels"), cluster.device.architecture);
-    if (g.across) channels = std::min(channels, f.at("channels_per_nic").get<double>() * cluster.inter.nics_per_node);
+    if (across) channels = std::min(channels, f.at("channels_per_nic").get<double>() * cluster.inter.nics_per_node);
     if (channels <= 0) return 0;
-    const char* per_channel = g.ranks.size() == 2 ? "mib_per_channel_pair" : "mib_per_channel";
+    const char* per_channel = ranks == 2 ? "mib_per_channel_pair" : "mib_per_channel";
     return f.at("fixed_mib").get<double>() + channels * f.at(per_channel).get<double>();
 }
 
@@ -87,11 +87,10 @@ bool innermost(const Plan& plan, const Communicator& c) {
 // of_any: of any plan that has more replicas and stages, wherever these lie.
 Bytes communication(const Plan& plan, const Scenario& scenario, const Program& program, bool of_any) {
     const Json& f = figures();
-    const auto buffers = [&](Group g, CommId c) {
-        const double mib = collective_mib(f.at("communicator"), g, scenario.cluster);
-        if (!of_any || scenario.cluster.nodes == 1 || innermost(plan, plan.communicators[c])) return mib;
-        g.across = !g.across;
-        return std::min(mib, collective_mib(f.at("communicator"), g, scenario.cluster));
+    const auto buffers = [&](const Group& g, CommId c) {
+        const auto mib = [&](bool across) { return collective_mib(f.at("communicator"), g.ranks.size(), across, scenario.cluster); };
+        if (!of_any || scenario.cluster.nodes == 1 || innermost(plan, plan.communicators[c])) return mib(g.across);
+        return std::min(mib(true), mib(false));
     };
     const int rank = first_rank(plan, program.stage);
     const int per_node = std::max(1, scenario.cluster.devices_per_node);
@@ -99,10 +98,11 @@ Bytes communication(const Plan& plan, const Scenario& scenario, const Program& p
     double mib = 0;
     std::set<std::vector<int>> seen;
     for (CommId c : uses.collectives) {
-        const Group g = group_of(plan, c, rank, per_node);
-        std::vector<int> ranks = g.ranks;
-        if (!std::is_sorted(ranks.begin(), ranks.end())) std::sort(ranks.begin(), ranks.end());
-        if (ranks.size() > 1 && seen.insert(ranks).second) mib += buffers(g, c);
+        Group g = group_of(plan, c, rank, per_node);
+        if (g.ranks.size() < 2) continue;
+        const double own = buffers(g, c);
+        if (!std::is_sorted(g.ranks.begin(), g.ranks.end())) std::sort(g.ranks.begin(), g.ranks.end());
+        if (seen.insert(std::move(g.ranks)).second) mib += own;
     }
     std::set<int> peers;
     for (CommId c : uses.exchanges) {
@@ -223,9 +223,8 @@ Bytes least_communicator_buffers(const Plan& plan, const Scenario& scenario, con
 
 Bytes communicator_buffers(std::span<const int> ranks, const Cluster& cluster) {
     const int per_node = std::max(1, cluster.devices_per_node);
-    Group g{{ranks.begin(), ranks.end()}, false};
-    for (const int r : ranks) g.across = g.across || r / per_node != ranks.front() / per_node;
-    return Bytes::mebibytes(collective_mib(figures().at("communicator"), g, cluster));
+    const bool across = std::ranges::any_of(ranks, [&](int r) { return r / per_node != ranks.front() / per_node; });
+    return Bytes::mebibytes(collective_mib(figures().at("communicator"), ranks.size(), across, cluster));
 }
 
 } // namespace orrery

@@ -14,7 +14,13 @@ namespace {
 constexpr double most_elements = 1e16;
 
 // Bytes that a plan and its simulation take, measured (the most of several strategies, rounded up).
-constexpr double most_bytes = 3.5e9, bytes_of_pass = 820, bytes_of_device = 2200, bytes_of_layer = 2e5, bytes_of_ring_step = 1e4;
+constexpr double most_bytes = 3.5e9, bytes_of_pass = 820, bytes_of_layer = 2e5, bytes_of_ring_step = 1e4;
+
+// Of a device: where groups of devices lie like others, the links of one are said of all (find_moves in topology/fabric.hpp).
+double bytes_of_device(const Cluster& c) {
+    const bool alike = !c.graph && c.others.empty() && c.inter.down.empty() && c.inter.routing != Routing::ecmp;
+    return alike ? 1000 : 3300;
+}
 
 // Rows a token has in the widest tensor of a layer, or of the output layer.
 double widest(const Scenario& sc) {
@@ -61,7 +67,7 @@ void check_memory(Reading& reading) {
     const double microbatches = static_cast<double>(sc.microbatches()) * (asynchronous_schedule(s) ? s.flush_every : 1);
     const bool ring = s.context_parallel > 1 && s.context_parallel_kind == ContextKind::ring;
     const double rings = ring ? layers * s.context_parallel * bytes_of_ring_step : 0;
-    const double rest = rings + layers * bytes_of_layer + static_cast<double>(sc.cluster.devices()) * bytes_of_device;
+    const double rest = rings + layers * bytes_of_layer + static_cast<double>(sc.cluster.devices()) * bytes_of_device(sc.cluster);
     if (rest + microbatches * of_microbatch <= most_bytes) return;
     const double fit = std::floor((most_bytes - rest) / of_microbatch);
     if (rest > most_bytes / 2 && rings > rest / 2)

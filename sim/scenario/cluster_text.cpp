@@ -260,9 +260,9 @@ void read_cluster_object(Reading& reading, const Json& value, const std::string&
     if (reading.problems.size() != before) return;
     forget_other_kinds(reading, intra, preset_as_it_was.inter, where);
     const Cluster& cluster = reading.scenario.cluster;
-    if (const std::int64_t devices = static_cast<std::int64_t>(cluster.nodes) * cluster.devices_per_node; devices > 524'288)
+    if (const std::int64_t devices = static_cast<std::int64_t>(cluster.nodes) * cluster.devices_per_node; devices > 2'097'152)
         return reading.problem(where + "/nodes", dotted(where) + ".nodes x devices_per_node = " + std::to_string(devices) +
-                                                     " is too large: at most 524288 devices");
+                                                     " is too large: at most 2097152 devices");
     if (!cluster.graph) return fill_links(reading, where);
     const auto& vertices = cluster.graph->vertices;
     const auto devices =

@@ -51,11 +51,12 @@ struct Network {
 
     Wires wires() const {
         Wires w;
-        auto fill = [&](int n, double c) { w.capacity.insert(w.capacity.end(), static_cast<std::size_t>(n), c); };
+        auto fill = [&](int n, double c) { w.capacity.push_back(c, static_cast<std::size_t>(n)); };
         fill(2 * ranks, port);
         fill(2 * nodes() * nics, nic);
         if (trunk > 0) fill(2 * leaves(), trunk);
-        for (auto [link, factor] : degraded) w.capacity[link] /= factor;
+        for (auto [link, factor] : degraded)
+            w.capacity.change([&](std::size_t l, double c) { return static_cast<LinkId>(l) == link ? c / factor : c; });
         w.slowness = slowness;
         return w;
     }

@@ -98,7 +98,7 @@ TEST_F(Hostile, ExtremeScenariosThatAreAcceptedStayBelowFourGigabytes) {
         "model.layers=40 --set training.global_batch_size=16000"};
     if (nightly())
         extremes.insert(extremes.end(),
-                        {"--set training.global_batch_size=1000000", "--set cluster.nodes=131072 --set training.global_batch_size=262144",
+                        {"--set training.global_batch_size=1000000", "--set cluster.nodes=524288 --set training.global_batch_size=1048576",
                          "--set model.layers=2000 --set model.mtp_layers=1000 --set strategy.pipeline_parallel=1",
                          "--set model.layers=512 --set strategy.pipeline_parallel=512 --set cluster.nodes=256 --set "
                          "training.global_batch_size=3500",
@@ -125,7 +125,7 @@ TEST_F(Hostile, WhatWouldTakeMoreIsRefusedWithTheField) {
     refused("dense.json --set training.global_batch_size=4000000", "lower it to");
     refused("dense.json --set model.layers=8000", "model.layers");
     refused("dense.json --set training.global_batch_size=400000 --trace big.trace", "at most 12000000 are recorded");
-    refused("dense.json --set cluster.nodes=1000000", "at most 524288 devices");
+    refused("dense.json --set cluster.nodes=1000000", "at most 2097152 devices");
     const std::string large = "dense.json --set cluster.nodes=65536 --set training.global_batch_size=262144";
     for (const std::string unlike : {" --no-fold", " --set perturb='[{\"jitter\": 0.5}]'"})
         refused(large + unlike, "dense.json: 262144 ranks are unlike others and simulated one by one");
