@@ -46,9 +46,12 @@ Shared once_a_step(const Scenario& s, const StageTime& st, const InFlight::Held&
     return {static_cast<double>(s.microbatches()) * st.busy + idle(1), sharing_moves(s, held, time), idle(1 + slowdown)};
 }
 
-// How often a stage's gradients are reduced in a step, and its parameters gathered.
+// How often a stage's gradients are reduced in a step, and its parameters gathered; again: of these, for backward passes unit by unit.
 struct Passes {
-    double reduces = 1, gathers = 1;
+    double reduces = 1, gathers = 1, again = 0;
+
+    // The gathers of whole stages that they take as long as.
+    double whole_gathers(double layers) const { return gathers - again * (1 - layers); }
 };
 
 Passes passes(const Scenario& s, const InFlight::Held& held) {
@@ -58,7 +61,8 @@ Passes passes(const Scenario& s, const InFlight::Held& held) {
     const bool whole = held.late_weights == 0; // backward steps are not cut in two
     const double runs = s.strategy.virtual_pipeline == 1 ? m : std::ceil(m / s.strategy.pipeline_parallel);
     const double in_step = held.gathers + held.more_gathers * (m - static_cast<double>(held.microbatches));
-    return {whole ? runs : 1, !practice.gathers_in_step ? 1 : practice.keeps ? m : in_step};
+    if (!practice.gathers_in_step || practice.keeps) return {whole ? runs : 1, practice.gathers_in_step ? m : 1};
+    return {whole ? runs : 1, in_step, s.strategy.pipeline_parallel == 1 ? std::max(0.0, in_step - m) : 0};
 }
 
 // ZeRO 2 and 3: gradients are reduced with each run of microbatches, and parameters may be gathered.
@@ -74,7 +78,7 @@ Shared each_run(const Scenario& s, const StageTime& st, const InFlight::Held& he
     if (s.strategy.pipeline_parallel == 1 && held.late_weights == 0) {
         const double inner = std::max(0.0, st.layers - 2) / std::max(1.0, st.layers);
         const double waits = (overlap.grad_reduce ? 0 : n.reduces * time.reduce) +
-                             (overlap.param_gather || !practice.gathers_in_step ? 0 : n.gathers * time.gather);
+                             (overlap.param_gather || !practice.gathers_in_step ? 0 : n.whole_gathers(time.layers) * time.gather);
         shared.idle = inner * waits;
         shared.bound = std::max(shared.bound, static_cast<double>(s.microbatches()) * st.busy + shared.idle);
     }
@@ -97,7 +101,8 @@ Shared shared_of(const Scenario& s, const StageTime& st, const InFlight::Held& h
 } // namespace
 
 double sharing_moves(const Scenario& s, const InFlight::Held& held, const SharingTime& time, double transfers) {
-    const auto [reduces, gathers] = passes(s, held);
+    const Passes n = passes(s, held);
+    const double reduces = n.reduces, gathers = n.whole_gathers(time.layers);
     const double reduce = reduces * time.reduce, gather = gathers * time.gather,
                  link = reduces * time.link_reduce + gathers * time.link_gather + transfers;
     if (sharing_practice(s).zero > 1 && sharing_practice(s).one_queue) return std::max(reduce + gather, link);
@@ -172,7 +177,7 @@ double time_bound(const Scenario& s, const Profile& profile, InFlight& in_flight
         double least = std::max({m * st.busy, m * st.host, m * st.queue, info->asynchronous ? 0 : m * st.busy + st.ends - later});
         double moving = m * st.moving, idle = info->asynchronous ? 0 : std::max(0.0, st.ends - (1 + profile.slowdown) * later);
         if (shares && !held[at(stage)].last.empty()) {
-            const SharingTime time = sharing->of(s, elements[at(stage)].dense);
+            const SharingTime time = sharing->of(s, elements[at(stage)]);
             const Shared shared = shared_of(s, st, held[at(stage)], chunks, time, later, profile.slowdown, joined);
             least = std::max(least, shared.bound);
             moving = std::max(moving, shared.moving);

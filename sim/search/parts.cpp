@@ -108,8 +108,9 @@ std::vector<Elements> chunk_elements(const Scenario& s) {
             const Elements one = layer_elements(s, layer);
             of_chunk[c].dense += one.dense, of_chunk[c].experts += one.experts;
         }
-    of_chunk.front().dense += embedding;
-    if (!s.model.tied_embeddings) of_chunk.back().dense += embedding;
+    const auto add_table = [&](Elements& e) { e.dense += embedding, e.tables += embedding; };
+    add_table(of_chunk.front());
+    if (!s.model.tied_embeddings) add_table(of_chunk.back());
     return of_chunk;
 }
 
@@ -120,6 +121,7 @@ std::vector<Elements> stage_elements(const Scenario& s, const ScheduleInfo& info
         Elements& stage = of_stage[at(info.stage_of(c, stages))];
         stage.dense += of_chunk[at(c % length)].dense;
         stage.experts += of_chunk[at(c % length)].experts;
+        stage.tables += of_chunk[at(c % length)].tables;
     }
     return of_stage;
 }

@@ -31,9 +31,9 @@ double slowed(double kernels, double idle, double moving, double slowdown);
 // Whether a forward and a backward step may run as one block.
 bool joins(const Scenario& scenario, const ScheduleInfo& info);
 
-// Elements of a rank, those of experts apart.
+// Elements of a rank, those of experts apart; tables: of the dense ones, those of the embedding and of the output layer.
 struct Elements {
-    double dense = 0, experts = 0;
+    double dense = 0, experts = 0, tables = 0;
 };
 
 std::vector<Elements> chunk_elements(const Scenario& scenario); // by chunk of one direction, tensor parallelism counted

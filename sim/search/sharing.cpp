@@ -10,9 +10,9 @@
 
 namespace orrery {
 
-// Seconds a byte: in all, and on the group's link.
+// Seconds a byte: in all, and on the group's link, where small messages may be all latency; large: without these.
 struct SharedWire::Rate {
-    double all = 0, link = 0;
+    double all = 0, link = 0, large = 0;
     bool known = false;
 };
 
@@ -57,6 +57,23 @@ SharedWire::Group& SharedWire::group_of(const Scenario& s) {
     return *group;
 }
 
+namespace {
+
+constexpr int small_power = 22;
+constexpr double small_message = std::int64_t{1} << small_power;
+
+// Bytes of a stage that may travel in small messages: what is left of each of its units, and of each of its chunks' ends.
+double in_small_messages(const Strategy& t) {
+    const int layers = t.layers_per_chunk.empty() ? 0 : *std::ranges::max_element(t.layers_per_chunk);
+    return static_cast<double>(t.virtual_pipeline) * (layers + 3) * small_message;
+}
+
+double on_link(double bytes, const auto& rate, const Strategy& t) {
+    return std::max(bytes * rate.link, (bytes - in_small_messages(t)) * rate.large);
+}
+
+} // namespace
+
 const CostModel& SharedWire::cost_of(const Scenario& s) { return group_of(s).cost; }
 
 // The best rate at this size or at any that its buckets could have: of a larger message a rate is no lower, but another algorithm may be
@@ -64,7 +81,7 @@ const CostModel& SharedWire::cost_of(const Scenario& s) { return group_of(s).cos
 SharedWire::Rate SharedWire::rate(Group& group, CollectiveKind kind, DType dtype, double bytes) {
     const std::vector<int>& ranks = kind == CollectiveKind::all_reduce ? group.all : group.shards;
     const int most = std::max(16, static_cast<int>(std::ceil(std::log2(std::max(2.0, bytes)))));
-    Rate best{1e30, 1e30, true};
+    Rate best{1e30, 1e30, most < small_power ? 0 : 1e30, true};
     for (int power = most; power >= 16; power -= 2) {
         Rate& one = group.rates[{kind, dtype, power}];
         if (!one.known) {
@@ -87,11 +104,13 @@ SharedWire::Rate SharedWire::rate(Group& group, CollectiveKind kind, DType dtype
         }
         best.all = std::min(best.all, one.all);
         best.link = std::min(best.link, one.link);
+        if (power >= small_power) best.large = std::min(best.large, one.link);
     }
     return best;
 }
 
-SharingTime SharedWire::of(const Scenario& s, double elements) {
+SharingTime SharedWire::of(const Scenario& s, const Elements& e) {
+    const double elements = e.dense;
     const Strategy& t = s.strategy;
     const SharingPractice practice = sharing_practice(s);
     const bool elsewhere = states_leave(t.offload);
@@ -106,14 +125,15 @@ SharingTime SharedWire::of(const Scenario& s, double elements) {
     SharingTime time;
     if (practice.zero == 0 || group.shards.size() < 2) {
         const Rate reduce = rate(group, CollectiveKind::all_reduce, wide, bytes);
-        time.reduce = bytes * reduce.all, time.link_reduce = bytes * reduce.link;
+        time.reduce = bytes * reduce.all, time.link_reduce = on_link(bytes, reduce, t);
         return time;
     }
     const DType narrow = s.runtime.fp8_all_gather ? DType::fp8 : activation_dtype(s);
     const double whole = elements * bytes_per_element(narrow);
     const Rate reduce = rate(group, CollectiveKind::reduce_scatter, wide, bytes),
                gather = rate(group, CollectiveKind::all_gather, narrow, whole);
-    return {bytes * reduce.all, whole * gather.all, bytes * reduce.link, whole * gather.link};
+    return {bytes * reduce.all, whole * gather.all, on_link(bytes, reduce, t), on_link(whole, gather, t),
+            elements > 0 ? 1 - e.tables / elements : 1};
 }
 
 double SharedWire::buffers(const Scenario& s) {

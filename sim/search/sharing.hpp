@@ -15,6 +15,7 @@ namespace orrery {
 struct SharingTime {
     double reduce = 0, gather = 0;           // moving data, at the best rate of their algorithms
     double link_reduce = 0, link_gather = 0; // of these, on one link that both use
+    double layers = 1;                       // the share of layers in it: tables at the model's ends are not gathered for a backward pass
 };
 
 struct Elements;
@@ -31,7 +32,7 @@ class SharedWire {
   public:
     explicit SharedWire(const Fabric& fabric) : fabric_(fabric) {}
     // elements: of one rank, divided among tensor-parallel ranks alone. 0 where nothing can be said: local steps, gradients elsewhere.
-    SharingTime of(const Scenario& scenario, double elements);
+    SharingTime of(const Scenario& scenario, const Elements& elements);
     // Bytes of the buffers of the communicator that shares gradients; 0 where nothing can be said.
     double buffers(const Scenario& scenario);
     // Seconds that bytes take from a stage's rank to another's. alone: with the links to themselves, latency included; moving: the least

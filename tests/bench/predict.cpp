@@ -57,7 +57,7 @@ std::string llama_on(std::int64_t nodes) {
 
 // The cost of more devices alike: links, instances and their folding.
 void devices_alike(benchmark::State& state) { predict_text(state, llama_on(state.range(0) / 8)); }
-BENCHMARK(devices_alike)->Arg(1024)->Arg(16384)->Arg(131072)->Unit(benchmark::kMillisecond);
+BENCHMARK(devices_alike)->Arg(1024)->Arg(16384)->Arg(131072)->Arg(1048576)->Unit(benchmark::kMillisecond);
 
 // Every rank a lane of its own.
 void ranks_unlike(benchmark::State& state) {

@@ -186,6 +186,29 @@ TEST(TimeBound, HoldsForTheLastStageAndForLayersThatKeepEverything) {
     }
 }
 
+// Unit by unit, the backward pass has the output layer's parameters from the forward pass, and needs none of the embedding's.
+TEST(TimeBound, CountsNoGatherOfTablesForTheBackwardPass) {
+    for (const char* framework : {"megatron", "fsdp2", "deepspeed"}) {
+        const std::string text = R"({"model": {"name": "small", "layers": 8, "hidden_size": 1024, "attention_heads": 16, "kv_heads": 4,
+            "vocab_size": 32000, "activation": "swiglu", "norm": "rmsnorm", "position": "rope", "bias": false, "tied_embeddings": false},
+            "cluster": {"preset": "dgx-h100", "nodes": 2, "inter_node": {"kind": "ethernet", "gbit_per_s": 100, "nics_per_node": 1}},
+            "training": {"global_batch_size": 32, "micro_batch_size": 1, "sequence_length": 2048, "precision": "bf16"},
+            "strategy": {"framework": ")" +
+                                 std::string(framework) + R"(", "context_parallel": 8, "zero_stage": 3}})";
+        const ParseResult parsed = parse_scenario(text);
+        ASSERT_TRUE(parsed.scenario) << to_text(parsed.problems);
+        const Scenario& s = *parsed.scenario;
+        const Fabric fabric(s.cluster);
+        Profiles profiles;
+        InFlight in_flight;
+        SharedWire sharing(fabric);
+        const double simulated = predict(s, lower(s), {}).report.step_time_s,
+                     bound = time_bound(s, profiles.of(s, fabric), in_flight, &sharing);
+        EXPECT_LE(bound, simulated) << framework;
+        EXPECT_GE(bound, 0.8 * simulated) << framework;
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(Random, Bounds, testing::ValuesIn(cases), [](const auto& c) { return std::string(c.param.name); });
 
 } // namespace
