@@ -27,23 +27,23 @@ struct FoldGraph {
         std::int16_t block = 0; // of links that move by as far
     };
     // The edges of a bundle's links: those of a bundle that lies as it does, moved.
-    struct Lie {
+    struct MovedLinks {
         std::int32_t begin, end; // in link_edges
         std::array<std::int32_t, LinkMoves::count> by{};
     };
     std::vector<std::int32_t> rank_begin{0}; // by bundle, one more than bundles
     std::vector<std::int32_t> rank_edges;
-    std::vector<Lie> lies; // by bundle
+    std::vector<MovedLinks> links_of; // by bundle
     std::vector<LinkEdge> link_edges;
     std::vector<Tag> tags;
 
-    std::size_t bundles() const { return lies.size(); }
+    std::size_t bundles() const { return links_of.size(); }
     // f(link, tag) for each edge of a bundle's links.
     template <class F> void each_link(std::size_t bundle, F&& f) const {
-        const Lie& lie = lies[bundle];
-        for (auto e = static_cast<std::size_t>(lie.begin); e < static_cast<std::size_t>(lie.end); ++e) {
+        const MovedLinks& moved = links_of[bundle];
+        for (auto e = static_cast<std::size_t>(moved.begin); e < static_cast<std::size_t>(moved.end); ++e) {
             const LinkEdge& edge = link_edges[e];
-            f(edge.link + lie.by[static_cast<std::size_t>(edge.block)], edge.tag);
+            f(edge.link + moved.by[static_cast<std::size_t>(edge.block)], edge.tag);
         }
     }
 };

@@ -167,25 +167,25 @@ struct InstanceFinder {
     }
 
     // The links of the bundle before, moved.
-    FoldGraph::Lie moved_links() {
-        FoldGraph::Lie lie = all.graph.lies.back();
-        for (auto e = lie.begin; e < lie.end && !before.blocks_known; ++e) {
+    FoldGraph::MovedLinks moved_links() {
+        FoldGraph::MovedLinks links = all.graph.links_of.back();
+        for (auto e = links.begin; e < links.end && !before.blocks_known; ++e) {
             FoldGraph::LinkEdge& edge = all.graph.link_edges[at(e)];
             edge.block = static_cast<std::int16_t>(moves.block_of(edge.link));
         }
         before.blocks_known = true;
-        for (std::size_t b = 0; b < lie.by.size(); ++b) lie.by[b] += moves.blocks[b].by;
-        return lie;
+        for (std::size_t b = 0; b < links.by.size(); ++b) links.by[b] += moves.blocks[b].by;
+        return links;
     }
 
-    FoldGraph::Lie own_links(const Profile& p) {
-        FoldGraph::Lie lie{static_cast<std::int32_t>(all.graph.link_edges.size()), 0};
+    FoldGraph::MovedLinks own_links(const Profile& p) {
+        FoldGraph::MovedLinks links{static_cast<std::int32_t>(all.graph.link_edges.size()), 0};
         for (const Profile::Loaded& l : p.loaded)
             for (const LinkLoad& load : loads_of(c.comms[at(p.comm)].patterns[at(l.pattern)], all.costs[at(p.costs + l.pattern)]))
                 if (load.load > 0) all.graph.link_edges.push_back({load.link, tag(l.variant, load.load)});
-        lie.end = static_cast<std::int32_t>(all.graph.link_edges.size());
+        links.end = static_cast<std::int32_t>(all.graph.link_edges.size());
         before.blocks_known = false;
-        return lie;
+        return links;
     }
 
     // The bundle of the ranks in `ranks`: a whole instance, or a channel's sender and receiver.
@@ -197,7 +197,7 @@ struct InstanceFinder {
             ++p.instances;
             p.last.assign(ranks.begin(), ranks.end());
         }
-        all.graph.lies.push_back(moved ? moved_links() : own_links(p));
+        all.graph.links_of.push_back(moved ? moved_links() : own_links(p));
         before.comm = comm;
         before.channel = channel;
         before.profile = id;
@@ -261,7 +261,7 @@ struct InstanceFinder {
         const std::vector<std::pair<double, double>> beside = loads_beside(first);
         std::map<std::pair<std::int32_t, std::uint64_t>, std::int32_t> weighed; // costs, units a byte -> costs in units
         for (std::size_t b = first; b < all.bundles.size(); ++b) {
-            const auto [begin, end, by] = all.graph.lies[b]; // a copy's links are its own
+            const auto [begin, end, by] = all.graph.links_of[b]; // a copy's links are its own
             double own = 0, least = std::numeric_limits<double>::infinity(), most = 0;
             for (auto e = begin; e < end; ++e) {
                 const FoldGraph::LinkEdge& edge = all.graph.link_edges[at(e)];
@@ -326,7 +326,7 @@ struct InstanceFinder {
         all.bundles.reserve(bundles);
         all.colours.bundle.reserve(bundles);
         all.graph.directed.reserve(bundles);
-        all.graph.lies.reserve(bundles);
+        all.graph.links_of.reserve(bundles);
         all.graph.rank_begin.reserve(bundles + 1);
         all.graph.rank_edges.reserve(3 * ends);
     }

@@ -17,7 +17,7 @@ namespace {
 
 // Fields about links that carried nothing: an oversubscribed leaf under which all nodes stand, a slow link that no traffic takes.
 void note_idle_links(Report& r, const Scenario& s, const Fabric& fabric, const Simulation& simulation) {
-    const auto links = fabric.links();
+    const Links& links = fabric.links();
     const auto used = [&](auto&& meant) {
         for (std::size_t i = 0; i < links.size() && i < simulation.link_class.size(); ++i)
             if (simulation.link_class[i] >= 0 && simulation.links[simulation.link_class[i]].bytes > 0 && meant(static_cast<LinkId>(i)))

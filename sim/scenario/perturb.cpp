@@ -32,7 +32,7 @@ bool means(const Perturbation& p, const Fabric& fabric, LinkId id) {
 }
 
 std::string unknown_link(const Perturbation& p, const Fabric& fabric) {
-    const auto links = fabric.links();
+    const Links& links = fabric.links();
     const auto count = static_cast<LinkId>(links.size());
     if (p.link.empty()) return {};
     for (LinkId l = 0; l < count; ++l)
