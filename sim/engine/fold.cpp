@@ -45,7 +45,7 @@ class Numbering {
     std::size_t count_ = 0;
 };
 
-// Colours of links; 0: nothing loads it. Of a large cluster those are half of all, and lie together.
+// Colours of links; 0: nothing loads it. Half of a large cluster's links are such, and they lie together.
 using LinkColours = Pages<std::uint64_t>;
 
 // f(index, colour) for each vertex that has one.
@@ -86,7 +86,7 @@ struct Colours {
     LinkColours link;
 };
 
-// What a bundle sees of a rank and of a link: worked out once a class, as long as these are few.
+// A bundle sees the colours of its ranks and links, mixed: that is worked out once a class, as long as classes are few.
 class Sights {
   public:
     Sights(const FoldGraph& g, const std::vector<std::uint64_t>& tags, const Folding& f, Colours& c) : g_(g), tags_(tags), f_(f), c_(c) {

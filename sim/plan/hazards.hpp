@@ -62,7 +62,7 @@ struct History {
     Spot writer;
     Latest readers;
 
-    // What a later op may have to wait for.
+    // Remembers an access that later ops may have to wait for.
     void touch(bool write, const Spot& here) {
         if (!write) return readers.merge(here);
         readers.clear();

@@ -16,7 +16,7 @@ constexpr double most_elements = 1e16;
 // Bytes that a plan and its simulation take, measured (the most of several strategies, rounded up).
 constexpr double most_bytes = 3.5e9, bytes_of_pass = 820, bytes_of_layer = 2e5, bytes_of_ring_step = 1e4;
 
-// Of a device: where groups of devices lie like others, the links of one are said of all (find_moves in topology/fabric.hpp).
+// The bytes are fewer where a group of devices lies like another: its links are then the other's, moved (Fabric::find_moves).
 double bytes_of_device(const Cluster& c) {
     const bool alike = !c.graph && c.others.empty() && c.inter.down.empty() && c.inter.routing != Routing::ecmp;
     return alike ? 1000 : 3300;

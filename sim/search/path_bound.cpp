@@ -149,15 +149,13 @@ double path_bound(const Scenario& s, const Profile& profile, InFlight& in_flight
     LongestWay way(*info, chunks, stages, s.microbatches());
     const std::vector<Elements> elements = chunk_elements(s);
     std::vector<int> mine; // of the first stage
-    Elements first;        // .. and their elements
-    double kernels = 0, most_moving = 0;
+    double all = 0, kernels = 0, most_moving = 0;
     for (int c = 0; c < length; ++c)
         if (info->stage_of(c, stages) == 0) {
-            mine.push_back(c), first.dense += elements[at(c)].dense, first.tables += elements[at(c)].tables;
+            mine.push_back(c), all += elements[at(c)].dense;
             kernels += chunks[at(c)].kernels, most_moving += chunks[at(c)].moving;
         }
-    const SharingTime time = sharing.of(s, first);
-    const double all = first.dense;
+    const SharingTime time = sharing.of(s, {all}); // (a stage gathers its tables as often as its layers)
     const double bytes = transfer_bytes(s);
     double sent = 0, on_link = 0; // by and to the first stage
     for (int c = 0; c + 1 < length; ++c) {

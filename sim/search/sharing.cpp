@@ -10,10 +10,25 @@
 
 namespace orrery {
 
+namespace {
+
+constexpr int small_power = 22;
+constexpr double small_message = std::int64_t{1} << small_power;
+
+// Bytes of a stage that may travel in small messages: what is left of each of its units, and of each of its chunks' ends.
+double in_small_messages(const Strategy& t) {
+    const int layers = t.layers_per_chunk.empty() ? 0 : *std::ranges::max_element(t.layers_per_chunk);
+    return static_cast<double>(t.virtual_pipeline) * (layers + 3) * small_message;
+}
+
+} // namespace
+
 // Seconds a byte: in all, and on the group's link, where small messages may be all latency; large: without these.
 struct SharedWire::Rate {
     double all = 0, link = 0, large = 0;
     bool known = false;
+
+    double on_link(double bytes, double in_small) const { return std::max(bytes * link, (bytes - in_small) * large); }
 };
 
 // The ranks of a stage that share parameters, as the passes place them, and a cost model that prices what they do.
@@ -56,23 +71,6 @@ SharedWire::Group& SharedWire::group_of(const Scenario& s) {
     group = std::make_shared<Group>(Group{CostModel(s, fabric_), members(plan, 0, 0), members(plan, 1, 0), members(plan, 2, 0)});
     return *group;
 }
-
-namespace {
-
-constexpr int small_power = 22;
-constexpr double small_message = std::int64_t{1} << small_power;
-
-// Bytes of a stage that may travel in small messages: what is left of each of its units, and of each of its chunks' ends.
-double in_small_messages(const Strategy& t) {
-    const int layers = t.layers_per_chunk.empty() ? 0 : *std::ranges::max_element(t.layers_per_chunk);
-    return static_cast<double>(t.virtual_pipeline) * (layers + 3) * small_message;
-}
-
-double on_link(double bytes, const auto& rate, const Strategy& t) {
-    return std::max(bytes * rate.link, (bytes - in_small_messages(t)) * rate.large);
-}
-
-} // namespace
 
 const CostModel& SharedWire::cost_of(const Scenario& s) { return group_of(s).cost; }
 
@@ -122,17 +120,18 @@ SharingTime SharedWire::of(const Scenario& s, const Elements& e) {
     Group& group = group_of(s);
     const DType wide = compressed ? DType::bf16 : s.training.gradient_dtype;
     const double bytes = elements * bytes_per_element(wide);
+    const double in_small = in_small_messages(t);
     SharingTime time;
     if (practice.zero == 0 || group.shards.size() < 2) {
         const Rate reduce = rate(group, CollectiveKind::all_reduce, wide, bytes);
-        time.reduce = bytes * reduce.all, time.link_reduce = on_link(bytes, reduce, t);
+        time.reduce = bytes * reduce.all, time.link_reduce = reduce.on_link(bytes, in_small);
         return time;
     }
     const DType narrow = s.runtime.fp8_all_gather ? DType::fp8 : activation_dtype(s);
     const double whole = elements * bytes_per_element(narrow);
     const Rate reduce = rate(group, CollectiveKind::reduce_scatter, wide, bytes),
                gather = rate(group, CollectiveKind::all_gather, narrow, whole);
-    return {bytes * reduce.all, whole * gather.all, on_link(bytes, reduce, t), on_link(whole, gather, t),
+    return {bytes * reduce.all, whole * gather.all, reduce.on_link(bytes, in_small), gather.on_link(whole, in_small),
             elements > 0 ? 1 - e.tables / elements : 1};
 }
 

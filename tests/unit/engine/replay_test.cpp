@@ -1,5 +1,6 @@
 // Is a run that skips periods the run that does not, to the picosecond?
 #include "build.hpp"
+#include "tests/laws/simulations.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,19 +8,7 @@ namespace orrery::engine_test {
 
 namespace {
 
-void expect_identical(const Simulation& a, const Simulation& b) {
-    ASSERT_FALSE(a.deadlock);
-    ASSERT_FALSE(b.deadlock);
-    EXPECT_EQ(a.step_time, b.step_time);
-    EXPECT_EQ(a.stats.steps, b.stats.steps);
-    ASSERT_EQ(a.lanes.size(), b.lanes.size());
-    for (std::size_t l = 0; l < a.lanes.size(); ++l) {
-        EXPECT_EQ(a.lanes[l].breakdown, b.lanes[l].breakdown) << "lane " << l;
-        EXPECT_EQ(a.lanes[l].compute_busy, b.lanes[l].compute_busy);
-    }
-    for (std::size_t l = 0; l < a.links.size(); ++l) EXPECT_EQ(a.links[l].bytes, b.links[l].bytes);
-    EXPECT_EQ(a.stats.events + a.stats.replayed_ops, b.stats.events + b.stats.replayed_ops);
-}
+using laws::expect_identical;
 
 std::vector<std::pair<PipelineShape, Network>> settings() {
     std::vector<std::pair<PipelineShape, Network>> list;

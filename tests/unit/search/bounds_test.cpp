@@ -160,6 +160,25 @@ TEST_P(Bounds, AreNeverAboveWhatIsSimulated) {
                 100 * bytes / simulated, simulated);
 }
 
+// A scenario with what its bounds are worked out from.
+struct Bounded {
+    Bounded(const std::string& json, const std::string& override_with) : scenario(parsed(json, override_with)) {}
+    static Scenario parsed(const std::string& json, const std::string& override_with) {
+        ParseOptions options;
+        options.overrides = {override_with};
+        const ParseResult result = parse_scenario(json, options);
+        if (!result.scenario) throw std::runtime_error(to_text(result.problems));
+        return *result.scenario;
+    }
+    double time(const Scenario& s, SharedWire* wire = nullptr) { return time_bound(s, profiles.of(s, fabric), in_flight, wire); }
+
+    Scenario scenario;
+    Fabric fabric{scenario.cluster};
+    Profiles profiles;
+    InFlight in_flight;
+    SharedWire sharing{fabric};
+};
+
 // Two faults that one point in a thousand showed. The last stage's first layer waits for nothing behind its backward pass, where other
 // layers wait for what the next one gathers; and layers that keep everything copy keys and values for every head, others do not.
 TEST(TimeBound, HoldsForTheLastStageAndForLayersThatKeepEverything) {
@@ -169,41 +188,25 @@ TEST(TimeBound, HoldsForTheLastStageAndForLayersThatKeepEverything) {
         "strategy": {"framework": "torchtitan", "pipeline_parallel": 4, "schedule": "gpipe", "sequence_parallel": true, "tensor_parallel": 4},
         "training": {"global_batch_size": 32, "micro_batch_size": 1, "precision": "bf16", "sequence_length": 2048}})";
     for (const char* recompute : {"\"none\"", R"({"memory_budget": 0.7})"}) {
-        ParseOptions options;
-        options.overrides = {std::string("strategy.recompute=") + recompute};
-        const ParseResult parsed = parse_scenario(job, options);
-        ASSERT_TRUE(parsed.scenario) << to_text(parsed.problems);
-        const Scenario& s = *parsed.scenario;
-        const Fabric fabric(s.cluster);
-        Profiles profiles;
-        InFlight in_flight;
-        SharedWire sharing(fabric);
-        const double simulated = predict(s).report.step_time_s;
-        const Scenario kept = without_recompute(s);
-        EXPECT_LE(time_bound(kept, profiles.of(kept, fabric), in_flight), simulated) << recompute;
-        EXPECT_LE(path_bound(s, profiles.of(s, fabric), in_flight, sharing), simulated) << recompute;
-        EXPECT_GT(time_bound(kept, profiles.of(kept, fabric), in_flight), 0.95 * simulated) << "and says much";
+        Bounded bounded(job, std::string("strategy.recompute=") + recompute);
+        const Scenario& s = bounded.scenario;
+        const double simulated = predict(s).report.step_time_s, time = bounded.time(without_recompute(s));
+        EXPECT_LE(time, simulated) << recompute;
+        EXPECT_LE(path_bound(s, bounded.profiles.of(s, bounded.fabric), bounded.in_flight, bounded.sharing), simulated) << recompute;
+        EXPECT_GT(time, 0.95 * simulated) << "and says much";
     }
 }
 
 // Unit by unit, the backward pass has the output layer's parameters from the forward pass, and needs none of the embedding's.
 TEST(TimeBound, CountsNoGatherOfTablesForTheBackwardPass) {
+    const std::string job = R"({"model": {"name": "small", "layers": 8, "hidden_size": 1024, "attention_heads": 16, "kv_heads": 4,
+        "vocab_size": 32000, "activation": "swiglu", "norm": "rmsnorm", "position": "rope", "bias": false, "tied_embeddings": false},
+        "cluster": {"preset": "dgx-h100", "nodes": 2, "inter_node": {"kind": "ethernet", "gbit_per_s": 100, "nics_per_node": 1}},
+        "training": {"global_batch_size": 32, "micro_batch_size": 1, "sequence_length": 2048, "precision": "bf16"},
+        "strategy": {"context_parallel": 8, "zero_stage": 3}})";
     for (const char* framework : {"megatron", "fsdp2", "deepspeed"}) {
-        const std::string text = R"({"model": {"name": "small", "layers": 8, "hidden_size": 1024, "attention_heads": 16, "kv_heads": 4,
-            "vocab_size": 32000, "activation": "swiglu", "norm": "rmsnorm", "position": "rope", "bias": false, "tied_embeddings": false},
-            "cluster": {"preset": "dgx-h100", "nodes": 2, "inter_node": {"kind": "ethernet", "gbit_per_s": 100, "nics_per_node": 1}},
-            "training": {"global_batch_size": 32, "micro_batch_size": 1, "sequence_length": 2048, "precision": "bf16"},
-            "strategy": {"framework": ")" +
-                                 std::string(framework) + R"(", "context_parallel": 8, "zero_stage": 3}})";
-        const ParseResult parsed = parse_scenario(text);
-        ASSERT_TRUE(parsed.scenario) << to_text(parsed.problems);
-        const Scenario& s = *parsed.scenario;
-        const Fabric fabric(s.cluster);
-        Profiles profiles;
-        InFlight in_flight;
-        SharedWire sharing(fabric);
-        const double simulated = predict(s, lower(s), {}).report.step_time_s,
-                     bound = time_bound(s, profiles.of(s, fabric), in_flight, &sharing);
+        Bounded bounded(job, std::string("strategy.framework=") + framework);
+        const double simulated = predict(bounded.scenario).report.step_time_s, bound = bounded.time(bounded.scenario, &bounded.sharing);
         EXPECT_LE(bound, simulated) << framework;
         EXPECT_GE(bound, 0.8 * simulated) << framework;
     }
