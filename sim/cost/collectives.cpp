@@ -105,13 +105,42 @@ int sequential_hops(CollectiveKind kind, Algorithm algorithm, int n) {
     case Algorithm::sharp:
         return 2;
     case Algorithm::direct:
+    case Algorithm::fan_out: // once over each level
         return 1;
-    case Algorithm::fan_out:
-        return 2;
     case Algorithm::none:
         return 0;
     }
     return 0;
+}
+
+Hops sequential_hops(CollectiveKind kind, Algorithm algorithm, const Group& g) {
+    if (g.nodes < 2) return {sequential_hops(kind, algorithm, g.n), 0};
+    Hops h{0, sequential_hops(kind, algorithm, g.nodes)};
+    const int members = (g.n + g.nodes - 1) / g.nodes; // of a node
+    switch (algorithm) {
+    case Algorithm::ring:
+        h.inside = (kind == CollectiveKind::all_reduce ? 2 : 1) * (g.n - g.nodes);
+        break;
+    case Algorithm::hierarchical:
+        h.inside = sequential_hops(kind, Algorithm::ring, g.lanes);
+        break;
+    case Algorithm::tree:
+        h.inside = 2 * (members - 1);
+        break;
+    case Algorithm::nvls_tree:
+    case Algorithm::nvls:
+    case Algorithm::sharp:
+        h.inside = members > 1 ? 2 : 0;
+        break;
+    case Algorithm::fan_out:
+        h.inside = members > 1 ? 1 : 0;
+        break;
+    case Algorithm::direct:
+    case Algorithm::pat:
+    case Algorithm::none:
+        break;
+    }
+    return h;
 }
 
 CollectiveTime ring_time(const LinkTable& t, CollectiveKind kind, int n, double bytes, bool one_byte, Protocol protocol) {
@@ -296,7 +325,8 @@ CollectiveTime multi_node(const LinkTable& t, const FabricTable& f, const Group&
     const CollectiveTime tree = tree_across(l, nvls), ring = ring_across(l);
     const Level tuned{t, f.tuner ? *f.tuner : f, g, kind, bytes, one_byte};
     const auto whole = [&](const CollectiveTime& c, double rate) {
-        return c.us + bytes / std::min(rate, c.rate) - bytes / c.rate + links.hop_us * sequential_hops(kind, c.algorithm, g.nodes);
+        const Hops hops = sequential_hops(kind, c.algorithm, g);
+        return c.us + bytes / std::min(rate, c.rate) - bytes / c.rate + links.inside_us * hops.inside + links.between_us * hops.between;
     };
     const CollectiveTime as_ring = ring_across(tuned), as_tree = tree_across(tuned, nvls);
     const double least_ring = whole(as_ring, 1e30), least_tree = whole(as_tree, 1e30);

@@ -84,11 +84,19 @@ struct Group {
 };
 Group group_of(const Fabric& fabric, Domain domain, std::span<const int> ranks);
 
-// Terms that this cluster adds to a choice between algorithms, and not to their times: a hop between nodes that takes longer than in the
-// machines fitted, and the rate (bytes/us) that its links let an algorithm have while the groups beside this one do the same: asked for
-// where the choice rests on it.
+// Hops of a group that follow one another, inside nodes and from node to node. A ring passes every member; a tree's node is a chain of its
+// members, up and down; a switch that reduces is one hop up and one down; of an all-to-all across nodes the hops inside run beside the
+// others.
+struct Hops {
+    int inside = 0, between = 0;
+};
+Hops sequential_hops(CollectiveKind kind, Algorithm algorithm, const Group& g);
+
+// Terms that this cluster adds to a choice between algorithms, and not to their times: hops inside nodes and between them that take longer
+// than in the machines fitted, and the rate (bytes/us) that its links let an algorithm have while the groups beside this one do the same:
+// asked for where the choice rests on it.
 struct Narrower {
-    double hop_us = 0;
+    double inside_us = 0, between_us = 0;
     std::function<double(Algorithm)> rate = nullptr; // none: as fast as the algorithm alone
     double least = 0;                                // no rate is below it
     bool sharp = true;                               // switches can reduce for this group (trees, levels and types of data suffice)

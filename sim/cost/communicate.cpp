@@ -69,7 +69,13 @@ const KnownGroup& CostModel::Data::known(std::span<const int> ranks) const {
         if (fresh) {
             g.ranks.assign(ranks.begin(), ranks.end());
             g.group = group_of(*fabric, domain, ranks);
-            if (g.group.n > 1) g.hop = extra_hop(g.group.members[0], g.group.members[g.group.nodes > 1 ? g.group.begin[1] : 1]);
+            const Group& made = g.group;
+            if (made.nodes > 1) g.between = extra_hop(made.node(0)[0], made.node(1)[0]);
+            for (std::size_t k = 0; k < static_cast<std::size_t>(made.nodes); ++k) {
+                if (made.node(k).size() < 2) continue;
+                g.inside = extra_hop(made.node(k)[0], made.node(k)[1]);
+                break;
+            }
             return g;
         }
         if (std::equal(g.ranks.begin(), g.ranks.end(), ranks.begin(), ranks.end())) return g;
@@ -282,7 +288,7 @@ CommCost CostModel::collective(const Collective& c, std::span<const int> ranks) 
     }
     const LinkTable& links = g.group.reach < 1 ? scaled : d.links;
     if (c.copies > 0) return d.send_tokens(c, ranks, links);
-    Narrower narrower{g.hop, nullptr};
+    Narrower narrower{g.inside, g.between, nullptr};
     narrower.sharp = wish != CollectiveAlgorithm::sharp || d.switches_reduce(g, one_byte);
     narrower.rate = [&](Algorithm a) { return d.shared_rate(g, a); };
     narrower.least = d.least_rate(g);
@@ -293,7 +299,8 @@ CommCost CostModel::collective(const Collective& c, std::span<const int> ranks) 
                               ? d.list_copy_us * g.group.n
                               : 0;
     const double turns = c.kind == CollectiveKind::all_gather && !d.owned.empty() ? d.owners_us(g.group, bytes, ranks) : 0;
-    const double extra = g.hop * sequential_hops(c.kind, t.algorithm, g.group.nodes > 1 ? g.group.nodes : g.group.n) + copies + turns;
+    const Hops hops = sequential_hops(c.kind, t.algorithm, g.group);
+    const double extra = g.inside * hops.inside + g.between * hops.between + copies + turns;
     return d.bundle(t, bytes, d.link_rate(g, c.kind, t.algorithm), extra, name(t.algorithm, t.protocol));
 }
 

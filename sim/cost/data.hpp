@@ -37,7 +37,7 @@ struct GemmKeyHash {
 struct KnownGroup {
     std::vector<int> ranks;
     Group group;
-    double hop = 0; // of its fabric, or of its domain's links where it is on one node: more than the fits' (us)
+    double inside = 0, between = 0; // a hop on a node that has several of its ranks, and from node to node: more than the fits' (us)
     mutable double link_rate[7][10] = {};
     mutable double shared_rate[10] = {}; // of an all-reduce, while the groups beside it do the same
 };

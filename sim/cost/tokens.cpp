@@ -35,9 +35,11 @@ CommCost CostModel::Data::send_tokens(const Collective& c, std::span<const int> 
     double limit = 1e30;
     for (const LinkLoad& l : token_loads(c, ranks)) limit = std::min(limit, fabric->links()[l.link].capacity.value * 1e-6 / l.load);
     const FanOut share = fan_out(group, c.copies, c.groups, c.group_limit);
-    const double hop =
-        apart && group.nodes > 1 ? (inter_latency.ps == 0 ? 0 : inter_latency.seconds() * 1e6 - between.hop) : known(ranks).hop;
-    return bundle(fan_out_time(table, between, group, share, bytes), bytes, limit, hop, name(Algorithm::fan_out, Protocol::simple));
+    const KnownGroup& as_placed = known(ranks);
+    const Hops hops = sequential_hops(c.kind, Algorithm::fan_out, group);
+    const double across = apart ? (inter_latency.ps == 0 ? 0 : inter_latency.seconds() * 1e6 - between.hop) : as_placed.between;
+    const double extra = as_placed.inside * hops.inside + across * hops.between;
+    return bundle(fan_out_time(table, between, group, share, bytes), bytes, limit, extra, name(Algorithm::fan_out, Protocol::simple));
 }
 
 } // namespace orrery

@@ -102,6 +102,29 @@ TEST(NetworkLaws, UnlikeNodesRunAtTheSlowest) {
     EXPECT_NEAR(r.peak_tflops_per_gpu, (989.4 + 312) / 2, 1);
 }
 
+// A hop inside nodes that takes 5 us more is felt as often as data pass one after another, also where the group spans nodes.
+TEST(NetworkLaws, HopsInsideNodesCountWhereAGroupSpansNodes) {
+    const auto longer = [](int nodes, int stride, CollectiveKind kind, CollectiveAlgorithm wish) {
+        Cluster c = *find_cluster("dgx-h100");
+        c.nodes = nodes;
+        std::vector<int> ranks;
+        for (int r = 0; r < c.devices(); r += stride) ranks.push_back(r);
+        c.intra.latency = Time::microseconds(3);
+        const double before = alone(c, kind, 1e9, ranks, wish);
+        c.intra.latency = Time::microseconds(8);
+        return alone(c, kind, 1e9, ranks, wish) - before;
+    };
+    using enum CollectiveKind;
+    EXPECT_NEAR(longer(1, 1, all_gather, CollectiveAlgorithm::ring), 7 * 5, 0.01);
+    EXPECT_NEAR(longer(4, 1, all_gather, CollectiveAlgorithm::ring), 4 * 7 * 5, 0.01);
+    EXPECT_NEAR(longer(4, 2, reduce_scatter, CollectiveAlgorithm::ring), 4 * 3 * 5, 0.01);
+    EXPECT_NEAR(longer(2, 1, all_reduce, CollectiveAlgorithm::ring), 2 * 2 * 7 * 5, 0.01);
+    EXPECT_NEAR(longer(4, 1, all_reduce, CollectiveAlgorithm::tree), 2 * 7 * 5, 0.01) << "a chain in each node, up and down";
+    EXPECT_NEAR(longer(4, 1, all_reduce, CollectiveAlgorithm::nvls), 2 * 5, 0.01) << "to the switch and back";
+    EXPECT_NEAR(longer(4, 1, all_reduce, CollectiveAlgorithm::hierarchical), 2 * 7 * 5, 0.01);
+    EXPECT_NEAR(longer(4, 8, all_gather, CollectiveAlgorithm::ring), 0, 1e-9) << "one member a node";
+}
+
 // Two devices under a switch, across a host bridge, across sockets: each further apart, each slower, and what the narrow link says.
 TEST(NetworkLaws, DistanceInAPcieTreeCosts) {
     Cluster c = *find_cluster("dgx-h100");
