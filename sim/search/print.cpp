@@ -59,15 +59,16 @@ Table table_of(const SearchResult& result, const std::vector<std::size_t>& which
 std::string counted(const SearchResult& r, SearchBy by, const TextStyle& style) {
     const SearchCounts& c = r.counts;
     std::string text = fmt::format("{} legal points: {} simulated", grouped(c.legal), grouped(c.simulated));
-    const auto add = [&](std::int64_t n, const char* why) {
+    const auto add = [&](std::int64_t n, const std::string& why) {
         if (n > 0) text += fmt::format("; {} {}", grouped(n), why);
     };
     add(c.by_memory_bound, "cannot fit, by a bound of their memory");
     add(c.by_memory, "do not fit, by their plan");
     add(c.by_deadline, "cannot end in time, by a bound of their time");
     add(c.too_late, "do not end in time");
-    add(c.by_time_bound, by == SearchBy::memory ? "cannot be better than the best, by a bound of their memory"
-                                                : "cannot be better than the best, by a bound of their time");
+    const std::string more = r.near_enough ? fmt::format("more than {:.1f} % better", r.gap() * 100) : "better";
+    add(c.by_time_bound,
+        fmt::format("cannot be {} than the best, by a bound of their {}", more, by == SearchBy::memory ? "memory" : "time"));
     add(c.failed, "failed");
     add(c.left, "not looked at");
     text += r.tightest > 0 ? fmt::format(". Bounds are {:.0f} % of the simulated time (mean; {:.0f} to {:.0f}), from {} small plans.",
@@ -180,7 +181,10 @@ std::string to_text(const SearchResult& r, const SearchOptions& options, const T
             "Proven of part {} of {} of the space: none of its other legal points is better by the model. `simrun merge` joins the "
             "databases of the parts, and a search with that file says which is the best of all.",
             options.shard.index, options.shard.count);
-    if (!r.proven && !r.unproven.empty())
+    if (r.near_enough)
+        proof = fmt::format("Proven within {:.2g} %: no other legal point is more than {:.1f} % better by the model.", options.gap * 100,
+                            r.gap() * 100);
+    else if (!r.proven && !r.unproven.empty())
         proof = "Not proven: " + r.unproven + ". The points that are fastest by the bound of their step were simulated.";
     else if (!r.proven && r.gap() < 1)
         proof = fmt::format("Not proven: the search was stopped. No legal point is more than {:.1f} % better by the model.", r.gap() * 100);
@@ -271,6 +275,7 @@ std::string to_json(const SearchResult& r, const SearchOptions& options) {
     };
     const SearchCounts& c = r.counts;
     Json j{{"proven", r.proven},
+           {"within_gap", r.proven || r.near_enough},
            {"gap", r.gap()},
            {"unproven", r.unproven},
            {"unit", unit(options.by)},

@@ -66,8 +66,12 @@ class Search {
 
     bool goes_on() const { return !options_.space.go_on || options_.space.go_on(); }
 
+    // No answer is looked for that is less than the gap better.
+    double goal() const { return best_ * (1 - options_.gap); }
+
     bool worth(double bound) const {
-        if (options_.exhaustive || bound < best_) return true;
+        if (options_.exhaustive || bound < goal()) return true;
+        if (options_.gap > 0) return false;
         return result_.counts.simulated + result_.counts.by_memory < ties_end_ && bound <= best_ * (1 + options_.ties);
     }
 
@@ -80,7 +84,7 @@ class Search {
             if (branches_->top().level == Branches::Level::walked)
                 taken.push_back(branches_->pop());
             else
-                branches_->split(lowest() < best_ ? best_ : best_ * (1 + options_.ties) * (1 + 1e-12));
+                branches_->split(lowest() < goal() ? goal() : best_ * (1 + options_.ties) * (1 + 1e-12));
         }
         return taken;
     }
@@ -100,12 +104,13 @@ class Search {
         const std::int64_t left = branches_->points();
         result_.proven = result_.whole && (!(lowest() < best_) || left == 0) && (result_.unproven.empty() || left == 0);
         result_.lowest_left = result_.proven ? best_ : result_.whole && result_.unproven.empty() ? lowest() : 0;
-        (result_.proven ? result_.counts.by_time_bound : result_.counts.left) = left;
+        result_.near_enough = !result_.proven && options_.gap > 0 && result_.lowest_left >= goal() && std::isfinite(best_);
+        (result_.proven || result_.near_enough ? result_.counts.by_time_bound : result_.counts.left) = left;
     }
 
     void report_progress() const {
         if (!options_.progress) return;
-        options_.progress({result_.counts.legal, result_.counts.simulated, branches_->points(best_), std::isinf(best_) ? 0 : best_,
+        options_.progress({result_.counts.legal, result_.counts.simulated, branches_->points(goal()), std::isinf(best_) ? 0 : best_,
                            lowest(), result_.counts.by_memory});
     }
 

@@ -34,6 +34,7 @@ struct SearchOptions {
     int top = 5;             // of these, each of other degrees, it is said where the time goes; 0: of none
     bool refine = true;      // layer split and recompute of single stages, from the best on
     bool exhaustive = false; // simulate every legal point (tests compare)
+    double gap = 0;          // enough: no other point can be more than this better than the best, as a fraction; 0: proven
     double ties = 0.02;      // points so near to the best are simulated too, as measured steps repeat no better
     std::int64_t most_ties = 16;
     std::size_t batch = 16;                                // points simulated side by side: what is simulated does not depend on threads
@@ -84,6 +85,7 @@ struct SearchResult {
     Problem nearest_refusal;                 // where nothing is legal
     bool whole = true;                       // the space was enumerated before the search was stopped
     bool proven = false;                     // of points.front()
+    bool near_enough = false;                // not proven, but within the gap that was asked for
     std::string unproven;                    // why no bound holds, whatever was simulated; empty: they do
     double lowest_left = 0;                  // no point has a better score than this; the best's own: proven; 0: nothing is known
     // How much less than the best's the score of any other could be, as a fraction; 1: nothing is known.

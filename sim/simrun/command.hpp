@@ -40,7 +40,7 @@ struct SbatchCommand {
     int shards = 8, cpus = 8;
     std::string space, by; // of a search, as in SearchCommand
     std::vector<std::string> allow;
-    double within_days = 0;
+    double within_days = 0, gap = 0;
 };
 struct SearchCommand {
     std::string by = "time", space, csv, write, database, shard; // files; a folder for the best
@@ -49,6 +49,7 @@ struct SearchCommand {
     int top = 5;
     bool fresh = false, no_refine = false;
     double seconds = 0; // 0: until it is proven
+    double gap = 0;     // per cent
 };
 struct ValidateOptions {
     bool csv = false;

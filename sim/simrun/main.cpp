@@ -37,6 +37,7 @@ constexpr const char* examples =
   mpirun -n 64 simrun sweep.json                      a sweep on 64 processes: points are dealt to whoever is free
   simrun advise job.json                              what limits it, what would help, why not otherwise
   simrun search job.json --top 3 --write best         the best strategy for what job.json leaves free, with a proof
+  simrun search job.json --gap 2                      in a fraction of the time: no other can be more than 2 % better
   simrun compare job.json real.trace                  predicted against measured; or two scenarios, or two traces
   simrun compare a.json b.json --worst 30             why one is slower: by kind of op, queue, wait and op
   simrun validate scenarios/validation/narayanan_sc21.json          published measurements, predicted, and the errors
@@ -324,6 +325,7 @@ void add_parts(CLI::App& app, Parsed& p) {
     script->add_option("--space", p.sbatch.space, "As in simrun search")->type_name("FILE");
     script->add_option("--by", p.sbatch.by, "As in simrun search")->check(CLI::IsMember(search_figures))->type_name("FIGURE");
     script->add_option("--within", p.sbatch.within_days, "As in simrun search")->check(console::above_zero())->type_name("DAYS");
+    script->add_option("--gap", p.sbatch.gap, "As in simrun search")->check(CLI::Range(0.0, 50.0))->type_name("PERCENT");
     script->add_option("--allow", p.sbatch.allow, "As in simrun search")
         ->delimiter(',')
         ->check(CLI::IsMember({"offload", "compression"}))
@@ -381,6 +383,11 @@ void add_search(CLI::App& app, Parsed& p) {
     sub->add_option("--seconds", p.search.seconds, "Stop after so long, and say by how much any other point could be better")
         ->check(console::above_zero())
         ->type_name("S");
+    sub->add_option("--gap", p.search.gap,
+                    "Stop when no other point can be more than PERCENT better than the best: many fewer are simulated (default: 0, "
+                    "the best is proven)")
+        ->check(CLI::Range(0.0, 50.0))
+        ->type_name("PERCENT");
     sub->footer("Points are simulated in the order of a bound of their step time, until no other can be better than the best.\n"
                 "Ctrl-C stops the search and prints the best so far.\n"
                 "Exit: 0 found, 1 bad input or no legal point, 2 nothing fits in memory or ends in time (the nearest miss is named).");

@@ -71,6 +71,7 @@ SearchOptions options_of(const Options& options, const SearchCommand& command, c
     searching.fresh = command.fresh;
     searching.refine = !command.no_refine && command.shard.empty(); // of the best of all, once the parts are joined
     searching.within_days = command.within_days;
+    searching.gap = command.gap / 100;
     return searching;
 }
 

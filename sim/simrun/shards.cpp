@@ -119,6 +119,7 @@ ArrayWork work_of_search(const std::string& file, const Options& options, const 
     if (!command.space.empty()) what += " --space " + quoted(absolute(command.space));
     if (!command.by.empty()) what += " --by " + command.by;
     if (command.within_days > 0) what += fmt::format(" --within {}", command.within_days);
+    if (command.gap > 0) what += fmt::format(" --gap {}", command.gap);
     for (const std::string& a : command.allow) what += " --allow " + a;
     return {"A search", fmt::format("{} --shard $part/{} --database \"$local\"", what, command.shards),
             fmt::format("{} --database {} --write {}", what, quoted(absolute(stem + ".sqlite")), quoted(absolute(stem + "-best")))};
@@ -141,8 +142,8 @@ int run_sbatch(const std::string& file, const Options& options, const SbatchComm
         }
         return deliver(script_of(stem, work_of_search(file, options, command), command), options) ? done : bad_input;
     }
-    if (!command.space.empty() || !command.by.empty() || command.within_days > 0 || !command.allow.empty()) {
-        complain("--space, --by, --within and --allow: for a search, and " + file + " is a sweep");
+    if (!command.space.empty() || !command.by.empty() || command.within_days > 0 || command.gap > 0 || !command.allow.empty()) {
+        complain("--space, --by, --within, --gap and --allow: for a search, and " + file + " is a sweep");
         return bad_input;
     }
     const SweepResult loaded = load_sweep(file, options.overrides, options.constants);

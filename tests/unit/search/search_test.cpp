@@ -305,6 +305,30 @@ TEST(Choosing, OthersDifferInKindAndTheFrontierIsNotBeaten) {
     EXPECT_EQ(frontier(points), (std::vector<std::size_t>{0, 2}));
 }
 
+// A gap saves simulations, and no point that was left out is better by more than it says.
+TEST(Search, EndsWithinAGap) {
+    SearchOptions options = with_space(few);
+    options.refine = false;
+    const SearchResult whole = search(dense, options);
+    std::int64_t before = whole.counts.simulated;
+    bool ended_early = false;
+    for (const double gap : {0.03, 0.1, 0.3}) {
+        options.gap = gap;
+        const SearchResult near = search(dense, options);
+        ASSERT_FALSE(near.points.empty());
+        ASSERT_TRUE(near.proven || near.near_enough);
+        EXPECT_LE(near.gap(), gap);
+        EXPECT_GE(whole.points.front().score, near.points.front().score * (1 - near.gap()) * (1 - 1e-12));
+        EXPECT_LE(near.counts.simulated, before);
+        EXPECT_EQ(near.counts.left, 0);
+        before = near.counts.simulated;
+        ended_early = ended_early || near.near_enough;
+        EXPECT_EQ(to_text(near, options, {}).find("Proven within") != std::string::npos, near.near_enough);
+    }
+    EXPECT_TRUE(ended_early);
+    EXPECT_LT(before, whole.counts.simulated);
+}
+
 TEST(Search, AStoppedOneSaysHowFarOffItCanBe) {
     int asked = 0;
     SearchOptions options = with_space(few);
