@@ -155,6 +155,8 @@ struct PointwiseTable {
         double start_us = 0, block_us = 0, rows = 1, blocks_per_processor = 1;
     } head_norms; // the reduction of a head norm's weight gradient
     Source head_norms_source, gated_halves_source;
+    std::array<double, 2> expert_loop{}; // kernels an expert, [forward, backward] (Practice::loops_over_experts)
+    Source expert_loop_source;
     struct {
         std::map<std::string, double> elements; // a us and processor, by architecture; the others have kernels that know the types
         double added = 1;                       // of that, where two operands make a third

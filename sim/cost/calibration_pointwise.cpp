@@ -106,6 +106,8 @@ PointwiseTable pointwise_table() {
     t.head_norms = {heads["start_us"].get<double>(), heads["block_us"].get<double>(), heads["rows"].get<double>(),
                     heads["blocks_per_processor"].get<double>()};
     t.head_norms_source = source_of(heads);
+    t.expert_loop = j["expert_loop"]["kernels"].get<std::array<double, 2>>();
+    t.expert_loop_source = source_of(j["expert_loop"]);
     t.by_index_source = source_of(Json{{"source", j["rows_by_index_source"]}});
     t.gated_halves_source = source_of(Json{{"source", j["gated_halves_source"]}});
     read_unlike(t, j["unlike_types"]);

@@ -62,10 +62,9 @@ double kept_gate_bytes(const Plan& plan, const Op& op, const Pointwise& w) {
 double kept_wide_bytes(const Plan& plan, const Op& op, const Norm& w) {
     if (w.fused || w.kind != NormKind::rmsnorm) return 0;
     const bool forward = w.direction == Direction::forward;
-    const std::size_t input = forward ? 0 : 1;
-    if (op.in.size() <= input || plan.buffers[op.in[input]].dtype == DType::fp32) return 0;
-    for (const BufferId b : forward ? op.out : op.in)
-        if (const Buffer& buffer = plan.buffers[b]; buffer.dtype == DType::fp32 && buffer.bytes.count == 4 * w.rows * w.cols)
+    const std::vector<BufferId>& list = forward ? op.out : op.in;
+    for (std::size_t i = forward ? 1 : 2; i < list.size(); ++i) // beside the result, or its gradient and the input
+        if (const Buffer& buffer = plan.buffers[list[i]]; buffer.dtype == DType::fp32 && buffer.bytes.count == 4 * w.rows * w.cols)
             return static_cast<double>(buffer.bytes.count);
     return 0;
 }
@@ -219,22 +218,51 @@ double CostModel::Data::host_us(const OptimizerStep& w, double buffer_bytes) con
     return elements / host_adam * std::min(1.0, bytes / std::max(1.0, optimizer_bytes(pointwise, adam, 0)));
 }
 
-// Microseconds in which a kernel looks up the types of its operands, where they are unlike and PyTorch's own elementwise kernel runs; 0: it
-// does not.
+// Microseconds in which PyTorch's own elementwise kernel looks up the types of its operands, which are unlike; 0: it does not. narrows: a
+// cast to 16 bits.
+double CostModel::Data::looked_up_us(double elements, bool narrows, bool sum) const {
+    const auto rate = pointwise.unlike.elements.find(device.architecture);
+    if (!practice.looks_types_up || rate == pointwise.unlike.elements.end()) return 0;
+    const auto& listed = pointwise.unlike.narrowed_apart;
+    if (narrows && practice.narrows_apart && std::find(listed.begin(), listed.end(), device.architecture) != listed.end()) return 0;
+    return elements / (rate->second * std::max(1, device.processors) * (sum ? pointwise.unlike.added : 1));
+}
+
+// The same of an op, where its operands are unlike.
 double CostModel::Data::unlike_us(const Plan& plan, const Op& op, const Pointwise& w) const {
-    if (!practice.looks_types_up || op.in.empty() || op.out.empty()) return 0;
+    if (op.in.empty() || op.out.empty()) return 0;
     const bool cast = w.kind == PointwiseKind::cast, sum = w.kind == PointwiseKind::add || w.kind == PointwiseKind::bias_dropout_add;
     const bool own_kernel = !w.fused || (op.phase == Phase::gradient_reduce && practice.sharding == Sharding::flat_units);
     if (!(cast || sum) || !own_kernel) return 0;
-    const auto rate = pointwise.unlike.elements.find(device.architecture);
-    if (rate == pointwise.unlike.elements.end()) return 0;
     const double to = element_bytes(plan, op.out.front());
     const auto unlike = std::find_if(op.in.begin(), op.in.end(), [&](BufferId b) { return element_bytes(plan, b) != to; });
     if (unlike == op.in.end()) return 0;
-    const auto& listed = pointwise.unlike.narrowed_apart;
-    const bool narrows = cast && element_bytes(plan, *unlike) > to;
-    if (narrows && practice.narrows_apart && std::find(listed.begin(), listed.end(), device.architecture) != listed.end()) return 0;
-    return static_cast<double>(w.elements) / (rate->second * std::max(1, device.processors) * (sum ? pointwise.unlike.added : 1));
+    return looked_up_us(static_cast<double>(w.elements), cast && element_bytes(plan, *unlike) > to, sum);
+}
+
+// The kernels around an expert's products in a loop over experts: of all of them, what stands beside the three products forward and the six
+// backward, as much at each of the plan's two linears.
+KernelTime CostModel::Data::with_loop(KernelTime t, const Linear& w) const {
+    const bool forward = w.direction == Direction::forward;
+    const double beside = forward ? (pointwise.expert_loop[0] - 3) / 2 : (pointwise.expert_loop[1] - 6) / 4;
+    const auto more = static_cast<int>(std::lround(static_cast<double>(w.groups) * beside));
+    return {t.us + kernels.kernel_us * more, t.kernels + more};
+}
+
+// Under autocast a linear casts its weight to 16 bits in each forward pass, and the gradient of the weight to 32, in a kernel for each
+// module; each module but the first, whose cast is an op of the plan, casts its rows as well, and the gradient of them.
+KernelTime CostModel::Data::with_autocast(KernelTime t, const Linear& w, int modules) const {
+    const auto cast = [&](std::int64_t elements, bool narrows, int times) {
+        const Pointwise p{PointwiseKind::cast, Direction::forward, elements, strategy.fused};
+        const KernelTime one = memory_time(pointwise, kernels, {bandwidth}, p, 6 * static_cast<double>(elements));
+        const double looks = strategy.fused ? 0 : looked_up_us(static_cast<double>(elements), narrows, false);
+        t.us += times * std::max(one.us, looks > 0 ? kernels.kernel_us + looks : 0);
+        t.kernels += times;
+    };
+    if (w.direction != Direction::input_gradient) cast(w.groups * w.n * w.k / modules, w.direction == Direction::forward, modules);
+    if (w.direction != Direction::weight_gradient && !strategy.fused)
+        cast(w.groups * w.m * w.k, w.direction == Direction::forward, modules - 1);
+    return t;
 }
 
 KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
@@ -246,6 +274,8 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
                 KernelTime t = op.modules > 1 && keys_share > 0
                                    ? in_modules(w, op.pieces, op.modules)
                                    : KernelTime{in_pieces(w, op.pieces), static_cast<int>(w.groups) * op.pieces};
+                if (w.groups > 1 && practice.loops_over_experts) t = with_loop(t, w);
+                if (practice.autocast && bytes_per_element(w.dtype) == 2) return with_autocast(t, w, op.modules);
                 if (!is_low(w.dtype)) return t;
                 if (w.direction != Direction::weight_gradient) {
                     t = with(t, weight_extra(quantizer, w.direction == Direction::input_gradient, static_cast<double>(w.groups * w.n * w.k),
@@ -298,6 +328,8 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
                     return not_before(memory_time(pointwise, kernels, memory, sum, buffers()));
                 }
                 const double low = w.kind == PointwiseKind::cast ? low_bytes(plan, op) : 0;
+                if (w.kind == PointwiseKind::rope && practice.rotates_halves)
+                    return rotation_time(pointwise, kernels, memory, w, buffers());
                 if (low <= 0) return not_before(memory_time(pointwise, kernels, memory, w, buffers() - kept_gate_bytes(plan, op, w)));
                 const Extra extra = cast_extra(quantizer, w.direction == Direction::backward, static_cast<double>(w.elements), 2, low);
                 return with({kernels.kernel_us, 1}, {extra.bytes + buffers(), extra.kernels});

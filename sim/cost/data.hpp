@@ -132,6 +132,9 @@ struct CostModel::Data {
     void load_copies(int of) const; // a device: of all of its node
     bool on_host(const Op& op) const;
     double host_us(const OptimizerStep& w, double buffer_bytes) const;
+    double looked_up_us(double elements, bool narrows, bool sum) const;
+    KernelTime with_loop(KernelTime t, const Linear& w) const;
+    KernelTime with_autocast(KernelTime t, const Linear& w, int modules) const;
     double unlike_us(const Plan& plan, const Op& op, const Pointwise& w) const;
     bool makes_calls() const;                // whether ops are issued by calls that take the host longer than launches
     bool within_product(const Op& op) const; // whether the call of the product beside it issues it

@@ -94,9 +94,15 @@ KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDev
     return by_entry(t, k, d, entry_name(op), op.direction, static_cast<double>(op.elements), buffer_bytes, op.fused);
 }
 
+KernelTime rotation_time(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const Pointwise& op, double buffer_bytes) {
+    return by_entry(t, k, d, "rope-halves", op.direction, static_cast<double>(op.elements), buffer_bytes, op.fused);
+}
+
 KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const Norm& op, double buffer_bytes) {
-    // Frameworks have always had one kernel for LayerNorm; RMSNorm was spelt out in eager PyTorch.
-    const char* name = op.kind == NormKind::layernorm ? "layernorm" : "rmsnorm";
+    // Frameworks have always had one kernel for LayerNorm; RMSNorm was spelt out in eager PyTorch, without casts where rows have 32 bits.
+    const double bytes_of_16_bits = op.direction == Direction::forward ? 4 : 6, elements = static_cast<double>(op.rows * op.cols);
+    const bool wide = buffer_bytes > 1.5 * bytes_of_16_bits * elements;
+    const char* name = op.kind == NormKind::layernorm ? "layernorm" : wide ? "rmsnorm-wide" : "rmsnorm";
     return by_entry(t, k, d, name, op.direction, static_cast<double>(op.rows * op.cols), buffer_bytes, op.fused);
 }
 

@@ -18,6 +18,9 @@ struct KernelTime {
 // buffer_bytes: sum of the op's input and output buffers; 0: taken from the shape, for a 2-byte type.
 KernelTime memory_time(const PointwiseTable& table, const KernelTables& kernels, MemoryDevice device, const Pointwise& op,
                        double buffer_bytes);
+// Rotary positions over the halves of heads (Practice::rotates_halves).
+KernelTime rotation_time(const PointwiseTable& table, const KernelTables& kernels, MemoryDevice device, const Pointwise& op,
+                         double buffer_bytes);
 KernelTime memory_time(const PointwiseTable& table, const KernelTables& kernels, MemoryDevice device, const Norm& op, double buffer_bytes);
 // Additional time of Transformer Engine to sum the weight gradient of a norm over heads of `rows` rows: few blocks go through the
 // partial sums of all the others, start_us + block_us min(rows / rows of a block, blocks_per_processor P).

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cmath>
+#include <map>
 #include <set>
 
 namespace orrery {
@@ -139,6 +141,14 @@ Bytes parameters_of(const Plan& plan, int stage) {
     return sum;
 }
 
+// Gradients of the stage, in their own dtype.
+Bytes gradients_of(const Plan& plan, int stage) {
+    Bytes sum;
+    for (const Buffer& b : plan.buffers)
+        if (b.stage == stage && b.kind == MemoryKind::gradients && b.storage < 0) sum += b.bytes;
+    return sum;
+}
+
 // The buffer that is kept for the scores of unfused attention: one, as large as a layer's.
 Bytes kept_scores(const Scenario& s, const Practice& practice) {
     if (!practice.keeps_scores || s.runtime.attention_kernel != AttentionKernel::unfused) return {};
@@ -170,6 +180,30 @@ Bytes placeholders(const Plan& plan, const Scenario& s, const Practice& practice
     return sum;
 }
 
+// Copies of the weights whose products have 8 bits or fewer. Hopper's and Ada's 8-bit products read both operands along what they sum over,
+// so that the backward pass needs a second copy, transposed; scales of blocks go along one side, so that these have two copies anywhere.
+Bytes low_weights(const Plan& plan, const Scenario& s, const Practice& practice, const Program& program) {
+    if (!practice.keeps_low_weights) return {};
+    std::set<std::int32_t> blocks;
+    for (const Action& a : program.actions) blocks.insert(a.block);
+    std::map<BufferId, DType> weights;
+    for (std::int32_t b : blocks)
+        for (const Op& op : plan.blocks[b].ops)
+            if (const auto* w = std::get_if<Linear>(&op.work); w && w->direction == Direction::forward && bytes_per_element(w->dtype) <= 1)
+                for (const BufferId in : op.in)
+                    if (plan.buffers[in].kind == MemoryKind::parameters) weights[in] = w->dtype;
+    const std::string& architecture = s.cluster.device.architecture;
+    const bool blocks_of_scales = s.runtime.fp8_recipe == ScalingRecipe::mxfp8 || s.runtime.fp8_recipe == ScalingRecipe::nvfp4 ||
+                                  s.runtime.fp8_recipe == ScalingRecipe::blockwise;
+    const double copies = blocks_of_scales || architecture == "hopper" || architecture == "ada" ? 2 : 1;
+    double sum = 0;
+    for (const auto& [weight, dtype] : weights) {
+        const Buffer& buffer = plan.buffers[weight];
+        sum += copies * bytes_per_element(dtype) * static_cast<double>(buffer.bytes.count) / bytes_per_element(buffer.dtype);
+    }
+    return Bytes{std::llround(sum)};
+}
+
 std::string source(const char* item) { return figures().at(item).at("source").get<std::string>(); }
 
 } // namespace
@@ -187,6 +221,9 @@ std::vector<ReserveItem> reserve(const Plan& plan, const Scenario& scenario, con
                      source("cublas_workspace"), MemoryMeasure::allocated});
     items.push_back(
         {"experts' matmul workspaces", grouped_workspace(scenario, practice), source("grouped_workspace"), MemoryMeasure::allocated});
+    if (practice.copies_to_buckets)
+        items.push_back({"gradient buckets", gradients_of(plan, program.stage), source("buckets"), MemoryMeasure::allocated});
+    items.push_back({"weights in 8 bits", low_weights(plan, scenario, practice, program), source("low_weights"), MemoryMeasure::allocated});
     items.push_back({"kept scores", kept_scores(scenario, practice), source("kept_scores"), MemoryMeasure::allocated});
     items.push_back(
         {"gradient placeholders", placeholders(plan, scenario, practice, program), source("placeholders"), MemoryMeasure::allocated});

@@ -101,9 +101,9 @@ struct Builder {
         std::vector<ValueId> params{parameter(prefix() + what + ".weight", {width}, {DimKind::hidden}, Initial::one)};
         if (layernorm) params.push_back(parameter(prefix() + what + ".bias", {width}, {DimKind::hidden}, Initial::zero));
         std::vector<ValueId> made{out, statistics};
-        // Spelt out in several kernels, an RMS norm squares and scales a copy of its input in fp32, which autograd keeps.
-        if (!s.runtime.fused_norm && !layernorm && g.value(x).dtype != DType::fp32)
-            made.push_back(rows(what + ".wide", width, DimKind::hidden, DType::fp32));
+        // Spelt out in several kernels, an RMS norm squares and scales a copy of its input in fp32, which autograd keeps; an input in fp32
+        // is kept itself, and beside it what was scaled.
+        if (!s.runtime.fused_norm && !layernorm) made.push_back(rows(what + ".wide", width, DimKind::hidden, DType::fp32));
         node(NodeKind::norm, what, {x}, made, params).fused = s.runtime.fused_norm;
         if (!cast_behind) return out;
         const ValueId low = rows(what + ".cast", width, DimKind::hidden, act);

@@ -88,7 +88,10 @@ ValueId Builder::attention_branch(ValueId n1) {
         const ValueId out = rows("qk_norm", width, DimKind::parallel, act);
         const ValueId stats =
             value("qk_norm.stats", {tokens, m.attention_heads + m.kv_heads}, {DimKind::seq, DimKind::parallel}, DType::fp32);
-        Node& n = node(NodeKind::head_norm, "qk_norm", {qkv}, {out, stats},
+        std::vector<ValueId> made{out, stats};
+        if (!s.runtime.fused_norm) // as that of whole rows
+            made.push_back(rows("qk_norm.wide", (m.attention_heads + m.kv_heads) * d, DimKind::parallel, DType::fp32));
+        Node& n = node(NodeKind::head_norm, "qk_norm", {qkv}, made,
                        {parameter(prefix() + "q_norm.weight", {d}, {DimKind::other}, Initial::one),
                         parameter(prefix() + "k_norm.weight", {d}, {DimKind::other}, Initial::one)});
         n.attention = attention_shape();
@@ -184,7 +187,9 @@ void Builder::loss(const std::string& what, ValueId x) {
     // Under autocast there is no such copy: log-softmax reads 16 bits and writes 32, its backward the other way round.
     const bool second =
         s.runtime.fused_loss ? practice.compiles_loss && s.runtime.compiled_loss : !practice.megatrons_layers && stream == act && !narrow;
-    if (second) out.push_back(rows(what + "loss.log_softmax", vocab, DimKind::parallel, DType::fp32));
+    // (Where nothing but the log-softmax is kept, the gradient of 16 bits comes when one of those in fp32 is gone: this is what is there
+    // beside the three that are counted.)
+    if (second) out.push_back(rows(what + "loss.log_softmax", vocab, DimKind::parallel, practice.upcasts_in_loss ? act : DType::fp32));
     // Two copies in fp32 and no 16-bit logits any more are 8 bytes a logit: these are the two beside the logits' and the softmax's.
     if (practice.copies_logits_twice && !s.runtime.fused_loss) out.push_back(rows(what + "loss.copy", vocab, DimKind::parallel, act));
     Node& node_of_loss = node(NodeKind::cross_entropy, what + "loss", {logits}, out);

@@ -273,7 +273,7 @@ void Emitter::adjoint_norm(const Node& n, BufferId dy) {
     std::vector<BufferId> read{dy, need(n.in[0]), need(n.out[1]), weight(n.params[0])};
     if (heads) read.push_back(weight(n.params[1])); // the keys' beside the queries'; a bias is not read
     read = with_weight_gradients(n, std::move(read));
-    if (n.kind == NodeKind::norm && n.out.size() > 2) read.push_back(need(n.out[2]));     // it lives until here: kernels do not read it
+    if (n.out.size() > 2) read.push_back(need(n.out[2]));                                 // it lives until here: kernels do not read it
     if (const ValueId branch = held_branch(n); branch >= 0) read.push_back(need(branch)); // likewise
     emit(n.name + ".bwd", work, std::move(read), with_weight_gradients(n, {dx}));
     add_gradient(n.in[0], dx, true);

@@ -62,9 +62,7 @@ BufferId Emitter::emit_loss_gradient(const Node& n, const LossRows& r, const Los
     if (n.gradient_twice) {
         const DType wide = l.practice.compiled_loss_casts_apart ? DType::fp32 : value(n.out[1]).dtype;
         out.push_back(make(fmt::format("{}.{}.grad{}", n.name, orrery::name(wide), r.suffix), of_rows(logits, r), wide));
-        // Transformers' models hand the logits they have cast to fp32 out with the loss, and take the loss of a shifted copy of them: one
-        // of these is there beside what autograd keeps. (Compiled stacks let them go.)
-        if (made.second >= 0 && l.practice.separate_linears && !l.practice.compiler_sees_casts)
+        if (made.second >= 0 && l.practice.hands_logits_out)
             out.push_back(make(n.name + ".handed_out" + r.suffix, of_rows(logits, r), wide));
         // Four copies in fp32 are gone when the 16-bit gradient comes: beside it and the three that are counted, the rest of the fourth.
         if (made.second >= 0 && l.practice.wide_loss_gradient)

@@ -174,6 +174,19 @@ void check_sharding(Reading& reading) {
                             is + " with pipeline_parallel = " + std::to_string(s.pipeline_parallel) +
                                 " is refused by DeepSpeed's pipeline engine: try zero_stage = 1, or framework = fsdp");
     }
+    if (s.gradient_sync == GradientSync::no_sync && sound(reading, {"/strategy", "/training"})) {
+        const char* is = "strategy.gradient_sync = no_sync";
+        if (!practice_of(reading.scenario).fully_sharded() || s.zero_stage < 2)
+            reading.problem("/strategy/gradient_sync", std::string(is) +
+                                                           " is what FSDP has where it shards gradients: leave it out, or set "
+                                                           "framework = fsdp or fsdp2 and zero_stage = 2 or 3");
+        if (s.offload.gradients != Tier::none)
+            reading.problem("/strategy/gradient_sync",
+                            std::string(is) + " keeps whole gradients on the device: set offload.gradients to none, or leave it out");
+        if (reading.scenario.training.optimizer_in_backward)
+            reading.problem("/strategy/gradient_sync", std::string(is) + " keeps gradients that training.optimizer_in_backward frees: "
+                                                                         "leave one of the two out");
+    }
     if (s.shard_group_size > 0 && sound(reading, {"/strategy", "/cluster"})) {
         const std::int64_t group = static_cast<std::int64_t>(s.data_parallel) * s.context_parallel;
         if (group % s.shard_group_size != 0)

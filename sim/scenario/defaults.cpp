@@ -236,7 +236,8 @@ void resolve_kernels(Reading& reading) {
     const Strategy& s = sc.strategy;
     const Practice practice = practice_of(sc);
     const bool eager_units = practice.fully_sharded() && practice.stack == Stack::eager,
-               script = (s.framework == Framework::ddp || eager_units) && s.tensor_parallel == 1 && s.pipeline_parallel == 1;
+               script = (s.framework == Framework::ddp || s.framework == Framework::deepspeed || eager_units) && s.tensor_parallel == 1 &&
+                        s.pipeline_parallel == 1;
     if (!reading.has("/runtime/fused_norm") && script && !s.fused && sc.model.norm == NormKind::rmsnorm && sc.runtime.year < 2026) {
         sc.runtime.fused_norm = false;
         note_default(reading, "/runtime/fused_norm", "false",

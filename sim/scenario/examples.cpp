@@ -238,7 +238,7 @@ constexpr FieldExample examples[] = {
     {"strategy.offload.activation_layers", "-1", "-1"},
     {"strategy.quantized_weights", "none", "none"},
     {"strategy.secondary_shard_size", "1", "1"},
-    {"strategy.gradient_sync", "boundary", "every_microbatch; boundary in DeepSpeed's ZeRO 3 with shard groups (MiCS)"},
+    {"strategy.gradient_sync", "no_sync", "every_microbatch; boundary in DeepSpeed's ZeRO 3 with shard groups (MiCS)"},
     {"strategy.quantized_gradients", "none", "none"},
     {"strategy.weight_versions", "2bw", "stash"},
     {"strategy.flush_every", "256", "filling and draining is a hundredth of a round"},

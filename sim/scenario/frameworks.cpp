@@ -161,6 +161,7 @@ constexpr FrameworkDefault rows[] = {
      "cuDNN's kernels first, then FlashAttention (torchtitan's models/attention.py since the end of 2025)"},
     {"torchtitan", 2026, "", "runtime.loss", "\"chunked\"",
      "ChunkedCELoss of April 2026 (torchtitan's pull request 2937), in its configurations"},
+    {"torchtitan", 0, "", "strategy.recompute", "\"selective\"", "activation_checkpoint.mode = selective, by op (torchtitan's job_config)"},
     {"torchtitan", 0, "", "strategy.overlap.param_gather", "true", "fully_shard prefetches the next unit implicitly"},
     {"torchtitan", 0, "", "training.gradient_dtype", "\"fp32\"", "mixed_precision_reduce = float32"},
     {"torchtitan", 0, "", "strategy.bucket_bytes", "26214400", "without sharding a unit at a time; 25 MiB as DDP"},

@@ -156,7 +156,13 @@ void note_without_effect(Reading& reading) {
     note("/strategy/quantized_gradients", s.quantized_gradients != QuantizedGradients::none && one_rank, "there is one data-parallel rank");
     note("/strategy/secondary_shard_size", s.secondary_shard_size > 1 && s.secondary_shard_size == s.data_parallel,
          "the weights are divided among no more ranks than that");
-    note("/strategy/gradient_sync", s.shard_group_size == 0, "there are no copies of shards (shard_group_size)");
+    note("/strategy/gradient_sync", s.shard_group_size == 0 && s.gradient_sync == GradientSync::boundary,
+         "there are no copies of shards (shard_group_size)");
+    note("/strategy/gradient_sync",
+         s.gradient_sync == GradientSync::no_sync && (sc.microbatches() < 2 || one_rank || s.pipeline_parallel > 1),
+         sc.microbatches() < 2 ? "there is one microbatch"
+         : one_rank            ? "there is one data-parallel rank"
+                               : "a stage of a pipeline reduces its gradients once a step as it is");
     note("/strategy/synchronization/inner_steps", s.synchronization.kind == Synchronization::Kind::synchronous,
          "synchronization.kind is synchronous");
     note("/strategy/synchronization/inner_steps", s.synchronization.kind >= Synchronization::Kind::parameter_server,

@@ -20,11 +20,18 @@ struct Software {
 
 bool in_sixteen_bits(const Scenario& s) { return s.training.precision == DType::bf16 || s.training.precision == DType::fp16; }
 
+// DeepSpeed without pipeline, tensor parallelism or fused kernels trains Transformers' models, else Megatron's.
+bool transformers_under_deepspeed(const Scenario& s, const Software& w) {
+    return w.is({F::deepspeed}) && !s.strategy.fused && s.strategy.tensor_parallel == 1 && s.strategy.pipeline_parallel == 1;
+}
+
 void resolve_layers(Practice& p, const Scenario& s, const Software& w) {
-    const bool core = megatron_core(w.name), nanotron = w.is({F::nanotron});
-    p.autocast = in_sixteen_bits(s) && w.is({F::ddp, F::horovod}) && s.strategy.tensor_parallel == 1 && s.model.mtp_layers == 0;
+    const bool core = megatron_core(w.name), nanotron = w.is({F::nanotron}), transformers = transformers_under_deepspeed(s, w);
+    // (Of parameters that have 16 bits themselves there is nothing to cast.)
+    p.autocast = in_sixteen_bits(s) && w.is({F::ddp, F::horovod}) && s.strategy.tensor_parallel == 1 && s.model.mtp_layers == 0 &&
+                 s.training.master_weights && !s.model.trainable.partial();
     p.wide_norms = w.is({F::internlm}) && in_sixteen_bits(s);
-    p.megatrons_layers = core || nanotron || w.is({F::deepspeed});
+    p.megatrons_layers = core || nanotron || (w.is({F::deepspeed}) && !transformers);
     p.bias_apart = w.is({F::megatron, F::deepspeed}) && w.year < 2024;
     p.repeats_heads = w.is({F::megatron}) && w.year == 2023;
     p.repeats_heads_for_fused = w.is({F::torchtitan}) && w.year < 2026 && s.model.attention.kind == AttentionSpec::Kind::full &&
@@ -32,15 +39,13 @@ void resolve_layers(Practice& p, const Scenario& s, const Software& w) {
     p.fused_rope_scales = !core;
     p.fused_latent_rope = !core || w.year >= 2026;
     p.clamps_ahead = core;
-    p.vocabulary_multiple = core || w.is({F::deepspeed}) ? 128 : 1;
+    p.vocabulary_multiple = core || (w.is({F::deepspeed}) && !transformers) ? 128 : 1;
     p.holds_branches = p.turns_attention = nanotron;
+    p.rotates_halves = w.is({F::ddp, F::horovod, F::fsdp}) || transformers;
     p.keeps_gathered = nanotron || w.is({F::fsdp2, F::torchtitan});
     p.selective_by_op = w.is({F::fsdp2, F::torchtitan});
     p.keeps_named_alone = w.is({F::jax});
-    // (DeepSpeed without pipeline, tensor parallelism or fused kernels trains Transformers' models.)
-    p.separate_linears =
-        w.is({F::ddp, F::fsdp, F::fsdp2, F::torchtitan}) ||
-        (w.is({F::deepspeed}) && !s.strategy.fused && s.strategy.tensor_parallel == 1 && s.strategy.pipeline_parallel == 1);
+    p.separate_linears = w.is({F::ddp, F::fsdp, F::fsdp2, F::torchtitan}) || transformers;
     p.linears_meet_apart = w.is({F::ddp, F::fsdp2}) && !s.strategy.overlap.tensor_parallel;
 }
 
@@ -52,7 +57,10 @@ void resolve_loss(Practice& p, const Scenario& s, const Software& w) {
     p.compiled_loss_casts_apart = w.year >= 2026 && w.is({F::fsdp2, F::torchtitan}) && s.strategy.fused;
     p.wide_loss_gradient = w.is({F::fsdp2, F::torchtitan}) && divides_vocabulary(s) && !s.runtime.fused_loss;
     p.copies_logits_twice = w.is({F::nanotron});
-    p.torch_loss = w.is({F::ddp, F::horovod}) || (p.fully_sharded() && !w.is({F::te}));
+    const bool transformers = transformers_under_deepspeed(s, w);
+    p.torch_loss = w.is({F::ddp, F::horovod}) || (p.fully_sharded() && !w.is({F::te})) || transformers;
+    p.hands_logits_out = w.year < 2025 && (w.is({F::ddp, F::fsdp}) || transformers);
+    p.upcasts_in_loss = w.year >= 2025 && (w.is({F::fsdp}) || transformers);
     p.reads_loss = w.is({F::megatron}) && w.year >= 2024;
 }
 
@@ -98,8 +106,10 @@ void resolve_kernels(Practice& p, const Scenario& s, const Software& w) {
     p.compiler_sees_casts = w.is({F::fsdp2, F::torchtitan, F::jax});
     p.module_hooks = w.is({F::deepspeed}) && s.strategy.zero_stage == 3 && w.year >= 2022;
     p.pads_expert_rows = modules;
-    p.rows_by_index = w.is({F::fsdp, F::fsdp2, F::torchtitan}) && w.year >= 2025 && !s.runtime.permute_fusion && !s.runtime.fused_experts &&
-                      s.runtime.token_dispatcher == TokenDispatcher::alltoall;
+    p.rows_by_index = ((w.is({F::fsdp2, F::torchtitan}) && w.year >= 2025) || (w.is({F::fsdp}) && w.year >= 2026)) &&
+                      !s.runtime.permute_fusion && !s.runtime.fused_experts && s.runtime.token_dispatcher == TokenDispatcher::alltoall;
+    p.loops_over_experts = w.year < 2026 && s.strategy.expert_parallel == 1 && !s.runtime.fused_experts && !s.runtime.permute_fusion &&
+                           (w.is({F::ddp, F::fsdp}) || transformers_under_deepspeed(s, w));
     p.masked_dispatch = w.is({F::jax});
     p.rings_between_two_nodes = w.year < 2022;
     if (w.year >= 2025) p.releases = {KernelRelease::long_blocks, KernelRelease::aiter};
@@ -109,6 +119,8 @@ void resolve_kernels(Practice& p, const Scenario& s, const Software& w) {
 void resolve_memory(Practice& p, const Scenario& s, const Software& w) {
     const bool core = megatron_core(w.name);
     p.lazy_loading = w.year >= 2023;
+    p.keeps_low_weights = w.is({F::megatron}) && w.year < 2025 && s.strategy.zero_stage < 3;
+    p.copies_to_buckets = w.is({F::ddp}) && s.strategy.zero_stage == 0 && s.strategy.data_parallel * s.strategy.context_parallel > 1;
     p.keeps_scores = core && w.year >= 2022;
     p.grouped_workspaces = core;
     p.gradient_placeholders = core && w.year >= 2025;

@@ -97,6 +97,9 @@ struct Practice {
     // A linear keeps its gathered input for the weight gradient (nanotron, and PyTorch's DTensor: the gather is an op of autograd's like
     // any other). Megatron keeps the shard and gathers it again.
     bool keeps_gathered = false;
+    // Rotary positions are spelt out over the halves of each head, negated and joined again (Transformers' rotate_half). Elsewhere eager
+    // code multiplies complex numbers in fp32 (Llama's own, torchtitan's).
+    bool rotates_halves = false;
     // The outputs of attention and MLP, which are added to the residual stream, live until their backward pass (nanotron, by its logs: in
     // 29 runs each layer holds 2.0 such rows for each token in flight more than its code explains).
     bool holds_branches = false;
@@ -119,6 +122,12 @@ struct Practice {
     // The loss of an undivided vocabulary is PyTorch's cross_entropy, of fewer passes over the logits than Megatron's vocabulary-parallel
     // one (calibration: cross_entropy.whole).
     bool torch_loss = false;
+    // The logits' copy in fp32 is handed out with the loss, which is taken of another, shifted copy: one of these is there beside what
+    // autograd keeps (Transformers until 4.45, 2024).
+    bool hands_logits_out = false;
+    // The loss casts logits to fp32 by itself and lets the copy go: of fp32 copies autograd keeps the log-softmax alone, beside which its
+    // backward pass makes two (Transformers' ForCausalLMLoss, from the end of 2024 on; counted in a step of its code: 3.0).
+    bool upcasts_in_loss = false;
     // The host reads each microbatch's loss before it goes on, unless graphs are replayed: Megatron-LM's loss_func asserts that it is a
     // number (2024).
     bool reads_loss = false;
@@ -225,6 +234,9 @@ struct Practice {
     // Experts' rows are copied to and from a layout where each expert's count is a multiple that the low type's products take, where an
     // all-to-all brings them (Transformer Engine's Fp8Padding).
     bool pads_expert_rows = false;
+    // A loop in Python goes over the experts: each picks its rows, multiplies them and adds them to the sum, in kernels of its own
+    // (Transformers' mixtures before version 5, 2026; calibration: expert_loop).
+    bool loops_over_experts = false;
     // Tokens are sent to experts' slots and fetched back by products with one-hot masks, where experts have a capacity (GShard,
     // arXiv:2006.16668; MaxText's dense_matmul with a capacity factor).
     bool masked_dispatch = false;
@@ -238,6 +250,13 @@ struct Practice {
     bool lazy_loading = false;
     // The scores of unfused attention come out of a global buffer that is never freed (Megatron-LM's CoreAttention, 2022 on).
     bool keeps_scores = false;
+    // Weights of products in 8 bits or fewer are cast once a step into copies that are kept, in both layouts on devices whose products need
+    // them (Transformer Engine's get_weight_workspace under Megatron-Core without --fp8-param-gather; NeMo's recipes, and Megatron's from
+    // 2025 on, keep the parameters themselves so).
+    bool keeps_low_weights = false;
+    // Gradients are copied into the buckets that are reduced, and back, so that each is there twice (DistributedDataParallel:
+    // gradient_as_bucket_view is off).
+    bool copies_to_buckets = false;
     // Experts' products run on streams with a workspace each (Transformer Engine's get_multi_stream_cublas_workspace).
     bool grouped_workspaces = false;
     // Where the gradient was added to the main gradient, autograd is handed a tensor made once for each shape of weight and kept

@@ -236,8 +236,8 @@ enum class QuantizedGradients : std::uint8_t { none, int4 };
 template <> struct Spelling<QuantizedGradients> { static constexpr const char* all[] = {"none", "int4"}; };
 
 // When shard groups that hold the same parameters add their gradients (HSDP, MiCS).
-enum class GradientSync : std::uint8_t { every_microbatch, boundary };
-template <> struct Spelling<GradientSync> { static constexpr const char* all[] = {"every_microbatch", "boundary"}; };
+enum class GradientSync : std::uint8_t { every_microbatch, boundary, no_sync };
+template <> struct Spelling<GradientSync> { static constexpr const char* all[] = {"every_microbatch", "boundary", "no_sync"}; };
 
 enum class OuterOptimizer : std::uint8_t { none, sgd, nesterov };
 template <> struct Spelling<OuterOptimizer> { static constexpr const char* all[] = {"none", "sgd", "nesterov"}; };

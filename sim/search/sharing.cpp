@@ -51,6 +51,7 @@ SharingPractice sharing_practice(const Scenario& s) {
     p.one_queue = practice.fully_sharded();
     p.gathers_in_step = p.zero == 3 || (p.zero == 2 && practice.fully_sharded() && !stages);
     p.keeps = p.gathers_in_step && p.zero == 2;
+    if (t.gradient_sync == GradientSync::no_sync) p.zero = std::min(p.zero, 1);
     return p;
 }
 

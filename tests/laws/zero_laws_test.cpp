@@ -116,5 +116,45 @@ TEST(ZeroLaws, AccumulationChangesTheVolumeOfShardedGradientsAlone) {
     }
 }
 
+// FSDP's no_sync: whole gradients from the first microbatch on, one reduction a step; weights are gathered as before.
+TEST(ZeroLaws, WithoutSyncGradientsStayWholeAndAreReducedOnce) {
+    for (const char* framework : {"fsdp", "fsdp2"}) {
+        Gpt g = model_of_7_5b(8, 3);
+        g.layers = 4;
+        g.microbatches = 4;
+        g.framework = framework;
+        const Scenario each = g.make();
+        g.extra_strategy += R"(, "gradient_sync": "no_sync")";
+        const Scenario once = g.make();
+        const Plan plan = lower(once), reduced = lower(each);
+        EXPECT_EQ(verify(plan).size(), 0u) << to_text(verify(plan));
+        const auto volume = data_parallel_bytes(plan), often = data_parallel_bytes(reduced);
+        EXPECT_DOUBLE_EQ(volume.at(CollectiveKind::reduce_scatter), often.at(CollectiveKind::reduce_scatter) / 4) << framework;
+        EXPECT_DOUBLE_EQ(volume.at(CollectiveKind::all_gather), often.at(CollectiveKind::all_gather)) << framework;
+        const double whole = parameters(plan) * bytes_per_element(once.training.gradient_dtype);
+        EXPECT_NEAR(resident(plan, 0).at(MemoryKind::gradients), whole, 1e-3 * whole) << framework;
+        PredictOptions unfolded;
+        unfolded.simulate.fold = false;
+        const double time = predict(once).report.step_time_s;
+        EXPECT_NEAR(predict(once, unfolded).report.step_time_s, time, 1e-9 * time);
+        EXPECT_LT(time, predict(each).report.step_time_s) << framework << ": three reductions fewer";
+    }
+}
+
+// FSDP reduces in what it is told to, and keeps a shard's gradient in the dtype of the parameters, which are fp32.
+TEST(ZeroLaws, ShardsOfFsdpsGradientsHaveTheDtypeOfItsParameters) {
+    Gpt g = model_of_7_5b(8, 3);
+    g.framework = "fsdp";
+    Scenario s = g.make();
+    const double P = parameters(lower(s));
+    for (const DType reduced : {DType::bf16, DType::fp32})
+        for (const bool master : {true, false}) {
+            s.training.gradient_dtype = reduced;
+            s.training.master_weights = master;
+            const double each = master ? 4 : bytes_per_element(reduced);
+            EXPECT_NEAR(resident(lower(s), 0).at(MemoryKind::gradients), each * P / 8, 1e-4 * P);
+        }
+}
+
 } // namespace
 } // namespace orrery::laws

@@ -155,8 +155,9 @@ void BucketBlocks::reduce_compressed(Bucket& b, DType low, CommId comm, const st
 // The sum over the copies of a shard group.
 void BucketBlocks::add_replicas(Bucket& b, BufferId part, Block& out) {
     const CommId replica = planned(b).replicate = communicator(b, "dp.replica", mask(Axis::dpr));
-    out.ops.push_back(comm_op("replicate." + bucket_name(b), CollectiveKind::all_reduce, replica, bytes({b.shard_elements}, grad_dtype),
-                              grad_dtype, Phase::gradient_reduce, {part}, {part}, Collective::Operands::summands));
+    const DType dtype = l.buffer(part).dtype;
+    out.ops.push_back(comm_op("replicate." + bucket_name(b), CollectiveKind::all_reduce, replica, bytes({b.shard_elements}, dtype), dtype,
+                              Phase::gradient_reduce, {part}, {part}, Collective::Operands::summands));
 }
 
 // Once a step, after the last of its reductions.
@@ -211,7 +212,8 @@ void BucketBlocks::make_reduce(Bucket& b) {
     }
     BufferId part = b.gradient_shard;
     if (b.comes_with_backward) out.ops.push_back(memory_op(Alloc{part}, phase));
-    if (b.accumulates) {
+    const bool widens = l.buffer(part).dtype != grad_dtype;
+    if (b.accumulates || widens) {
         part = flat(b, "g.part", Role::gradient_part, b.shard_elements, grad_dtype, MemoryKind::communication, Scope::action,
                     PlacementKind::sharded);
         out.ops.push_back(memory_op(Alloc{part}, phase));
@@ -227,10 +229,12 @@ void BucketBlocks::make_reduce(Bucket& b) {
     const bool once = b.accumulates && l.scenario.strategy.gradient_sync == GradientSync::boundary;
     if (b.replicas > 1 && once) b.replicate = l.add(replicate_block(b, b.gradient_shard));
     if (b.replicas > 1 && !once) add_replicas(b, part, out);
-    if (b.accumulates) {
+    if (b.accumulates || widens) {
         // On the collective's own stream, as FSDP does: computation need not wait for the reduction.
-        out.ops.push_back(
-            pointwise_op("accumulate." + name, PointwiseKind::add, b.shard_elements, phase, {part, b.gradient_shard}, {b.gradient_shard}));
+        const BufferId sum = b.gradient_shard;
+        out.ops.push_back(b.accumulates
+                              ? pointwise_op("accumulate." + name, PointwiseKind::add, b.shard_elements, phase, {part, sum}, {sum})
+                              : pointwise_op("widen." + name, PointwiseKind::cast, b.shard_elements, phase, {part}, {sum}));
         out.ops.back().queue = queue_of(comm);
         out.ops.push_back(memory_op(Free{part}, phase));
     }
@@ -316,9 +320,12 @@ void BucketBlocks::make_shards(Bucket& b) {
     b.shard_elements = (b.elements + granule - 1) / granule * granule / b.shards;
     planned(b).shard = b.shard_elements;
     const bool own_storage = dp.zero >= 2;
+    // FSDP's shards of gradients have the dtype of the parameters' shards, whatever they are reduced in (_cast_grad_to_param_dtype of
+    // FullyShardedDataParallel, foreach_reduce of fully_shard).
+    const DType kept = dp.fsdp && own_storage && l.scenario.training.master_weights ? DType::fp32 : grad_dtype;
     if (b.trained)
-        b.gradient_shard = flat(b, "g.shard", Role::gradient_shard, b.shard_elements, grad_dtype, MemoryKind::gradients, Scope::step,
-                                PlacementKind::sharded);
+        b.gradient_shard =
+            flat(b, "g.shard", Role::gradient_shard, b.shard_elements, kept, MemoryKind::gradients, Scope::step, PlacementKind::sharded);
     if (b.trained && !own_storage) { // in place, in the bucket's own memory
         l.buffer(b.gradient_shard).storage = gradients(b)[0];
         pad(b, gradients(b)[0], "pad.gradients");

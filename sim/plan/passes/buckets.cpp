@@ -143,6 +143,7 @@ void share_out(Lowering& l) {
     dp.sends = one && st.offload.gradients != Tier::none;
     dp.gathers_in_step = dp.gathers_in_step || dp.fetches;
     dp.keeps_until_backward = dp.gathers_in_step && dp.zero == 2;
+    if (st.gradient_sync == GradientSync::no_sync) dp.zero = std::min(dp.zero, 1); // gradients stay whole until the last microbatch
     // (In a pipeline most microbatches come after the first backward pass, where all gradients are there.)
     dp.made_in_backward = !dp.active() && !dp.sends && l.plan.stages == 1 &&
                           (l.practice.gradients_none || l.scenario.training.optimizer_in_backward) && !l.schedule->asynchronous;
@@ -207,7 +208,7 @@ void buckets(Lowering& l) {
             for (const Parameter& p : of_stage)
                 if (p.trained()) l.buffer(p.gradient).placement.set(Axis::pp, PlacementKind::partial);
     for (int c = 0; c < static_cast<int>(l.chunks.size()); ++c) {
-        auto of_chunk = cut(l, c, st.bucket_bytes, grad_dtype, dp.zero >= 2 || dp.made_in_backward || dp.fetches || dp.sends);
+        auto of_chunk = cut(l, c, st.bucket_bytes, grad_dtype, dp.zero >= 2 || dp.gathers_in_step || dp.made_in_backward || dp.sends);
         const std::int64_t microbatches = l.plan.microbatches / directions;
         const std::int64_t run =
             dp.reduces_each_run() && l.plan.chunks_per_stage > 1 ? std::min<std::int64_t>(l.plan.stages, microbatches) : 1;

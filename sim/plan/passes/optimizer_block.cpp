@@ -207,7 +207,7 @@ void reduce_over_tensor_parallel(Lowering& l, const DataParallel& dp, int stage,
                     partial.push_back(b.gradient_shard);
         elements = (elements + dp.shards - 1) / dp.shards;
     }
-    const DType dtype = l.scenario.training.gradient_dtype;
+    const DType dtype = l.buffer(partial.front()).dtype;
     out.ops.push_back(step_op("finalize.tp", summands(l.comm("tp"), bytes({elements}, dtype), dtype), partial, partial,
                               queue_of(l.comm("tp")), Phase::gradient_reduce));
 }
@@ -232,7 +232,7 @@ void reduce_tied_embedding(Lowering& l, const DataParallel& dp, int stage, Block
                     for (std::int32_t i : b.parameters)
                         if (b.stage == stage && l.parameters[stage][i].tensor == p.tensor) g = b.gradient_shard;
         }
-        const DType dtype = l.scenario.training.gradient_dtype;
+        const DType dtype = l.buffer(g).dtype;
         out.ops.push_back(step_op("finalize.embedding", summands(comm, bytes({elements}, dtype), dtype), {g}, {g}, queue_of(comm),
                                   Phase::gradient_reduce));
     }

@@ -229,15 +229,73 @@ TEST(PointwiseCost, EagerIsNeverFasterThanFused) {
     }
 }
 
-// A sequence whose kernels are counted streams as a fused kernel does: as long as its traffic says, 8.5 times a fused norm's.
+// A sequence whose kernels are counted streams as a fused kernel does: as long as its traffic says, 36 bytes an element where a fused norm
+// moves 4, at 0.85 of the bandwidth, not 0.78.
 TEST(PointwiseCost, EagerSequencesAreNotChargedTwice) {
     const Costs c(on_device("h100-sxm-80gb"));
     const double eager = c.compute_us(Norm{Direction::forward, NormKind::rmsnorm, 16384, 8192, false});
     const double fused = c.compute_us(Norm{Direction::forward, NormKind::rmsnorm, 16384, 8192, true});
-    EXPECT_NEAR(eager / fused, 8.5, 0.1);
+    EXPECT_NEAR(eager / fused, 36.0 / 4 * 0.78 / 0.85, 0.1);
     const Pointwise one{PointwiseKind::gelu, Direction::forward, 16384 * 8192, false},
         alone{PointwiseKind::gelu, Direction::forward, 16384 * 8192, true};
     EXPECT_GT(c.compute_us(one), 1.2 * c.compute_us(alone)); // what nobody counted still has its share
+}
+
+// Operators that PyTorch dispatches for Transformers' norm and rotation, bytes an element: 36 and 92 (28 and 92 on rows of 32 bits), 20.2
+// and 28.2.
+TEST(PointwiseCost, EagerNormsAndRotationsMoveWhatTheirOperatorsDo) {
+    const Costs c = eager_torch("a100-sxm-80gb", 2025);
+    constexpr double elements = 1 << 28, rate = 0.85 * 2039e3;
+    const auto moved = [&](Work w, double buffers) { return c.compute_us(std::move(w), buffers * elements) * rate / elements; };
+    constexpr std::int64_t rows = 1 << 16, cols = 1 << 12;
+    const Norm forward{Direction::forward, NormKind::rmsnorm, rows, cols, false},
+        backward{Direction::backward, NormKind::rmsnorm, rows, cols, false};
+    const Costs h = eager_torch("h100-sxm-80gb", 2025);
+    EXPECT_NEAR(moved(backward, 6) / moved(forward, 4), 92.0 / 36, 0.03);
+    EXPECT_NEAR(moved(forward, 8) / moved(forward, 4), 28.0 / 36, 0.01);
+    EXPECT_NEAR(moved(backward, 12) / moved(backward, 6), 1, 0.01);
+    const auto rotation = [&](const Costs& costs, Direction d) {
+        return costs.compute_us(Pointwise{PointwiseKind::rope, d, 1 << 28, false}, 4 * elements);
+    };
+    EXPECT_NEAR(rotation(h, Direction::backward) / rotation(h, Direction::forward), 28.2 / 20.2, 0.02);
+    const Costs complex = eager_torch("h100-sxm-80gb", 2025, Framework::torchtitan);
+    EXPECT_DOUBLE_EQ(rotation(complex, Direction::backward), rotation(complex, Direction::forward));
+}
+
+// A loop over experts launches kernels around each expert's products; grouped products and Megatron's experts do not.
+TEST(PointwiseCost, ALoopOverExpertsLaunchesKernelsForEach) {
+    const Linear w{Direction::forward, 64, 1536, 2048, 128, DType::bf16, DType::bf16};
+    const auto kernels = [&](Framework framework, int year) {
+        const Costs c = eager_torch("h100-sxm-80gb", year, framework);
+        Plan plan;
+        Op op;
+        op.name = "experts";
+        op.work = w;
+        return c.model.compute(plan, op).kernels;
+    };
+    EXPECT_EQ(kernels(Framework::fsdp, 2026), 128);
+    EXPECT_EQ(kernels(Framework::megatron, 2025), 128);
+    EXPECT_NEAR(kernels(Framework::fsdp, 2025), 128 + 128 * (14.5 - 3) / 2, 1) << "half of a layer's";
+}
+
+// Autocast casts a weight in each forward pass and its gradient in each backward pass: 6 bytes an element each, unless parameters have 16
+// bits themselves.
+TEST(PointwiseCost, AutocastCastsWeightsAndTheirGradients) {
+    Scenario s = on_device("h100-sxm-80gb");
+    s.strategy.framework = Framework::ddp;
+    s.runtime.year = 2025;
+    const Costs autocast(s);
+    s.training.master_weights = false;
+    const Costs pure(s);
+    constexpr std::int64_t n = 8192, k = 8192;
+    for (const Direction d : {Direction::forward, Direction::weight_gradient}) {
+        const Linear w{d, 4096, n, k, 1, DType::bf16, DType::bf16};
+        const double longer = autocast.compute_us(w) - pure.compute_us(w);
+        EXPECT_GT(longer, 6.0 * n * k / 3.35e6) << "no faster than the memory";
+        EXPECT_LT(longer, 3 * 6.0 * n * k / 3.35e6);
+    }
+    const Linear dx{Direction::input_gradient, 4096, n, k, 1, DType::bf16, DType::bf16};
+    EXPECT_EQ(autocast.compute_us(dx), pure.compute_us(dx));
 }
 
 // Megatron's vocabulary-parallel loss moves 38 + 14 bytes per logit unfused, 28 fused.

@@ -1,6 +1,10 @@
 // Is what a device holds beside the plan named, sourced, and overridable?
 #include "tests/unit/memory/hand_made.hpp"
 
+#include "sim/plan/lower.hpp"
+#include "sim/scenario/parse.hpp"
+
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -184,6 +188,40 @@ TEST(Reserve, ExpertsProductsHaveWorkspacesOfTheirOwn) {
     EXPECT_EQ(find(memory(p, s).stages[0], "experts' matmul workspaces")->bytes, Bytes::mebibytes(128));
     s.runtime.fused_experts = true;
     EXPECT_FALSE(find(memory(p, s).stages[0], "experts' matmul workspaces"));
+}
+
+// DistributedDataParallel holds each gradient in a bucket as well; other software's gradients lie in the buckets.
+TEST(Reserve, ReplicasHoldGradientsTwiceUnderDdp) {
+    const auto item = [](const char* strategy) {
+        const ParseResult read = parse_scenario(fmt::format(
+            R"({{"model": "llama3.2-1b", "cluster": {{"preset": "dgx-a100-80gb", "nodes": 1}},
+                "training": {{"global_batch_size": 16, "micro_batch_size": 1, "sequence_length": 2048, "precision": "bf16"}}, "strategy": {}}})",
+            strategy));
+        const Plan plan = lower(*read.scenario);
+        const StageMemory stage = memory(plan, *read.scenario).stages[0];
+        const auto found = find(stage, "gradient buckets");
+        if (found) EXPECT_EQ(found->bytes.count, stage.by_kind[MemoryKind::gradients].count);
+        return found.has_value();
+    };
+    EXPECT_TRUE(item(R"({"framework": "ddp"})"));
+    EXPECT_FALSE(item(R"({"framework": "megatron", "zero_stage": 0})"));
+    EXPECT_FALSE(item(R"({"framework": "fsdp"})"));
+}
+
+// Megatron-LM of 2024 keeps copies of 8-bit weights beside the 16-bit ones, two of them on Hopper.
+TEST(Reserve, WeightsInEightBitsAreCopies) {
+    const auto item = [](const char* cluster, const char* precision, int year) {
+        const ParseResult read = parse_scenario(fmt::format(
+            R"({{"model": "llama3.1-8b", "cluster": {{"preset": "{}", "nodes": 1}}, "runtime": {{"year": {}}},
+                "training": {{"global_batch_size": 64, "micro_batch_size": 1, "sequence_length": 2048, "precision": "{}"}}}})",
+            cluster, year, precision));
+        const auto found = find(memory(lower(*read.scenario), *read.scenario).stages[0], "weights in 8 bits");
+        return found ? found->bytes.count : 0;
+    };
+    const std::int64_t layers = 32 * (4096 * 6144 + 4096 * 4096 + 3 * 4096 * 14336LL);
+    EXPECT_EQ(item("dgx-h100", "fp8", 2024), 2 * layers);
+    EXPECT_EQ(item("dgx-h100", "fp8", 2025), 0);
+    EXPECT_EQ(item("dgx-h100", "bf16", 2024), 0);
 }
 
 } // namespace
