@@ -156,6 +156,33 @@ TEST(Sweep, SharesPlansThatFitSomewhere) {
     EXPECT_EQ(kept.reused(), 6);
 }
 
+// An order of ranks that brings a group onto one node makes its buffers smaller: of two orders with one plan, one alone may fit.
+TEST(Sweep, SharesPlansThatFitInOneOrderOfRanks) {
+    const auto orders = [](const std::string& memory, const std::string& first, const std::string& second) {
+        return parse_sweep(R"({"model": {"layers": 4, "hidden_size": 2048, "attention_heads": 16, "vocab_size": 32000},
+            "cluster": {"preset": "dgx-a100-40gb", "nodes": 2, "device": {"memory_gb": )" +
+                           memory + R"(}}, "training": {"global_batch_size": 32, "micro_batch_size": 1, "sequence_length": 1024},
+            "strategy": {"pipeline_parallel": 2}, "sweep": {"/strategy/rank_order": [")" +
+                           first + "\", \"" + second + "\"]}}");
+    };
+    std::string near = "tp-cp-ep-dp-pp", far = "pp-tp-cp-ep-dp";
+    SweepResult all = orders("40", near, far);
+    ASSERT_TRUE(all.document.has_value()) << to_text(all.problems);
+    const std::int64_t a = evaluate(all.document->point(0), 0, "").peak_bytes, b = evaluate(all.document->point(1), 1, "").peak_bytes;
+    ASSERT_NE(a, b) << "the orders need the same memory";
+    if (a > b) std::swap(near, far);
+    const std::string between = std::to_string(static_cast<double>(a + b) / 2e9);
+    for (const auto& [first, second] : {std::pair{near, far}, {far, near}}) {
+        SweepResult r = orders(between, first, second);
+        ReadyPlans kept;
+        for (std::int64_t i = 0; i < 2; ++i) {
+            const SweepRow alone = evaluate(r.document->point(i), i, "");
+            EXPECT_EQ(alone.status, (i == 0 ? first : second) == near ? PointStatus::fits : PointStatus::too_big) << alone.reason;
+            EXPECT_EQ(alone, evaluate(r.document->point(i), i, "", &kept)) << alone.label;
+        }
+    }
+}
+
 TEST(Sweep, LosesNothingWhenItIsKilled) {
     const TemporaryFolder folder;
     const std::string file = folder.file("killed.sqlite");
