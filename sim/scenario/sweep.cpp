@@ -95,6 +95,7 @@ std::int64_t SweepDocument::size() const { return data_->size; }
 SweepPoint SweepDocument::point(std::int64_t index) const {
     SweepPoint point;
     point.constants = data_->constants;
+    point.base_dir = data_->base_dir;
     std::vector<std::size_t> chosen(data_->axes.size());
     for (std::size_t axis = chosen.size(); axis-- > 0;) {
         const auto count = static_cast<std::int64_t>(data_->values[axis].size());

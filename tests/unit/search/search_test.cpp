@@ -450,6 +450,24 @@ TEST(Search, RefinesNoFieldThatTheScenarioStates) {
     EXPECT_TRUE(search(json, {}).refined.empty());
 }
 
+// What a database holds was predicted with the constants of its search: others find nothing of theirs in it.
+TEST(Search, ADatabaseKnowsTheConstants) {
+    const auto file = std::filesystem::temp_directory_path() / ("orrery-search-constants-" + std::to_string(::getpid()) + ".sqlite");
+    SearchOptions options = with_space(few);
+    options.refine = false;
+    options.database = file.string();
+    const SearchResult builtin = search(dense, options);
+    ASSERT_FALSE(builtin.points.empty());
+    EXPECT_GT(search(dense, options).counts.reused, 0);
+    const auto constants = std::make_shared<OwnConstants>();
+    constants->add(R"({"device": "h100-sxm-80gb", "memory": {"fused": 0.4, "eager": 0.4, "kernel_us": 3}})");
+    SearchOptions own = options;
+    own.space.parsing.constants = constants;
+    EXPECT_EQ(search(dense, own).counts.reused, 0);
+    EXPECT_GT(search(dense, own).counts.reused, 0);
+    std::filesystem::remove(file);
+}
+
 // Parts of a space, each searched with a database of its own, and the merged file: the answer of one machine, with nothing simulated again.
 TEST(Search, PartsMergedAnswerAsOneMachine) {
     SearchOptions options = with_space(few);

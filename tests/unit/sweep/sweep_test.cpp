@@ -183,6 +183,33 @@ TEST(Sweep, SharesPlansThatFitInOneOrderOfRanks) {
     }
 }
 
+// A path in a scenario stands for what is in the file.
+TEST(Sweep, ComputesAgainWhatAFileChanged) {
+    const TemporaryFolder folder;
+    const auto write = [&](const char* preset) { std::ofstream(folder.file("machine.json")) << R"({"preset": ")" << preset << "\"}"; };
+    ParseOptions parsing;
+    parsing.base_dir = folder.path.string();
+    SweepResult r = parse_sweep(R"({"model": "gpt2-124m", "cluster": "machine.json", "strategy": {},
+        "training": {"global_batch_size": 16, "micro_batch_size": 1, "sequence_length": 1024}, "sweep": {"/training/micro_batch_size": [1, 2]}})",
+                                parsing);
+    ASSERT_TRUE(r.document.has_value());
+    write("dgx-a100-80gb");
+    const SweepRun before = run_sweep(*r.document, folder.file("a.sqlite"));
+    EXPECT_EQ(run_sweep(*r.document, folder.file("a.sqlite")).reused, 2);
+    write("dgx-h100");
+    const SweepRun after = run_sweep(*r.document, folder.file("a.sqlite"));
+    EXPECT_EQ(after.reused, 0);
+    EXPECT_LT(after.rows[0].step_time_s, before.rows[0].step_time_s);
+    write("dgx-a100-80gb");
+    EXPECT_EQ(run_sweep(*r.document, folder.file("a.sqlite")).rows, before.rows);
+    // Another machine has the file elsewhere, and the same parts of the sweep.
+    const TemporaryFolder elsewhere;
+    std::filesystem::copy(folder.file("machine.json"), elsewhere.file("machine.json"));
+    SweepPoint moved = r.document->point(0);
+    moved.base_dir = elsewhere.path.string();
+    EXPECT_EQ(point_hash(moved), point_hash(r.document->point(0)));
+}
+
 TEST(Sweep, LosesNothingWhenItIsKilled) {
     const TemporaryFolder folder;
     const std::string file = folder.file("killed.sqlite");
