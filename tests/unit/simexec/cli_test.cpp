@@ -357,6 +357,56 @@ TEST(Simexec, ResumeNamesWhatDiffers) {
     EXPECT_TRUE(std::regex_search(o.err, std::regex("is \\[[0-9, ]*16.*\\], and the scenario's is \\[[0-9, ]*32"))) << o.err;
 }
 
+// Batches follow from the text: a run goes on with its own.
+TEST(Simexec, ResumesWithItsTextAlone) {
+    const fs::path folder = scratch("its_text"), bare = scratch("no_text"), text = scratch("a.txt"), moved = scratch("b.txt"),
+                   other = scratch("c.txt");
+    std::ofstream(text) << std::string(2000, 'a');
+    std::ofstream(moved) << std::string(2000, 'a');
+    std::ofstream(other) << std::string(2000, 'c');
+    ASSERT_EQ(run("run" + small + " -q --steps 1 --text " + text.string() + " --checkpoint " + folder.string()).code, 0);
+    ASSERT_EQ(run("run" + small + " -q --steps 1 --checkpoint " + bare.string()).code, 0);
+    const std::string on = "run" + small + " -q --steps 2 --resume ";
+    const auto refused = [&](const std::string& arguments, const std::string& why) {
+        const ProgramOutcome o = run(on + arguments);
+        EXPECT_EQ(o.code, 1) << arguments;
+        EXPECT_NE(o.err.find(why), std::string::npos) << o.err;
+    };
+    refused(folder.string(), "was trained on " + text.string() + " (2000 tokens), and this run reads the synthetic language");
+    refused(folder.string() + " --text " + other.string(), "name that file with --text " + text.string());
+    refused(bare.string() + " --text " + text.string(), "leave out --text");
+    EXPECT_EQ(run(on + folder.string() + " --text " + moved.string()).code, 0) << "the same text";
+    EXPECT_EQ(run(on + bare.string()).code, 0);
+    std::ofstream(text) << std::string(2000, 'd');
+    refused(folder.string() + " --text " + text.string(), "with other contents");
+    // Of before checkpoints knew: it is taken as it is.
+    const fs::path state = folder / "step-00000001" / "state.json";
+    nlohmann::json json = nlohmann::json::parse(std::ifstream(state));
+    json["facts"].erase("text_hash");
+    std::ofstream(state) << json.dump();
+    EXPECT_EQ(run(on + folder.string()).code, 0);
+}
+
+TEST(Simexec, KeepsItsInputs) {
+    const fs::path job = scratch("job.json"), text = scratch("input.txt"), twice = scratch("twice");
+    fs::copy_file(ORRERY_SOURCE_DIR "/scenarios/tiny-gpt.json", job, fs::copy_options::overwrite_existing);
+    std::ofstream(text) << std::string(20000, 'a');
+    const auto before = fs::file_size(job);
+    const auto refused = [&](const std::string& arguments, const std::string& why) {
+        const ProgramOutcome o = run(arguments);
+        EXPECT_EQ(o.code, 1) << arguments;
+        EXPECT_NE(o.err.find(why), std::string::npos) << o.err;
+    };
+    const std::string runs = "run " + job.string() + " --steps 1 --text " + text.string();
+    for (const char* option : {" --log ", " --trace ", " -o ", " --routing "})
+        for (const fs::path& input : {job, text}) refused(runs + option + input.string(), "is an input and an output");
+    for (const std::string command : {"check ", "calibrate ", "agree ", "replay "})
+        refused(command + job.string() + " -o " + job.string(), "is an input and an output");
+    refused(runs + " --log " + twice.string() + " --trace " + twice.string(), "is named by --log and by --trace");
+    EXPECT_EQ(fs::file_size(job), before);
+    EXPECT_EQ(fs::file_size(text), 20000u);
+}
+
 TEST(Simexec, LongFilesAreMappedAndEndlessOnesRefused) {
     const fs::path file = scratch("long.bin");
     std::ofstream(file) << "";
