@@ -265,6 +265,10 @@ int Job::deliver_all(const Result& r) {
     }
     heartbeats.reset();
     if (transport) transport->finish();
+    if (speaks && r.signal)
+        complain(fmt::format("stopped by a signal after step {} of {}: {}", r.first_step + r.steps, how.steps,
+                             r.checkpoint.empty() ? "nothing was saved (--checkpoint DIR saves what was trained)"
+                                                  : "go on with --resume " + how.checkpoint));
     int code = done;
     if (speaks)
         code = deliver(json ? as_json(*world, r, how, predicted) : as_text(*world, r, how, predicted, output_style(options)), options);

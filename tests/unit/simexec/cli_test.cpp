@@ -525,6 +525,40 @@ TEST(Simexec, TracesOfThatName) {
         }
 }
 
+TEST(Simexec, SaysThatItWasStoppedAndWhatIsLeft) {
+    const fs::path said = scratch("said"), folder = scratch("stopped");
+    for (const bool saves : {false, true}) {
+        const pid_t child = fork();
+        if (child == 0) {
+            const std::string line = "exec " + program + " run" + small + " -q --steps 100000" +
+                                     (saves ? " --checkpoint " + folder.string() : "") + " 2> " + said.string();
+            execl("/bin/sh", "sh", "-c", line.c_str(), nullptr);
+            _exit(127);
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(700));
+        kill(child, SIGTERM);
+        int status = 0;
+        waitpid(child, &status, 0);
+        EXPECT_EQ(WEXITSTATUS(status), 5);
+        std::ifstream in(said);
+        const std::string text{std::istreambuf_iterator<char>(in), {}};
+        const char* left = saves ? "go on with --resume" : "nothing was saved";
+        EXPECT_TRUE(std::regex_search(text, std::regex("stopped by a signal after step [0-9]+ of 100000: " + std::string(left)))) << text;
+    }
+}
+
+TEST(Simexec, ADamagedCheckpointIsNamedInPlainWords) {
+    const fs::path folder = scratch("no_json");
+    for (const char* text : {"{\"version\": ", "{\"version\": 1}", "[]"}) {
+        fs::create_directories(folder / "step-00000001");
+        std::ofstream(folder / "step-00000001" / "state.json") << text;
+        const ProgramOutcome o = run("run" + small + " --steps 2 --resume " + (folder / "step-00000001").string());
+        EXPECT_EQ(o.code, 1);
+        EXPECT_NE(o.err.find("state.json is corrupt"), std::string::npos) << o.err;
+        EXPECT_EQ(o.err.find("json.exception"), std::string::npos) << o.err;
+    }
+}
+
 TEST(Simexec, StopsAndGoesOn) {
     const fs::path folder = scratch("checkpoints");
     fs::remove_all(folder);
