@@ -450,6 +450,22 @@ TEST(Search, RefinesNoFieldThatTheScenarioStates) {
     EXPECT_TRUE(search(json, {}).refined.empty());
 }
 
+// What is proven is proven of the fields that were varied: the answer names them.
+TEST(Search, SaysWhatWasVaried) {
+    SearchOptions options = with_space(few);
+    options.refine = false;
+    const SearchResult r = search(dense, options);
+    std::string text = to_text(r, options, {});
+    std::ranges::replace(text, '\n', ' ');
+    for (const char* field : {"tensor_parallel", "pipeline_parallel", "micro_batch_size", "schedule", "overlap.grad_reduce"}) {
+        EXPECT_NE(text.find(field), std::string::npos) << field << " in " << text;
+        EXPECT_NE(std::ranges::find(r.free, field), r.free.end()) << field;
+    }
+    EXPECT_NE(text.find("Varied: "), std::string::npos) << text;
+    for (const char* field : {"expert_parallel", "token_dispatcher", "context_parallel", "rank_order"}) // no experts; stated
+        EXPECT_EQ(std::ranges::find(r.free, field), r.free.end()) << field;
+}
+
 // What a database holds was predicted with the constants of its search: others find nothing of theirs in it.
 TEST(Search, ADatabaseKnowsTheConstants) {
     const auto file = std::filesystem::temp_directory_path() / ("orrery-search-constants-" + std::to_string(::getpid()) + ".sqlite");
