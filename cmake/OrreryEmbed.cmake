@@ -8,3 +8,14 @@ function(orrery_embed target symbol)
     DEPENDS ${files} ${PROJECT_SOURCE_DIR}/cmake/embed.cmake VERBATIM)
   target_sources(${target} PRIVATE ${out})
 endfunction()
+
+# orrery_stamp(TARGET SYMBOL PATTERN..): compiles into TARGET `const char* orrery::SYMBOL()`, a hash of the files that match.
+function(orrery_stamp target symbol)
+  file(GLOB files CONFIGURE_DEPENDS ${ARGN})
+  set(out ${CMAKE_CURRENT_BINARY_DIR}/embedded/${symbol}.cpp)
+  add_custom_command(OUTPUT ${out}
+    COMMAND ${CMAKE_COMMAND} -DOUT=${out} -DSYMBOL=${symbol} -DROOT=${PROJECT_SOURCE_DIR} "-DFILES=${files}"
+            -P ${PROJECT_SOURCE_DIR}/cmake/stamp.cmake
+    DEPENDS ${files} ${PROJECT_SOURCE_DIR}/cmake/stamp.cmake VERBATIM)
+  target_sources(${target} PRIVATE ${out})
+endfunction()

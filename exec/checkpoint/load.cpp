@@ -123,8 +123,10 @@ Index read_index(const fs::path& file) {
 template <class Read> auto from(const fs::path& file, Read&& read) {
     try {
         return read();
-    } catch (const nlohmann::json::exception& e) {
-        throw std::runtime_error(file.string() + " is corrupt: " + e.what());
+    } catch (const nlohmann::json::parse_error&) {
+        throw std::runtime_error(file.string() + " is corrupt: it is no JSON, or its end is missing");
+    } catch (const nlohmann::json::exception&) {
+        throw std::runtime_error(file.string() + " is corrupt: what a checkpoint says of itself is missing there, or is something else");
     } catch (const std::runtime_error& e) { throw std::runtime_error(file.string() + " " + e.what()); }
 }
 

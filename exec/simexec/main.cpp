@@ -353,7 +353,21 @@ void add_commands(CLI::App& app, Parsed& p) {
     add_output(*app.add_subcommand("doctor", "List what this machine has and what is missing"), p.options);
 }
 
+// The files of this command line, before anything is written.
+std::string lost_file(const Parsed& p) {
+    std::vector<std::string> inputs = p.files;
+    for (const std::string& one : {p.file, p.run.text, p.run.weights, p.restart.calibration, p.check.calibration}) inputs.push_back(one);
+    return console::lost_file(inputs, {{"-o", p.options.output},
+                                       {"--log", p.run.log},
+                                       {"--trace", p.run.trace},
+                                       {"--routing", p.run.routing},
+                                       {"--trace", p.check.trace},
+                                       {"--row", p.check.row},
+                                       {"--trace", p.replay.trace}});
+}
+
 int dispatch(const CLI::App& app, Parsed& p) {
+    if (const std::string why = lost_file(p); !why.empty()) return refuse(why);
     if (app.got_subcommand("run") && p.restart.restarts >= 0) return run_restarts(p.file, p.options, p.run, p.restart);
     if (app.got_subcommand("run") && p.run.copy_every > 0 && p.run.watch.empty())
         return complain("--copy-every is for restarts: add --restart N"), bad_input;

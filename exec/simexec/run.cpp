@@ -95,6 +95,24 @@ CheckpointState resume(World& world, const std::string& folder, const Others* ot
     }
 }
 
+// "the synthetic language", "a.txt (1024 tokens)".
+std::string named_text(const std::string& name, const std::string& tokens) {
+    return name.empty() ? "the synthetic language" : fmt::format("{} ({} tokens)", name, tokens);
+}
+
+// Steps go on with the sequences after those that are done: of another text they would be other ones. A text may have moved.
+void require_its_text(const std::string& from, const CheckpointState& state, const RunOptions& how) {
+    const auto hash = state.facts.find(text_hash_fact), tokens = state.facts.find(text_tokens_fact), name = state.facts.find("corpus");
+    const auto end = state.facts.end();
+    if (hash == end || tokens == end || name == end || hash->second == std::to_string(how.text_is)) return; // of before there was one
+    const std::string had = named_text(name->second, tokens->second), has = named_text(how.text, std::to_string(how.text_tokens));
+    throw std::runtime_error(
+        fmt::format("{} was trained on {}, and this run reads {}{}: {}; to begin a run on another text with its weights, write them with "
+                    "--export-weights and read them with --weights",
+                    from, had, has, had == has ? " with other contents" : "",
+                    name->second.empty() ? "leave out --text" : "name that file with --text " + name->second));
+}
+
 // The world as it begins: fresh, or as the checkpoint has it. The step to begin with; nothing, with a message, where there is none to do.
 std::optional<std::int64_t> begin_or_resume(World& world, const Scenario& scenario, const RunOptions& how, const Others* others,
                                             const PeerLink& link) {
@@ -112,8 +130,10 @@ std::optional<std::int64_t> begin_or_resume(World& world, const Scenario& scenar
         (beside->second != std::to_string(how.weights_are) || (how.weights.empty() && state.seed != scenario.training.seed)))
         throw std::runtime_error(from.string() + " holds what was trained beside other weights: name the same --weights, or, where there "
                                                  "were none, the same training.seed");
+    if (state.step < how.steps) require_its_text(from.string(), state, how);
+    const bool knows = state.facts.contains(text_hash_fact);
     const auto it = state.facts.find("corpus");
-    if (speaks && (state.seed != scenario.training.seed || (it != state.facts.end() && it->second != how.text)))
+    if (speaks && (state.seed != scenario.training.seed || (!knows && it != state.facts.end() && it->second != how.text)))
         complain("the checkpoint was trained on another text or seed: going on with this one");
     if (state.step < how.steps || !how.export_weights.empty()) return state.step;
     if (speaks) complain(fmt::format("{} stands at step {} already: ask for more with --steps", from.string(), state.step));
@@ -245,6 +265,10 @@ int Job::deliver_all(const Result& r) {
     }
     heartbeats.reset();
     if (transport) transport->finish();
+    if (speaks && r.signal)
+        complain(fmt::format("stopped by a signal after step {} of {}: {}", r.first_step + r.steps, how.steps,
+                             r.checkpoint.empty() ? "nothing was saved (--checkpoint DIR saves what was trained)"
+                                                  : "go on with --resume " + how.checkpoint));
     int code = done;
     if (speaks)
         code = deliver(json ? as_json(*world, r, how, predicted) : as_text(*world, r, how, predicted, output_style(options)), options);
@@ -378,6 +402,7 @@ int run_run(const std::string& file, const Options& options, const RunOptions& a
         corpus.text = text->tokens();
         corpus.width = text->width();
         how.text_is = text->fingerprint();
+        how.text_tokens = text->count();
         const std::int64_t needed = scenario->training.sequence_length + 2 + scenario->model.mtp_layers;
         if (text->count() < needed)
             return refuse(

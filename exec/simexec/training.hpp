@@ -57,6 +57,9 @@ struct Cores {
     bool shared() const { return ranks > cores; }
 };
 
+// What checkpoints keep of the text that they were trained on, beside its name ("corpus"): 0 and 0 of the synthetic language.
+inline constexpr const char *text_tokens_fact = "text_tokens", *text_hash_fact = "text_hash";
+
 struct Training {
     World& world;
     Executor& executor;
@@ -74,6 +77,8 @@ struct Training {
     void checkpoint(std::optional<CheckpointWriter>& writer, std::int64_t step) const;
     CheckpointState state(std::int64_t step) const {
         CheckpointState s{step, world.scenario.training.seed, {{"scenario", world.scenario.name}, {"corpus", corpus_name}}};
+        s.facts[text_tokens_fact] = std::to_string(how.text_tokens);
+        s.facts[text_hash_fact] = std::to_string(how.text_is);
         if (how.adapters) s.facts[trained_alone_fact] = std::to_string(how.weights_are); // beside which weights
         return s;
     }

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <sstream>
 
 namespace orrery::console {
@@ -43,7 +44,31 @@ std::string meant_instead(const CLI::App& command, const std::vector<std::string
     return {};
 }
 
+// A device or a pipe takes what several write.
+bool one_file(const std::string& a, const std::string& b) {
+    namespace fs = std::filesystem;
+    std::error_code failed;
+    for (const std::string& file : {a, b})
+        if (fs::exists(file, failed) && !fs::is_regular_file(file, failed)) return false;
+    return fs::equivalent(a, b, failed) || fs::weakly_canonical(fs::absolute(a), failed) == fs::weakly_canonical(fs::absolute(b), failed);
+}
+
 } // namespace
+
+std::string lost_file(const std::vector<std::string>& inputs, const std::vector<NamedFile>& outputs) {
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+        const auto& [option, file] = outputs[i];
+        if (file.empty()) continue;
+        for (const std::string& input : inputs)
+            if (std::error_code failed; std::filesystem::exists(input, failed) && one_file(input, file))
+                return input + " is an input and an output: give the output another name (" + option + ")";
+        for (std::size_t k = 0; k < i; ++k)
+            if (!outputs[k].file.empty() && one_file(outputs[k].file, file))
+                return file + " is named by " + outputs[k].option + " and by " + option +
+                       ", and one of them would be lost: give each a file of its own";
+    }
+    return "";
+}
 
 void add_examples(CLI::App& app, const std::string& examples, const std::string& exits) {
     app.footer("Examples:\n" + examples + "\n" + exits);
@@ -59,7 +84,8 @@ void add_examples(CLI::App& app, const std::string& examples, const std::string&
 int refuse(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& arguments) {
     if (error.get_exit_code() == 0) return app.exit(error);
     const auto [command, name] = reached(app);
-    if (command == &app && !arguments.empty() && !arguments[0].starts_with('-')) {
+    std::error_code no_path; // a text that is none is no file
+    if (command == &app && !arguments.empty() && !arguments[0].starts_with('-') && !std::filesystem::exists(arguments[0], no_path)) {
         std::vector<std::string> known;
         for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) known.push_back(sub->get_name());
         const auto near = nearest(arguments[0], known);

@@ -25,4 +25,12 @@ CLI::Validator above_zero();
 // Those of these options that were given, as they are written: "--csv, --top".
 std::string given_of(const CLI::App& app, const std::vector<std::string>& options);
 
+// A file that an option names: "--csv", "all.csv". file is empty where the option was not given.
+struct NamedFile {
+    std::string option, file;
+};
+
+// Why these outputs would lose something: one would be written over an input, or two into one file. Empty: they would not.
+std::string lost_file(const std::vector<std::string>& inputs, const std::vector<NamedFile>& outputs);
+
 } // namespace orrery::console

@@ -1,4 +1,5 @@
 // Constants from tables (fit.hpp): the tile law's of a GEMM table, rate and start of each attention series.
+#include "sim/cost/calibration_ranges.hpp"
 #include "sim/fit/experts.hpp"
 #include "sim/fit/laws.hpp"
 #include "sim/fit/prefill.hpp"
@@ -251,6 +252,24 @@ Json fit_prefill(const MeasuredTable& t) {
     return out;
 }
 
+// A table that says nothing of a constant leaves it anywhere. Beyond the limits of calibration files it is put at them, and named.
+void keep_within_ranges(Json& constants, const std::string& group) {
+    Json named = Json::array();
+    const auto keep = [&](const std::string& key, Json& value, const std::string& name) {
+        for (const ConstantRange& r : constant_ranges()) {
+            if (r.group != group || r.key != key || !value.is_number()) continue;
+            const double kept = std::clamp(value.get<double>(), r.least, r.most);
+            if (kept != value.get<double>()) value = kept, named.push_back(name);
+        }
+    };
+    for (auto& [key, value] : constants.items()) {
+        keep(key, value, key);
+        if (value.is_object() && key != "source")
+            for (auto& [dim, share] : value.items()) keep(key, share, key + "." + dim);
+    }
+    if (!named.empty()) constants["not_determined"] = named;
+}
+
 } // namespace
 
 GemmDevice burst_device(const Device& device, const std::string& dtype) {
@@ -362,6 +381,9 @@ std::string fit(const MeasuredTable& t) {
     case TableKind::unknown:
         throw std::runtime_error(t.file + ": its columns are those of no table there is a law for");
     }
+    for (const char* group : {"gemm", "prefill", "experts"})
+        if (out.contains(group))
+            for (auto& [kind, constants] : out[group].items()) keep_within_ranges(constants, group);
     return out.dump(2) + "\n";
 }
 

@@ -43,7 +43,8 @@ std::string to_json(std::span<const Deviation> deviations, std::span<const std::
 std::string to_text(std::span<const Deviation> deviations, std::span<const std::string> skipped);
 
 // The constants of a table as a group of a calibration file (JSON), with source, number of points and residuals: every fifth
-// measurement is kept out of the fit and scored. Throws std::runtime_error where the table has no law to fit.
+// measurement is kept out of the fit and scored. "not_determined" lists constants that the fit left beyond the limits of calibration files,
+// and that stand at these limits instead: the table says nothing of them. Throws std::runtime_error where the table has no law to fit.
 std::string fit(const MeasuredTable& table);
 
 // Least squares with soft-L1 weights over parameters kept positive (steps are in their logarithms), Levenberg-Marquardt with finite

@@ -9,21 +9,27 @@
 
 namespace orrery {
 
-// One that is kept, with its ranks in this order; nullptr: there is none, or it has no dependencies where they are asked for.
+namespace {
+
+bool fits(const ReadyPlan& ready, const Scenario& scenario) { return memory(ready.plan, ready.memory, scenario, false).fits; }
+
+} // namespace
+
+// One that is kept, with its ranks in this order; nullptr: there is none, or it has no dependencies where they are asked for. The order
+// comes first: which ranks of a group share a node decides buffers of its communicators, and so whether the plan fits.
 std::shared_ptr<const ReadyPlan> ReadyPlans::known(const PlanInputs& inputs, const Scenario& scenario, bool only_if_fits) {
     const auto same = std::find_if(kept_.begin(), kept_.end(), [&](const Kept& k) { return k.inputs == inputs; });
     if (same == kept_.end()) return nullptr;
-    if (!same->plan->bound && !(only_if_fits && !memory(same->plan->plan, same->plan->memory, scenario, false).fits)) {
+    if (same->plan->plan.mesh.order != scenario.strategy.rank_order) {
+        if (same->plan.use_count() > 1) same->plan = std::make_shared<ReadyPlan>(*same->plan); // somebody has it still
+        reorder_ranks(same->plan->plan, scenario.strategy.rank_order);
+    }
+    if (!same->plan->bound && (!only_if_fits || fits(*same->plan, scenario))) {
         kept_.erase(same);
         return nullptr;
     }
     std::rotate(kept_.begin(), same, same + 1);
-    Kept& kept = kept_.front();
-    if (kept.plan->plan.mesh.order != scenario.strategy.rank_order) {
-        if (kept.plan.use_count() > 1) kept.plan = std::make_shared<ReadyPlan>(*kept.plan); // somebody has it still
-        reorder_ranks(kept.plan->plan, scenario.strategy.rank_order);
-    }
-    return kept.plan;
+    return kept_.front().plan;
 }
 
 std::shared_ptr<const ReadyPlan> ReadyPlans::of(const Scenario& scenario, bool only_if_fits) {

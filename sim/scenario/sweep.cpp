@@ -46,7 +46,25 @@ void put(Json& document, const std::vector<std::string>& steps, const Json& valu
     *at = value;
 }
 
-std::optional<double> number_at(const Json& document, const std::string& pointer) {
+// A field of the model or the cluster that the document leaves to a preset, a file or a default.
+std::optional<double> number_of_preset(const Json& document, const std::string& pointer, const std::string& base_dir) {
+    const bool cluster = pointer.starts_with("/cluster/");
+    const char* section = cluster ? "cluster" : "model";
+    const Field* field = find_field(dotted(pointer));
+    if ((!cluster && !pointer.starts_with("/model/")) || field == nullptr || !document.contains(section)) return std::nullopt;
+    Reading reading;
+    reading.options.base_dir = base_dir;
+    (cluster ? read_cluster : read_model)(reading, document[section], pointer_step(section));
+    Scenario& s = reading.scenario;
+    if (!reading.problems.empty() || (pointer.starts_with("/model/moe/") && !s.model.moe)) return std::nullopt;
+    if (const auto* slot = std::get_if<IntSlot>(&field->slot)) return *(*slot)(s);
+    if (const auto* slot = std::get_if<LongSlot>(&field->slot)) return static_cast<double>(*(*slot)(s));
+    if (const auto* slot = std::get_if<NumberSlot>(&field->slot)) return *(*slot)(s);
+    if (const auto* slot = std::get_if<BoolSlot>(&field->slot)) return *(*slot)(s) ? 1 : 0;
+    return std::nullopt;
+}
+
+std::optional<double> number_at(const Json& document, const std::string& pointer, const std::string& base_dir) {
     const Json* at = &document;
     for (const std::string& step : steps_of(pointer)) {
         if (!at->is_object() || !at->contains(step)) {
@@ -54,7 +72,8 @@ std::optional<double> number_at(const Json& document, const std::string& pointer
             const Field* field = find_field(dotted(pointer));
             const bool degree =
                 field != nullptr && field->minimum == 1 && (pointer.ends_with("_parallel") || pointer.ends_with("/virtual_pipeline"));
-            return degree && pointer != "/strategy/data_parallel" ? std::optional<double>(1) : std::nullopt;
+            if (degree && pointer != "/strategy/data_parallel") return 1;
+            return number_of_preset(document, pointer, base_dir);
         }
         at = &(*at)[step];
     }
@@ -95,6 +114,7 @@ std::int64_t SweepDocument::size() const { return data_->size; }
 SweepPoint SweepDocument::point(std::int64_t index) const {
     SweepPoint point;
     point.constants = data_->constants;
+    point.base_dir = data_->base_dir;
     std::vector<std::size_t> chosen(data_->axes.size());
     for (std::size_t axis = chosen.size(); axis-- > 0;) {
         const auto count = static_cast<std::int64_t>(data_->values[axis].size());
@@ -109,7 +129,8 @@ SweepPoint SweepDocument::point(std::int64_t index) const {
         if (data_->axes[axis].values.size() > 1) point.label += (point.label.empty() ? "" : " ") + data_->words[axis] + "=" + word(text);
     }
     for (const std::string& constraint : data_->constraints) {
-        const ConstraintAnswer answer = evaluate_constraint(constraint, [&](const std::string& p) { return number_at(document, p); });
+        const ConstraintAnswer answer =
+            evaluate_constraint(constraint, [&](const std::string& p) { return number_at(document, p, data_->base_dir); });
         if (answer.error.empty() && answer.holds) continue;
         point.rejected = answer.error.empty() ? "constraint: " + constraint : "constraint: " + constraint + ": " + answer.error;
         break;
@@ -163,7 +184,7 @@ struct SweepReader {
             problems.push_back({where, "sweep of " + pointer + " must be a list of values, as in [1, 2, 4, 8]"});
             return;
         }
-        check_field(pointer, where);
+        check_field(pointer, where, "sweep");
         SweepAxis axis{pointer, {}};
         std::vector<Json> values;
         for (const Ordered& item : list) {
@@ -183,13 +204,13 @@ struct SweepReader {
     }
 
     // A misspelt pointer would be a problem of every point: say it once. Fields below a preset or a list are left to the points.
-    void check_field(const std::string& pointer, const std::string& where) {
+    void check_field(const std::string& pointer, const std::string& where, const std::string& who) {
         const std::string path = dotted(pointer);
         if (find_field(path) != nullptr || path.find("device.") != std::string::npos || path.starts_with("perturb") ||
             path.starts_with("cluster.graph") || path == "model.preset")
             return;
         if (const std::string_view meant = field_of_short_name(path.substr(path.rfind('.') + 1)); !meant.empty()) {
-            problems.push_back({where, "sweep names " + pointer + ", which is not a field: did you mean \"" + pointer_of(meant) + "\"?"});
+            problems.push_back({where, who + " names " + pointer + ", which is not a field: did you mean \"" + pointer_of(meant) + "\"?"});
             return;
         }
         std::vector<std::string> known;
@@ -206,7 +227,7 @@ struct SweepReader {
             for (const Field& f : *fields) known.push_back(pointer_of((section.empty() ? "" : section + ".") + std::string(f.key)));
         const auto near = nearest(pointer, known);
         problems.push_back(
-            {where, "sweep names " + pointer + ", which is not a field" + (near ? ": did you mean \"" + *near + "\"?" : "")});
+            {where, who + " names " + pointer + ", which is not a field" + (near ? ": did you mean \"" + *near + "\"?" : "")});
     }
 
     void read_constraints(const Ordered& list) {
@@ -223,8 +244,14 @@ struct SweepReader {
                 continue;
             }
             const std::string text = list[i].get<std::string>();
-            const ConstraintAnswer answer = evaluate_constraint(text, [](const std::string&) { return std::optional<double>(1); });
+            std::vector<std::string> named;
+            const ConstraintAnswer answer = evaluate_constraint(text, [&](const std::string& pointer) {
+                if (std::ranges::find(named, pointer) == named.end()) named.push_back(pointer);
+                return std::optional<double>(1);
+            });
             if (answer.syntax) problems.push_back({where, "\"" + text + "\": " + answer.error});
+            for (const std::string& pointer : named)
+                if (!answer.syntax) check_field(pointer, where, "constraint \"" + text + "\"");
             data.constraints.push_back(text);
         }
     }

@@ -24,6 +24,7 @@ struct SweepPoint {
     std::string json;                                // the whole scenario's text, without "sweep" and "constraints"
     std::optional<std::string> rejected;             // the constraint it breaks; the scenario itself is not parsed here
     std::shared_ptr<const OwnConstants> constants{}; // of all points: ParseOptions::constants
+    std::string base_dir{};                          // .. and what the paths in it start from
 };
 
 class SweepDocument {

@@ -36,16 +36,18 @@ std::optional<Scenario> scenario_of(const std::string& json, ParseOptions parsin
     return std::move(parsed.scenario);
 }
 
-std::string hash_of(const std::string& json) { return point_hash({"", {}, json, std::nullopt}); }
-
 } // namespace
+
+std::string hash_of(const std::string& json, const ParseOptions& parsing) {
+    return point_hash({"", {}, json, std::nullopt, parsing.constants, parsing.base_dir});
+}
 
 SweepRow evaluate_text(const std::string& json, const SearchOptions& options, ReadyPlans& kept) {
     SweepRow row;
     row.status = PointStatus::impossible;
     const std::optional<Scenario> s = scenario_of(json, options.space.parsing);
     if (s) row = row_of(*s, json, options, &kept);
-    row.hash = hash_of(json);
+    row.hash = hash_of(json, options.space.parsing);
     return row;
 }
 
@@ -125,7 +127,8 @@ void Evaluator::fetch(const std::vector<std::vector<PointId>>& groups) {
     for (const std::vector<PointId>& group : groups) {
         std::vector<std::string> texts;
         for (const PointId& id : group)
-            if (std::string json = json_of(space_, id); !known(hash_of(json), json)) texts.push_back(std::move(json));
+            if (std::string json = json_of(space_, id); !known(hash_of(json, options_.space.parsing), json))
+                texts.push_back(std::move(json));
         if (!texts.empty()) asked.push_back(std::move(texts));
     }
     fetched_.clear();
@@ -140,7 +143,7 @@ SearchPoint Evaluator::point(Worker& w, const PointId& id, double bound) const {
     p.json = json_of(space_, id);
     const Scenario* resolved = w.resolved(space_, id);
     if (!resolved) throw std::logic_error("search: a legal point is refused: " + p.json);
-    const std::string hash = hash_of(p.json);
+    const std::string hash = hash_of(p.json, options_.space.parsing);
     if (const SweepRow* row = known(hash, p.json)) {
         p.row = *row;
     } else {

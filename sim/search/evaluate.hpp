@@ -14,6 +14,8 @@
 
 namespace orrery {
 
+std::string hash_of(const std::string& json, const ParseOptions& parsing); // what a point's results are known by
+
 class Evaluator {
   public:
     // Throws std::runtime_error where the database cannot be opened.

@@ -330,12 +330,22 @@ std::vector<GroupValue> Lists::recomputes() const {
 }
 
 std::vector<std::string> Lists::free() const {
+    constexpr const char* of_experts[] = {expert, expert_tensor, dispatcher, overlap_experts};
+    const bool experts = variations_.base().model.moe.has_value();
     std::vector<std::string> out;
-    for (const char* pointer : grouped)
-        if (!fixed(pointer)) out.push_back(last_step(pointer));
+    const auto add = [&](const std::string& pointer) {
+        if (!experts && std::ranges::find(of_experts, pointer) != std::end(of_experts)) return;
+        const auto own = space_.find(pointer);
+        if (own != space_.end() ? own->second.size() < 2 : variations_.given(pointer)) return;
+        out.push_back((pointer.starts_with("/strategy/overlap/") ? "overlap." : "") + last_step(pointer));
+    };
+    for (const char* pointer : grouped) add(pointer);
+    for (const char* pointer : overlap_fields) add(pointer);
+    add(overlap_experts);
     if (free_homes()) out.push_back(last_step(offload));
     if (options_.compression && open(compression)) out.push_back(last_step(compression));
-    for (const std::string& pointer : others_) out.push_back(last_step(pointer));
+    for (const std::string& pointer : others_)
+        if (!pointer.starts_with("/strategy/overlap/")) add(pointer);
     return out;
 }
 

@@ -1,5 +1,6 @@
 #include "sim/search/print.hpp"
 
+#include "sim/scenario/suggest.hpp"
 #include "sim/search/choose.hpp"
 #include "topology/text.hpp"
 
@@ -170,6 +171,13 @@ std::string no_answer(const SearchResult& r) {
                        r.nearest_miss->row.reason);
 }
 
+// A proof is of the fields that vary.
+static std::string varied(const SearchResult& r, const TextStyle& style) {
+    const std::string text = (r.free.empty() ? "Nothing was varied" : "Varied: " + join(r.free)) +
+                             "; all else is as the scenario states it or its framework has it.";
+    return wrapped(text, style.width, "", "  ") + "\n";
+}
+
 std::string to_text(const SearchResult& r, const SearchOptions& options, const TextStyle& style) {
     if (r.points.empty()) return {};
     const std::size_t lead = leader(r.points);
@@ -200,6 +208,7 @@ std::string to_text(const SearchResult& r, const SearchOptions& options, const T
                       std::floor(to_spare(first.row) * 100))
                 : " Others are as good; this one has most memory to spare.";
     text += wrapped(proof, style.width, "", "  ") + "\n";
+    text += varied(r, style);
     if (r.nearer_miss)
         text += wrapped(fmt::format("Nothing fits with all states and activations on the devices{} (the nearest lacks {}), so that some "
                                     "are {}.",

@@ -5,6 +5,7 @@
 #include "sim/scenario/input_file.hpp"
 #include "sim/scenario/suggest.hpp"
 #include "sim/simrun/command.hpp"
+#include "topology/text.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -82,6 +83,34 @@ int deliver_check(const std::vector<std::string>& files, const std::vector<Compa
     return deliver(json ? to_json(by_group, skipped) : sizes + to_text(by_group, skipped), options) ? done : bad_input;
 }
 
+// What a fitted file says of itself: constants that its tables do not determine, and how it is used.
+std::string about(const std::string& text, const std::string& file) {
+    std::string said;
+    const Json all = Json::parse(text);
+    for (const Json& one : all.is_array() ? all : Json::array({all}))
+        for (const char* group : {"gemm", "prefill", "experts"}) {
+            if (!one.contains(group)) continue;
+            for (const auto& [kind, constants] : one.at(group).items())
+                if (constants.contains("not_determined"))
+                    said += fmt::format(
+                        "{}: the table does not determine {}.{}: {}. They stand at a limit and do little; more shapes would say more\n",
+                        one.value("fitted_to", file), group, kind, join(constants.at("not_determined").get<std::vector<std::string>>()));
+        }
+    try {
+        OwnConstants().add(text);
+        return said + "Use it: simrun job.json --calibration " + file + "\n";
+    } catch (const std::runtime_error& e) { return said + "Not for --calibration: " + e.what() + "\n"; }
+}
+
+int deliver_fit(const std::string& text, const Options& options) {
+    if (!deliver(text, options)) return bad_input;
+    if (options.quiet) return done;
+    const bool kept = !options.output.empty();
+    const std::string said = (kept ? options.output + " is written\n" : "") + about(text, kept ? options.output : "FILE");
+    std::fputs(printable(said).c_str(), kept ? stdout : stderr);
+    return done;
+}
+
 } // namespace
 
 int run_fit(const std::vector<std::string>& files, const Options& options, const FitCommand& command) {
@@ -124,7 +153,7 @@ int run_fit(const std::vector<std::string>& files, const Options& options, const
         return bad_input;
     }
     if (!options.quiet && !curves.skipped.empty()) std::fputs((join(curves.skipped, "\n") + "\n").c_str(), stderr);
-    return deliver(fitted.size() == 1 ? fitted.front() : "[\n" + join(fitted, ",\n") + "]\n", options) ? done : bad_input;
+    return deliver_fit(fitted.size() == 1 ? fitted.front() : "[\n" + join(fitted, ",\n") + "]\n", options);
 }
 
 } // namespace orrery::simrun

@@ -1,6 +1,7 @@
 // `simrun learn ROWS.json.. -o mine.json`: a user's own measured steps become a calibration.
 #include "sim/report/terminal.hpp"
 #include "sim/simrun/command.hpp"
+#include "sim/validate/lessons.hpp"
 #include "topology/text.hpp"
 
 #include <fmt/format.h>
@@ -74,6 +75,26 @@ Rows held(Rows rows, const Rows& learned) {
     return rows;
 }
 
+// The rows of several files, and where each file's begin.
+struct Read {
+    Rows rows;
+    std::vector<std::size_t> begins;
+    const std::string& file_of(std::size_t row, const std::vector<std::string>& files) const {
+        return files[static_cast<std::size_t>(std::upper_bound(begins.begin(), begins.end(), row) - begins.begin()) - 1];
+    }
+};
+
+std::optional<Read> read_files(const std::vector<std::string>& files, const Options& options) {
+    Read all;
+    for (const std::string& file : files) {
+        auto rows = read_rows({file}, options);
+        if (!rows) return std::nullopt;
+        all.begins.push_back(all.rows.size());
+        std::ranges::move(*rows, std::back_inserter(all.rows));
+    }
+    return all;
+}
+
 bool usable(const Options& options) {
     if (!options.constants || !options.constants->holds_learned()) return true;
     complain("--calibration names a file of `simrun learn`: give all rows to one `simrun learn` instead, old and new");
@@ -84,12 +105,15 @@ bool usable(const Options& options) {
 
 int run_learn(const std::vector<std::string>& files, const Options& options, const LearnCommand& command) {
     if (!usable(options)) return bad_input;
-    const auto rows = read_rows(files, options);
+    const auto read = read_files(files, options);
     const auto checked = read_rows(command.check, options);
-    if (!rows || !checked) return bad_input;
+    if (!read || !checked) return bad_input;
     ProgressBar progress("learning", options);
     const auto show = [&](std::size_t n, std::size_t total) { progress.show(n, total); };
-    const LearnedRows learned = learn_from(*rows, options.jobs, show);
+    LearnedRows learned;
+    try {
+        learned = learn_from(read->rows, options.jobs, show);
+    } catch (const OddRow& e) { throw InputError(read->file_of(e.row, files) + ": " + e.what()); }
     if (!options.quiet)
         for (const std::string& one : learned.left_out) std::fputs(("simrun: note: not learned: " + printable(one) + "\n").c_str(), stderr);
     if (learned.constants.empty()) {
@@ -101,7 +125,7 @@ int run_learn(const std::vector<std::string>& files, const Options& options, con
     for (const LearnedConstants& l : learned.constants) text += in_words(l);
     text += compared("\nRows learned from (their errors after it prove nothing)", learned.before, learned.after);
     if (!command.check.empty()) {
-        const Rows others = held(*checked, *rows);
+        const Rows others = held(*checked, read->rows);
         const Rows before = validate(others, options.jobs, show).rows;
         text += others.empty()
                     ? "\nNo other rows to check\n"

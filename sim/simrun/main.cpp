@@ -338,7 +338,10 @@ void add_parts(CLI::App& app, Parsed& p) {
 
 void add_search(CLI::App& app, Parsed& p) {
     CLI::App* sub = add_command(app, p, "search", "Find the best strategy for a model, a cluster and a batch, with a proof");
-    sub->add_option("scenario", p.one_file, "The scenario: fields that it states are fixed, all other strategy fields are free")
+    sub->add_option(
+           "scenario", p.one_file,
+           "The scenario: fields that it states are fixed; of the others those are varied that the answer lists (degrees, micro batch, "
+           "schedule, sharding, rank order, recompute, overlaps ..), the rest is the framework's default")
         ->required()
         ->type_name("SCENARIO.json");
     add_set(*sub, p.options);
@@ -438,28 +441,27 @@ int run_files(Parsed& p, const CLI::App& app) {
     return p.files.size() == 1 ? run_scenario(p.files.front(), p.options, p.scenario) : run_scenarios(p.files, p.options);
 }
 
-// The input that an output would be written over, "" where there is none.
-std::string overwritten_input(const Parsed& p) {
-    std::vector<std::string> inputs = p.files, outputs{p.options.output, p.scenario.trace,    p.sweep.csv,     p.search.csv,
-                                                       p.validate.html,  p.validate.markdown, p.validate.rows, p.validate.spreads};
+// The files of this command line, before anything is written.
+std::string lost_file(const CLI::App& app, const Parsed& p) {
+    if (app.got_subcommand("merge")) return ""; // it adds to the file that it names
+    std::vector<std::string> inputs = p.files;
     inputs.insert(inputs.end(), p.datasets.begin(), p.datasets.end());
     inputs.insert(inputs.end(), p.learn.check.begin(), p.learn.check.end());
     inputs.insert(inputs.end(), p.options.calibration.begin(), p.options.calibration.end());
     for (const std::string& one : {p.one_file, p.search.space, p.sbatch.space}) inputs.push_back(one);
-    for (const std::string& output : outputs)
-        for (const std::string& input : inputs) {
-            std::error_code other; // also where one of them is not there
-            if (!output.empty() && std::filesystem::is_regular_file(input, other) && std::filesystem::equivalent(input, output, other))
-                return input;
-        }
-    return "";
+    return console::lost_file(inputs, {{"-o", p.options.output},
+                                       {"--trace", p.scenario.trace},
+                                       {"--csv", p.sweep.csv},
+                                       {"--database", p.search.database},
+                                       {"--csv", p.search.csv},
+                                       {"--html", p.validate.html},
+                                       {"--markdown", p.validate.markdown},
+                                       {"--rows", p.validate.rows},
+                                       {"--spreads", p.validate.spreads}});
 }
 
 int dispatch(const CLI::App& app, Parsed& p) {
-    if (const std::string input = overwritten_input(p); !input.empty() && !app.got_subcommand("merge")) {
-        complain(input + " is an input and an output: give the output another name");
-        return bad_input;
-    }
+    if (const std::string why = lost_file(app, p); !why.empty()) return complain(why), bad_input;
     if (app.got_subcommand("search")) return run_search(p.one_file, p.options, p.search);
     if (app.got_subcommand("advise")) return run_advise(p.one_file, p.options, p.rules);
     if (app.got_subcommand("merge")) return run_merge(p.datasets, p.options);

@@ -63,19 +63,6 @@ const char* name(PointStatus s) {
     return "failed";
 }
 
-// FNV-1a, 64 bits. The version is part of it: another version's predictions are not this one's.
-std::string point_hash(const SweepPoint& point) {
-    std::uint64_t h = 14695981039346656037u;
-    const auto mix = [&](std::string_view text) {
-        for (unsigned char c : text) h = (h ^ c) * 1099511628211u;
-    };
-    mix(ORRERY_VERSION);
-    if (point.constants) mix(point.constants->text());
-    mix(point.json);
-    if (point.rejected) mix(*point.rejected);
-    return fmt::format("{:016x}", h);
-}
-
 void add_run(SweepRow& row, const Scenario& scenario, const Prediction& prediction, const Replan& replan) {
     if (!scenario.run || row.status != PointStatus::fits) return;
     const RunFigures run = run_figures(scenario, prediction, {1, replan});

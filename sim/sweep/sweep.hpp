@@ -28,7 +28,7 @@ const char* name(PointStatus s);
 
 struct SweepRow {
     std::int64_t index = 0; // in the document; not stored
-    std::string hash;       // of the scenario's text and this program's version, 16 hex digits
+    std::string hash;       // point_hash(), 16 hex digits
     std::string label;
     PointStatus status = PointStatus::failed;
     std::string reason; // why not; empty for fits
@@ -90,6 +90,8 @@ struct SweepRunOptions {
     Replans replans{};
 };
 
+// Of all that its figures depend on: its text, the contents of the files that the text names, the constants it carries, and this program's
+// own code and data (key.cpp).
 std::string point_hash(const SweepPoint& point);
 // Whether a stored row holds all that this point gives now; files of before runs were simulated lack theirs.
 bool complete(const SweepRow& row, const std::string& json);

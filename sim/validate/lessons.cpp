@@ -3,6 +3,8 @@
 
 #include "sim/cost/own_constants.hpp"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <map>
 #include <numeric>
@@ -69,6 +71,43 @@ std::vector<std::string> without_lesson(const std::vector<ValidationRow>& rows) 
     return out;
 }
 
+constexpr double farthest = 20; // as far as factors are learned (sim/cost/learned.cpp)
+
+struct Unit {
+    double factor; // of the figure's own unit
+    const char* name;
+};
+
+// The unit that makes the figure near what is predicted; a prediction is hardly off by four.
+std::string likely(double ratio, std::initializer_list<Unit> units) {
+    constexpr double near = 4;
+    for (const Unit& u : units)
+        if (ratio * u.factor < near && ratio * u.factor > 1 / near) return fmt::format(": is it in {}?", u.name);
+    return ": is it of another job, or in another unit?";
+}
+
+std::string odd(const char* field, double measured, double predicted, const char* unit, std::initializer_list<Unit> units) {
+    const double ratio = measured / predicted;
+    if (!(predicted > 0) || (ratio < farthest && ratio > 1 / farthest)) return "";
+    return fmt::format("\"{}\" = {:.6g} is read in {}, and {:.4g} are predicted{}", field, measured, unit, predicted, likely(ratio, units));
+}
+
+// Before anything is learned: what no factor that can be learned explains is a slip.
+void require_plausible(const std::vector<ValidationRow>& rows) {
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        const ValidationRow& r = rows[i];
+        if (!usable(r)) continue;
+        std::string why;
+        if (r.measured.step_time_s && r.predicted.step_time_s)
+            why = odd("step_time_s", *r.measured.step_time_s, *r.predicted.step_time_s, "seconds",
+                      {{1e-3, "milliseconds"}, {1e-6, "microseconds"}, {60, "minutes"}, {3600, "hours"}});
+        if (why.empty() && r.measured.memory_gb && r.predicted.memory_gb)
+            why = odd("memory_gb", *r.measured.memory_gb, *r.predicted.memory_gb, "GB",
+                      {{1e-9, "bytes"}, {1e-3, "MB"}, {1e-6, "kB"}, {1e3, "TB"}});
+        if (!why.empty()) throw OddRow("row \"" + r.name + "\": " + why, i);
+    }
+}
+
 } // namespace
 
 std::optional<Lesson> lesson_of(const ValidationRow& r) {
@@ -92,7 +131,7 @@ LearnedRows learn_from(std::vector<ValidationRow> rows, int jobs, const Progress
         predict_all(rows, jobs, [&](std::size_t done, std::size_t all) {
             if (progress) progress(static_cast<std::size_t>(time) * all + done, total);
         });
-        if (time == 0) out.before = rows;
+        if (time == 0) require_plausible(rows), out.before = rows;
         out.constants = taught(rows, out.before, means);
         for (const LearnedConstants& l : out.constants) means[{l.device, l.stack}] = l.time.mean;
         for (std::size_t i = 0; i < rows.size(); ++i)

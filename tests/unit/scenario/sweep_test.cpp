@@ -65,6 +65,27 @@ TEST(Sweep, ConstraintsRejectAndSayWhich) {
     EXPECT_EQ(s.point(5).rejected, "constraint: /strategy/tensor_parallel * /strategy/pipeline_parallel <= 4");
 }
 
+TEST(Sweep, ConstraintsOfNoFieldAreRefused) {
+    const SweepResult read = parse_sweep(base + R"("sweep": {"/strategy/tensor_parallel": [1, 2]},
+        "constraints": ["/strategy/tensor_paralel <= 4", "/cluster/nodes * /cluster/devices_per_nod >= 8", "1 <= /none"]})");
+    ASSERT_EQ(read.problems.size(), 3u) << to_text(read.problems);
+    EXPECT_EQ(read.problems[0].where, "/constraints/0");
+    EXPECT_NE(read.problems[0].what.find("did you mean \"/strategy/tensor_parallel\"?"), std::string::npos) << read.problems[0].what;
+    EXPECT_NE(read.problems[1].what.find("did you mean \"/cluster/devices_per_node\"?"), std::string::npos) << read.problems[1].what;
+}
+
+TEST(Sweep, ConstraintsKnowWhatAPresetSays) {
+    const SweepDocument s = sweep(R"("sweep": {"/cluster/preset": ["dgx-h100", "gb200-nvl72"], "/model": ["gpt2-124m", "llama3-8b"],
+        "/strategy/tensor_parallel": [4, 8]}, "constraints": ["/strategy/tensor_parallel <= /cluster/devices_per_node",
+        "/model/layers / 4 == 8"])");
+    const Scenario nvl = parse_scenario(s.point(7).json).scenario.value_or(Scenario{});
+    for (std::int64_t i = 0; i < s.size(); ++i) {
+        const bool llama = i / 2 % 2 == 1, wide = i >= 4 && i % 2 == 1 && nvl.cluster.devices_per_node < 8;
+        EXPECT_EQ(s.point(i).rejected.has_value(), !llama || wide) << s.point(i).label << ": " << s.point(i).rejected.value_or("");
+        if (s.point(i).rejected) { EXPECT_EQ(s.point(i).rejected->find("has no number"), std::string::npos) << *s.point(i).rejected; }
+    }
+}
+
 TEST(Sweep, ManyCombinationsCostNothingUntilAsked) {
     std::string list = "[0";
     for (int i = 1; i < 100; ++i) list += ", " + std::to_string(i);

@@ -450,6 +450,40 @@ TEST(Search, RefinesNoFieldThatTheScenarioStates) {
     EXPECT_TRUE(search(json, {}).refined.empty());
 }
 
+// What is proven is proven of the fields that were varied: the answer names them.
+TEST(Search, SaysWhatWasVaried) {
+    SearchOptions options = with_space(few);
+    options.refine = false;
+    const SearchResult r = search(dense, options);
+    std::string text = to_text(r, options, {});
+    std::ranges::replace(text, '\n', ' ');
+    for (const char* field : {"tensor_parallel", "pipeline_parallel", "micro_batch_size", "schedule", "overlap.grad_reduce"}) {
+        EXPECT_NE(text.find(field), std::string::npos) << field << " in " << text;
+        EXPECT_NE(std::ranges::find(r.free, field), r.free.end()) << field;
+    }
+    EXPECT_NE(text.find("Varied: "), std::string::npos) << text;
+    for (const char* field : {"expert_parallel", "token_dispatcher", "context_parallel", "rank_order"}) // no experts; stated
+        EXPECT_EQ(std::ranges::find(r.free, field), r.free.end()) << field;
+}
+
+// What a database holds was predicted with the constants of its search: others find nothing of theirs in it.
+TEST(Search, ADatabaseKnowsTheConstants) {
+    const auto file = std::filesystem::temp_directory_path() / ("orrery-search-constants-" + std::to_string(::getpid()) + ".sqlite");
+    SearchOptions options = with_space(few);
+    options.refine = false;
+    options.database = file.string();
+    const SearchResult builtin = search(dense, options);
+    ASSERT_FALSE(builtin.points.empty());
+    EXPECT_GT(search(dense, options).counts.reused, 0);
+    const auto constants = std::make_shared<OwnConstants>();
+    constants->add(R"({"device": "h100-sxm-80gb", "memory": {"fused": 0.4, "eager": 0.4, "kernel_us": 3}})");
+    SearchOptions own = options;
+    own.space.parsing.constants = constants;
+    EXPECT_EQ(search(dense, own).counts.reused, 0);
+    EXPECT_GT(search(dense, own).counts.reused, 0);
+    std::filesystem::remove(file);
+}
+
 // Parts of a space, each searched with a database of its own, and the merged file: the answer of one machine, with nothing simulated again.
 TEST(Search, PartsMergedAnswerAsOneMachine) {
     SearchOptions options = with_space(few);

@@ -357,6 +357,56 @@ TEST(Simexec, ResumeNamesWhatDiffers) {
     EXPECT_TRUE(std::regex_search(o.err, std::regex("is \\[[0-9, ]*16.*\\], and the scenario's is \\[[0-9, ]*32"))) << o.err;
 }
 
+// Batches follow from the text: a run goes on with its own.
+TEST(Simexec, ResumesWithItsTextAlone) {
+    const fs::path folder = scratch("its_text"), bare = scratch("no_text"), text = scratch("a.txt"), moved = scratch("b.txt"),
+                   other = scratch("c.txt");
+    std::ofstream(text) << std::string(2000, 'a');
+    std::ofstream(moved) << std::string(2000, 'a');
+    std::ofstream(other) << std::string(2000, 'c');
+    ASSERT_EQ(run("run" + small + " -q --steps 1 --text " + text.string() + " --checkpoint " + folder.string()).code, 0);
+    ASSERT_EQ(run("run" + small + " -q --steps 1 --checkpoint " + bare.string()).code, 0);
+    const std::string on = "run" + small + " -q --steps 2 --resume ";
+    const auto refused = [&](const std::string& arguments, const std::string& why) {
+        const ProgramOutcome o = run(on + arguments);
+        EXPECT_EQ(o.code, 1) << arguments;
+        EXPECT_NE(o.err.find(why), std::string::npos) << o.err;
+    };
+    refused(folder.string(), "was trained on " + text.string() + " (2000 tokens), and this run reads the synthetic language");
+    refused(folder.string() + " --text " + other.string(), "name that file with --text " + text.string());
+    refused(bare.string() + " --text " + text.string(), "leave out --text");
+    EXPECT_EQ(run(on + folder.string() + " --text " + moved.string()).code, 0) << "the same text";
+    EXPECT_EQ(run(on + bare.string()).code, 0);
+    std::ofstream(text) << std::string(2000, 'd');
+    refused(folder.string() + " --text " + text.string(), "with other contents");
+    // Of before checkpoints knew: it is taken as it is.
+    const fs::path state = folder / "step-00000001" / "state.json";
+    nlohmann::json json = nlohmann::json::parse(std::ifstream(state));
+    json["facts"].erase("text_hash");
+    std::ofstream(state) << json.dump();
+    EXPECT_EQ(run(on + folder.string()).code, 0);
+}
+
+TEST(Simexec, KeepsItsInputs) {
+    const fs::path job = scratch("job.json"), text = scratch("input.txt"), twice = scratch("twice");
+    fs::copy_file(ORRERY_SOURCE_DIR "/scenarios/tiny-gpt.json", job, fs::copy_options::overwrite_existing);
+    std::ofstream(text) << std::string(20000, 'a');
+    const auto before = fs::file_size(job);
+    const auto refused = [&](const std::string& arguments, const std::string& why) {
+        const ProgramOutcome o = run(arguments);
+        EXPECT_EQ(o.code, 1) << arguments;
+        EXPECT_NE(o.err.find(why), std::string::npos) << o.err;
+    };
+    const std::string runs = "run " + job.string() + " --steps 1 --text " + text.string();
+    for (const char* option : {" --log ", " --trace ", " -o ", " --routing "})
+        for (const fs::path& input : {job, text}) refused(runs + option + input.string(), "is an input and an output");
+    for (const std::string command : {"check ", "calibrate ", "agree ", "replay "})
+        refused(command + job.string() + " -o " + job.string(), "is an input and an output");
+    refused(runs + " --log " + twice.string() + " --trace " + twice.string(), "is named by --log and by --trace");
+    EXPECT_EQ(fs::file_size(job), before);
+    EXPECT_EQ(fs::file_size(text), 20000u);
+}
+
 TEST(Simexec, LongFilesAreMappedAndEndlessOnesRefused) {
     const fs::path file = scratch("long.bin");
     std::ofstream(file) << "";
@@ -473,6 +523,40 @@ TEST(Simexec, TracesOfThatName) {
             const std::string text{std::istreambuf_iterator<char>(in), {}};
             EXPECT_EQ(nlohmann::json::accept(text), file == json) << command;
         }
+}
+
+TEST(Simexec, SaysThatItWasStoppedAndWhatIsLeft) {
+    const fs::path said = scratch("said"), folder = scratch("stopped");
+    for (const bool saves : {false, true}) {
+        const pid_t child = fork();
+        if (child == 0) {
+            const std::string line = "exec " + program + " run" + small + " -q --steps 100000" +
+                                     (saves ? " --checkpoint " + folder.string() : "") + " 2> " + said.string();
+            execl("/bin/sh", "sh", "-c", line.c_str(), nullptr);
+            _exit(127);
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(700));
+        kill(child, SIGTERM);
+        int status = 0;
+        waitpid(child, &status, 0);
+        EXPECT_EQ(WEXITSTATUS(status), 5);
+        std::ifstream in(said);
+        const std::string text{std::istreambuf_iterator<char>(in), {}};
+        const char* left = saves ? "go on with --resume" : "nothing was saved";
+        EXPECT_TRUE(std::regex_search(text, std::regex("stopped by a signal after step [0-9]+ of 100000: " + std::string(left)))) << text;
+    }
+}
+
+TEST(Simexec, ADamagedCheckpointIsNamedInPlainWords) {
+    const fs::path folder = scratch("no_json");
+    for (const char* text : {"{\"version\": ", "{\"version\": 1}", "[]"}) {
+        fs::create_directories(folder / "step-00000001");
+        std::ofstream(folder / "step-00000001" / "state.json") << text;
+        const ProgramOutcome o = run("run" + small + " --steps 2 --resume " + (folder / "step-00000001").string());
+        EXPECT_EQ(o.code, 1);
+        EXPECT_NE(o.err.find("state.json is corrupt"), std::string::npos) << o.err;
+        EXPECT_EQ(o.err.find("json.exception"), std::string::npos) << o.err;
+    }
 }
 
 TEST(Simexec, StopsAndGoesOn) {

@@ -535,6 +535,33 @@ TEST_F(Simrun, LearnsFromMeasuredSteps) {
     EXPECT_EQ(run("learn rows.json -o again.json --calibration learned.json").code, 1) << "learned twice";
     write("empty.json", R"({"name": "none", "source": "x", "rows": []})");
     EXPECT_EQ(run("learn empty.json -o none.json").code, 1);
+    write("odd.json", rows(1000, 2));
+    const Ran odd = run("learn rows.json odd.json -o none.json");
+    EXPECT_EQ(odd.code, 1);
+    EXPECT_NE(odd.err.find("odd.json: row \"run 0\": \"step_time_s\" = "), std::string::npos) << odd.err;
+    EXPECT_NE(odd.err.find("is it in milliseconds?"), std::string::npos) << odd.err;
+    auto bytes = nlohmann::json::parse(rows(1, 1));
+    bytes["rows"][0]["measured"] = {{"memory_gb", 20e9}};
+    write("bytes.json", bytes.dump());
+    EXPECT_NE(run("learn bytes.json -o none.json").err.find("\"memory_gb\" = 2e+10 is read in GB"), std::string::npos);
+}
+
+// A table too small for some constants makes a file that predictions take, and says which they are.
+TEST_F(Simrun, AFitOfASmallTableCanBeUsed) {
+    std::string table = "dtype,m,n,k,batch,us,source\n";
+    for (int m = 64; m <= 1024; m *= 2)
+        for (int n = 512; n <= 4096; n *= 2)
+            for (int k = 512; k <= 1024; k *= 2)
+                table += "bf16," + std::to_string(m) + "," + std::to_string(n) + "," + std::to_string(k) + ",1," +
+                         std::to_string(5 + 2.0 * m * n * k / 100e6) + ",mine\n";
+    write("gemm_a100-sxm-80gb.csv", table);
+    const Ran fitted = run("fit gemm_a100-sxm-80gb.csv -o mine.json");
+    ASSERT_EQ(fitted.code, 0) << fitted.err;
+    EXPECT_NE(fitted.out.find("mine.json is written"), std::string::npos) << fitted.out;
+    EXPECT_NE(fitted.out.find("Use it: simrun job.json --calibration mine.json"), std::string::npos) << fitted.out;
+    EXPECT_NE(fitted.out.find("does not determine gemm.bf16: "), std::string::npos) << fitted.out;
+    const Ran mine = run(scenario() + " --calibration mine.json");
+    EXPECT_EQ(mine.code, 0) << mine.err;
 }
 
 // Constants fitted to a table serve predictions: products twice as slow by the table make a slower step, and the report says so.

@@ -195,10 +195,29 @@ TEST_F(Hostile, OutputsThatCannotBeWrittenAreBadInput) {
     for (const std::string output : {"dense.json -o pipe", "dense.json --trace pipe", "export dense.json --to perfetto -o pipe"})
         refused(output, "pipe: cannot be written: it is a pipe that nobody reads");
     refused("search dense.json --database pipe", "pipe is a device or a pipe");
-    refused("search dense.json --database dense.json", "cannot read the sweep's results in dense.json");
+    refused("search dense.json --database dense.json", "dense.json is an input and an output");
     for (const std::string over : {"dense.json -o dense.json", "dense.json --trace ./dense.json", "plan dense.json -o dense.json"})
         refused(over, "dense.json is an input and an output");
     EXPECT_EQ(read("dense.json"), dense);
+}
+
+TEST_F(Hostile, OneFileForTwoOutputsIsRefused) {
+    write("dense.json", dense);
+    Json sweep = Json::parse(dense);
+    sweep["sweep"] = {{"/training/micro_batch_size", {1, 2}}};
+    write("sweep.json", sweep.dump());
+    refused("sweep.json --csv a -o ./a", "a is named by -o and by --csv");
+    refused("dense.json --json -o q --trace q", "q is named by -o and by --trace");
+    refused("search dense.json --csv q -o q", "q is named by -o and by --csv");
+    refused("search dense.json --database d --csv d", "d is named by --database and by --csv");
+    for (const char* file : {"a", "q", "d"}) EXPECT_FALSE(fs::exists(folder / file));
+    EXPECT_EQ(run("dense.json --json -o /dev/null --trace /dev/null").code, 0);
+}
+
+TEST_F(Hostile, AWrongOptionAfterAFileIsNamed) {
+    write("dense.json", dense);
+    refused("dense.json --nofold", "--nofold (did you mean --no-fold?)");
+    refused("dens --nofold", "dens is no command");
 }
 
 TEST_F(Hostile, APipeThatIsReadIsWritten) {

@@ -156,6 +156,60 @@ TEST(Sweep, SharesPlansThatFitSomewhere) {
     EXPECT_EQ(kept.reused(), 6);
 }
 
+// An order of ranks that brings a group onto one node makes its buffers smaller: of two orders with one plan, one alone may fit.
+TEST(Sweep, SharesPlansThatFitInOneOrderOfRanks) {
+    const auto orders = [](const std::string& memory, const std::string& first, const std::string& second) {
+        return parse_sweep(R"({"model": {"layers": 4, "hidden_size": 2048, "attention_heads": 16, "vocab_size": 32000},
+            "cluster": {"preset": "dgx-a100-40gb", "nodes": 2, "device": {"memory_gb": )" +
+                           memory + R"(}}, "training": {"global_batch_size": 32, "micro_batch_size": 1, "sequence_length": 1024},
+            "strategy": {"pipeline_parallel": 2}, "sweep": {"/strategy/rank_order": [")" +
+                           first + "\", \"" + second + "\"]}}");
+    };
+    std::string near = "tp-cp-ep-dp-pp", far = "pp-tp-cp-ep-dp";
+    SweepResult all = orders("40", near, far);
+    ASSERT_TRUE(all.document.has_value()) << to_text(all.problems);
+    const std::int64_t a = evaluate(all.document->point(0), 0, "").peak_bytes, b = evaluate(all.document->point(1), 1, "").peak_bytes;
+    ASSERT_NE(a, b) << "the orders need the same memory";
+    if (a > b) std::swap(near, far);
+    const std::string between = std::to_string(static_cast<double>(a + b) / 2e9);
+    for (const auto& [first, second] : {std::pair{near, far}, {far, near}}) {
+        SweepResult r = orders(between, first, second);
+        ReadyPlans kept;
+        for (std::int64_t i = 0; i < 2; ++i) {
+            const SweepRow alone = evaluate(r.document->point(i), i, "");
+            EXPECT_EQ(alone.status, (i == 0 ? first : second) == near ? PointStatus::fits : PointStatus::too_big) << alone.reason;
+            EXPECT_EQ(alone, evaluate(r.document->point(i), i, "", &kept)) << alone.label;
+        }
+    }
+}
+
+// A path in a scenario stands for what is in the file.
+TEST(Sweep, ComputesAgainWhatAFileChanged) {
+    const TemporaryFolder folder;
+    const auto write = [&](const char* preset) { std::ofstream(folder.file("machine.json")) << R"({"preset": ")" << preset << "\"}"; };
+    ParseOptions parsing;
+    parsing.base_dir = folder.path.string();
+    SweepResult r = parse_sweep(R"({"model": "gpt2-124m", "cluster": "machine.json", "strategy": {},
+        "training": {"global_batch_size": 16, "micro_batch_size": 1, "sequence_length": 1024}, "sweep": {"/training/micro_batch_size": [1, 2]}})",
+                                parsing);
+    ASSERT_TRUE(r.document.has_value());
+    write("dgx-a100-80gb");
+    const SweepRun before = run_sweep(*r.document, folder.file("a.sqlite"));
+    EXPECT_EQ(run_sweep(*r.document, folder.file("a.sqlite")).reused, 2);
+    write("dgx-h100");
+    const SweepRun after = run_sweep(*r.document, folder.file("a.sqlite"));
+    EXPECT_EQ(after.reused, 0);
+    EXPECT_LT(after.rows[0].step_time_s, before.rows[0].step_time_s);
+    write("dgx-a100-80gb");
+    EXPECT_EQ(run_sweep(*r.document, folder.file("a.sqlite")).rows, before.rows);
+    // Another machine has the file elsewhere, and the same parts of the sweep.
+    const TemporaryFolder elsewhere;
+    std::filesystem::copy(folder.file("machine.json"), elsewhere.file("machine.json"));
+    SweepPoint moved = r.document->point(0);
+    moved.base_dir = elsewhere.path.string();
+    EXPECT_EQ(point_hash(moved), point_hash(r.document->point(0)));
+}
+
 TEST(Sweep, LosesNothingWhenItIsKilled) {
     const TemporaryFolder folder;
     const std::string file = folder.file("killed.sqlite");
