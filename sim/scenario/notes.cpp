@@ -9,6 +9,7 @@
 #include "sim/schedules/schedule.hpp"
 
 #include <algorithm>
+#include <array>
 
 namespace orrery {
 
@@ -117,6 +118,31 @@ void note_model(Reading& reading) {
     }
 }
 
+// NVMe holds offloaded states and saves of some kinds. Saves are read from it only where it is the nearest place that has them.
+void note_nvme(Reading& reading) {
+    Scenario& sc = reading.scenario;
+    const Host& host = sc.cluster.host;
+    const Offload& o = sc.strategy.offload;
+    const auto note = [&](const char* pointer, bool idle, const char* why) {
+        if (idle && reading.has(pointer)) sc.notes.push_back(dotted(pointer) + " has no effect: " + why);
+    };
+    const bool states = std::ranges::any_of(std::array{o.optimizer, o.parameters, o.gradients, o.activations},
+                                            [](Tier tier) { return tier == Tier::nvme; });
+    const bool local = sc.run && sc.run->checkpoint.kind == CheckpointKind::local,
+               saves = local || (sc.run && sc.run->checkpoint.kind == CheckpointKind::tiers);
+    const bool told = sc.run && sc.run->restart.load_s >= 0, reads = states || (local && !told);
+    for (const char* field : {"/cluster/host/nvme_gb", "/cluster/host/nvme_gb_per_s", "/cluster/host/nvme_write_gb_per_s"})
+        note(field, !states && !saves, "nothing lies on NVMe");
+    note("/cluster/host/nvme_read_gb_per_s", !reads,
+         !saves  ? "nothing lies on NVMe"
+         : local ? "run.restart.load_s says how long a save is read"
+                 : "saves are read from other nodes' memory, or from storage");
+    if (states || saves)
+        note("/cluster/host/nvme_gb_per_s", host.nvme_write.value > 0 && (host.nvme_read.value > 0 || !reads),
+             reads ? "nvme_read_gb_per_s and nvme_write_gb_per_s say the rates of both directions"
+                   : "nvme_write_gb_per_s says the rate of writes, and nothing is read");
+}
+
 } // namespace
 
 void note_without_effect(Reading& reading) {
@@ -186,15 +212,12 @@ void note_without_effect(Reading& reading) {
         note(field, !streams, "no optimizer states, parameters or gradients lie on NVMe");
     note("/strategy/offload/sub_groups", !streams || !o.pipelined, "sub-groups take turns (offload.pipelined)");
     note("/strategy/offload/buffers", o.parameters != Tier::nvme, "no parameters come from NVMe");
-    for (const char* field : {"/cluster/host/nvme_read_gb_per_s", "/cluster/host/nvme_write_gb_per_s"})
-        note(field, !streams && o.activations != Tier::nvme, "nothing lies on NVMe");
     note("/strategy/offload/activation_ops", o.activations == Tier::none, "offload.activations is none");
     note("/strategy/offload/activation_layers", o.activations == Tier::none, "offload.activations is none");
     for (const char* field : {"/cluster/host/cxl_gb", "/cluster/host/cxl_gb_per_s"}) note(field, all_here, "nothing is offloaded");
     note("/cluster/device/scale_up_gb_per_s", !sc.cluster.graph && sc.cluster.device.scale_up.value != sc.cluster.intra.bandwidth.value,
          "the node's own rate counts: intra_node.gb_per_s");
     if (!sc.run) { // whose saves go there
-        note("/cluster/host/nvme_gb_per_s", !streams && o.activations != Tier::nvme, "nothing lies on NVMe");
         for (const char* field : {"/cluster/host/memory_gb", "/cluster/host/memory_gb_per_s"})
             note(field, all_here, "nothing is offloaded");
     }
@@ -287,6 +310,7 @@ void note_without_effect(Reading& reading) {
             "strategy.schedule = zb-h2 keeps zb-h1's bubble: tied embeddings are summed over the first and the last stage at "
             "every step's end, a barrier; model.tied_embeddings = false has none");
     note_model(reading);
+    note_nvme(reading);
     note_network(reading);
     note_whole_run(reading);
     if (sc.model.mtp_layers > 0) sc.notes.push_back("model.mtp_layers: multi-token-prediction layers are not counted among the parameters");
