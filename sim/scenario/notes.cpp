@@ -98,8 +98,11 @@ void note_model(Reading& reading) {
     };
     const bool latent = m.attention.kind == AttentionSpec::Kind::mla, rope = m.position == PositionKind::rope;
     note("/model/norm_epsilon", true, "time and memory do not depend on it");
-    for (const char* field : {"/model/rope_scale", "/model/rope_base"})
-        note(field, true, rope || latent ? "time and memory do not depend on it" : "the model has no rotary positions");
+    const std::string unread = rope || latent ? "time and memory do not depend on it" : "the model has no rotary positions";
+    note("/model/rope_base", true, unread);
+    // Where a fused rotation knows no scale, a scaled one is not fused.
+    const bool scales = !sc.runtime.fused_rope || practice_of(sc).fused_rope_scales;
+    note("/model/rope_scale", scales || m.rope_scale == 1 || latent || !rope, unread);
     for (const char* field : {"/model/attention/qk_norm", "/model/attention/qkv_bias"})
         note(field, latent, "model.attention.kind is mla, whose latents have norms of their own and no biases");
     note("/model/attention/sliding_window", m.attention.sliding_window > 0 && sc.runtime.attention_kernel == AttentionKernel::unfused,
@@ -293,8 +296,8 @@ void note_without_effect(Reading& reading) {
          "it is of Megatron's fused loss (runtime.fused_loss)");
     note("/runtime/loss", sc.runtime.loss == LossKind::whole && s.tensor_parallel == 1, "tensor_parallel is 1: each rank has all logits");
     note("/runtime/loss_chunks", sc.runtime.loss != LossKind::chunked, "runtime.loss is not chunked");
-    note("/runtime/loss_upcast", !sc.runtime.loss_upcast && (sc.runtime.fused_loss || !practice_of(sc).narrow_loss),
-         "it is of PyTorch's own loss, unfused, of an undivided vocabulary and 16-bit logits");
+    note("/runtime/loss_upcast", !sc.runtime.loss_upcast && !practice_of(sc).narrow_loss,
+         "it changes a loss of 16-bit logits and an undivided vocabulary alone, and not that of autocast or of Megatron's layers");
     note("/runtime/fused_softmax", s.flash_attention, "attention is fused as a whole");
     note("/runtime/recompute_early_stop", sc.runtime.recompute_early_stop && s.recompute != RecomputeKind::full, "recompute is not full");
     note("/training/master_weights", sc.training.precision == DType::fp32 || sc.training.precision == DType::tf32,

@@ -191,6 +191,51 @@ TEST(WhatIfLaws, WhatHasNoEffectIsNamed) {
     }
 }
 
+bool is_named(const Report& r, const std::string& field) {
+    return std::ranges::any_of(r.notes, [&](const std::string& note) { return note.starts_with(field + " has no effect"); });
+}
+
+// Sets a field and asks that it is named where it changes nothing, and there alone.
+void named_where_idle(Json job, const std::string& field, const Json& value, bool idle) {
+    const Report before = predicted(job).report;
+    job[Json::json_pointer(field)] = value;
+    const Report after = predicted(job).report;
+    std::string dots = field.substr(1);
+    std::ranges::replace(dots, '/', '.');
+    const bool same = after.step_time_s == before.step_time_s && fullest(after.memory).peak == fullest(before.memory).peak;
+    EXPECT_EQ(same, idle) << field << " = " << value << "\n" << job.dump();
+    EXPECT_EQ(is_named(after, dots), idle) << field << " = " << value << "\n" << job.dump();
+}
+
+Json llama_job(const char* framework, const char* preset = "dgx-a100-80gb", int nodes = 1) {
+    Json job = small_job(preset, nodes);
+    job["model"]["position"] = "rope";
+    job["training"]["precision"] = "bf16";
+    job["strategy"] = {{"framework", framework}};
+    return job;
+}
+
+// Where a software's fused rotations know no scale, a scaled one is a sequence of kernels.
+TEST(WhatIfLaws, AScaleOfRotationsIsNamedWhereItIsIdle) {
+    for (const char* framework : {"megatron", "nemo"}) {
+        Json job = llama_job(framework);
+        job["runtime"]["fused_rope"] = true;
+        named_where_idle(job, "/model/rope_scale", 1.3, false);
+        job["runtime"]["fused_rope"] = false;
+        named_where_idle(job, "/model/rope_scale", 1.3, true);
+    }
+    named_where_idle(llama_job("fsdp2"), "/model/rope_scale", 1.3, true);
+    named_where_idle(llama_job("megatron"), "/model/rope_base", 5e5, true);
+}
+
+// A fused loss reads 16-bit logits as they are where nothing makes a copy of them.
+TEST(WhatIfLaws, NarrowLossesAreNamedWhereTheyAreIdle) {
+    named_where_idle(llama_job("jax", "tpu-v5p-pod", 2), "/runtime/loss_upcast", false, false);
+    named_where_idle(llama_job("fsdp2"), "/runtime/loss_upcast", false, false);
+    named_where_idle(llama_job("megatron"), "/runtime/loss_upcast", false, true);
+    named_where_idle(llama_job("ddp"), "/runtime/loss_upcast", false, true);
+}
+
 // At one line rate a better protocol is never slower, and costs as much as it says.
 TEST(WhatIfLaws, KindsOfNetworksRankByProtocol) {
     double last = 0;
