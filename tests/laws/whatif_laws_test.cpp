@@ -236,6 +236,18 @@ TEST(WhatIfLaws, NarrowLossesAreNamedWhereTheyAreIdle) {
     named_where_idle(llama_job("ddp"), "/runtime/loss_upcast", false, true);
 }
 
+// A rate that the device is said to have moves neither rates nor protocols of a node that has its own.
+TEST(WhatIfLaws, ADevicesLinksAreIdleWhereTheNodeHasItsOwn) {
+    for (const char* preset : {"dgx-a100-80gb", "dgx-h100", "h800-deepseek"})
+        for (const double rate : {10.0, 190.0, 3000.0}) {
+            Json job = llama_job("megatron", preset, 2);
+            job["strategy"]["tensor_parallel"] = 8;
+            named_where_idle(job, "/cluster/device/scale_up_gb_per_s", rate, true);
+            job["cluster"]["intra_node"]["gb_per_s"] = 100;
+            named_where_idle(job, "/cluster/device/scale_up_gb_per_s", rate, true);
+        }
+}
+
 // At one line rate a better protocol is never slower, and costs as much as it says.
 TEST(WhatIfLaws, KindsOfNetworksRankByProtocol) {
     double last = 0;
