@@ -248,6 +248,65 @@ TEST(WhatIfLaws, ADevicesLinksAreIdleWhereTheNodeHasItsOwn) {
         }
 }
 
+TEST(WhatIfLaws, ZeroIsNamedWhereNothingIsDivided) {
+    for (const int stage : {1, 2, 3}) {
+        Json job = llama_job("megatron");
+        job["strategy"]["zero_stage"] = 0;
+        job["strategy"]["tensor_parallel"] = job["strategy"]["pipeline_parallel"] = 2;
+        job["cluster"]["devices_per_node"] = 4;
+        if (stage == 1) named_where_idle(job, "/strategy/zero_stage", stage, true);
+        job["strategy"]["framework"] = "fsdp2";
+        named_where_idle(job, "/strategy/zero_stage", stage, true);
+        job["strategy"]["pipeline_parallel"] = 1; // there are replicas
+        named_where_idle(job, "/strategy/zero_stage", stage, false);
+    }
+}
+
+// Fields that count where something else is there, beside scenarios where it is.
+TEST(WhatIfLaws, FieldsAreIdleAsLongAsNothingReadsThem) {
+    const Json plain = llama_job("fsdp2", "dgx-h100"), nodes = llama_job("fsdp2", "dgx-h100", 2);
+    Json sharded = plain, offloaded = plain, experts = llama_job("megatron", "dgx-h100"), learned = plain, jittered = plain;
+    sharded["strategy"]["zero_stage"] = 3;
+    offloaded["strategy"]["offload"] = {{"activations", "cpu"}};
+    experts["model"]["moe"] = {{"experts", 8}, {"top_k", 2}};
+    experts["strategy"]["expert_parallel"] = 8;
+    learned["model"]["position"] = "learned";
+    jittered["perturb"] = Json::array({Json{{"jitter", 0.05}}});
+    const Json tree{{"devices_per_switch", 2}, {"near_nics", false}, {"bridge_gb_per_s", 3}};
+    named_where_idle(plain, "/cluster/device/l2_mib", 1, true);
+    named_where_idle(plain, "/cluster/host/nvme_gb", 1, true);
+    named_where_idle(plain, "/model/max_positions", 100000, true);
+    named_where_idle(learned, "/model/max_positions", 100000, false);
+    named_where_idle(plain, "/training/seed", 7, true);
+    named_where_idle(jittered, "/training/seed", 7, false);
+    named_where_idle(sharded, "/strategy/bucket_bytes", 1 << 20, true);
+    Json replicas = plain;
+    replicas["strategy"]["zero_stage"] = 0;
+    named_where_idle(replicas, "/strategy/bucket_bytes", 1 << 20, false);
+    for (const auto& [field, value] :
+         {std::pair<std::string, Json>{"/cluster/host/pcie_gb_per_s", 2}, {"/cluster/intra_node/pcie_tree", tree}}) {
+        named_where_idle(plain, field, value, true);
+        named_where_idle(nodes, field, value, false);
+        named_where_idle(offloaded, field, value, false);
+    }
+    named_where_idle(experts, "/cluster/host/pcie_gb_per_s", 0.01, false);
+    named_where_idle(experts, "/cluster/host/memory_gb_per_s", 0.01, false);
+    named_where_idle(plain, "/cluster/host/memory_gb_per_s", 0.01, true);
+}
+
+// More processors of one peak are slower ones each: tiles go to waste. The peak of a larger device is higher.
+TEST(WhatIfLaws, ProcessorsWithoutTheirPeakAreNamed) {
+    const auto named = [](const Json& device) {
+        Json job = llama_job("fsdp2", "dgx-h100");
+        job["cluster"]["device"] = device;
+        const std::vector<std::string> notes = predicted(job).report.notes;
+        return std::ranges::any_of(notes, [](const std::string& note) { return note.starts_with("cluster.device.processors = 160"); });
+    };
+    EXPECT_TRUE(named({{"processors", 160}}));
+    EXPECT_FALSE(named({{"processors", 132}}));
+    EXPECT_FALSE(named({{"processors", 160}, {"peak_tflops", {{"bf16", 1200}}}}));
+}
+
 // At one line rate a better protocol is never slower, and costs as much as it says.
 TEST(WhatIfLaws, KindsOfNetworksRankByProtocol) {
     double last = 0;
