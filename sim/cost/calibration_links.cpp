@@ -1,5 +1,6 @@
 // Which link class serves a cluster, and what its file says.
 #include "sim/cost/calibration_files.hpp"
+#include "topology/catalog.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -86,6 +87,17 @@ void scale_choice(LinkTable& t, double f) {
     for (double& s : t.choice_nvls_speeds) s *= f;
 }
 
+namespace {
+
+// The rate that protocols are chosen by: that of the links a device is made with, so that no faster link moves the choice. What a scenario
+// says of a device that is in the catalogue changes rates alone.
+double choosing_rate(const Device& device) {
+    const std::optional<Device> made = find_device(device.name);
+    return (made ? *made : device).scale_up.value * 1e-6;
+}
+
+} // namespace
+
 LinkTable link_table(const Cluster& cluster) {
     const std::vector<const Json*> files = files_of("links");
     const std::string kind = name(cluster.intra.kind);
@@ -110,7 +122,7 @@ LinkTable link_table(const Cluster& cluster) {
         t.source = {"assumed",
                     fmt::format("{}'s latencies and shares for links of unlike devices: +-15 % above 1 MB, +-40 % below", t.name)};
     t.ll128_between = t.has_ll128 && cluster.intra.kind == IntraKind::nvswitch;
-    const double here = cluster.intra.bandwidth.value * 1e-6, own = cluster.device.scale_up.value * 1e-6;
+    const double here = cluster.intra.bandwidth.value * 1e-6, own = choosing_rate(cluster.device);
     if (own > 0 && own != t.link_rate && cluster.device.scale_up_kind == cluster.intra.kind) scale_choice(t, own / t.link_rate);
     if (here > 0 && here != t.link_rate) {
         if (std::abs(here / t.link_rate - 1) > 0.02)

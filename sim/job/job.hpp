@@ -52,6 +52,7 @@ struct SaveCost {
     double load_s = 0;       // from storage
     double near_load_s = 0;  // from peers' memory or the node's NVMe
     double host_bytes = 0;   // of copies that a node's memory holds at most
+    double nvme_bytes = 0;   // of saves that a node's NVMe holds at most
 };
 
 struct TrainingJob {

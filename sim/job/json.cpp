@@ -28,6 +28,7 @@ Json saves_json(const WholeRunReport& r) {
            {"step_factor_while_writing", r.save.write_factor},
            {"load_s", r.save.load_s},
            {"host_bytes_of_a_node", r.save.host_bytes},
+           {"nvme_bytes_of_a_node", r.save.nvme_bytes},
            {"storage_bytes", r.storage_bytes},
            {"near_bytes", r.near_bytes},
            {"curve", Json::array()}};

@@ -1,4 +1,5 @@
 // The costs of a save, from the bytes of the plan's states and the rates of what takes them.
+#include "sim/cost/calibration.hpp"
 #include "sim/job/whole_run.hpp"
 #include "sim/scenario/parameters.hpp"
 #include "sim/scenario/perturb.hpp"
@@ -22,6 +23,12 @@ double storage_rate(const Cluster& c, double shared, double assumed_per_node) {
     return std::min(shared > 0 ? shared : assumed_per_node * c.nodes, per_client(c) * c.nodes);
 }
 double write_rate(const Cluster& c) { return storage_rate(c, c.storage.write.value, 0.5e9); }
+
+// A node's NVMe in one direction, bytes/s: that direction's own rate, that of both, a usual host's.
+double nvme_rate(const Cluster& c, BytesPerSecond own) {
+    if (own.value > 0) return own.value;
+    return c.host.nvme_bandwidth.value > 0 ? c.host.nvme_bandwidth.value : pointwise_table().nvme * 1e6;
+}
 
 } // namespace
 
@@ -54,6 +61,8 @@ SaveCost save_cost(const Scenario& s, double bytes) {
     // A copy is held until it is written; in peers' memory the one before until the next is whole.
     const int held = c.kind == CheckpointKind::peer || c.kind == CheckpointKind::tiers ? 2 * (1 + c.replicas) : 1;
     cost.host_bytes = c.kind == CheckpointKind::sync ? 0 : held * bytes / cluster.nodes;
+    // On NVMe, too, a save stays until the next is whole.
+    cost.nvme_bytes = c.kind == CheckpointKind::local || c.kind == CheckpointKind::tiers ? 2 * bytes / cluster.nodes : 0;
     switch (c.kind) {
     case CheckpointKind::sync:
         cost.block_s = stored;
@@ -65,13 +74,14 @@ SaveCost save_cost(const Scenario& s, double bytes) {
     case CheckpointKind::peer:
     case CheckpointKind::local:
     case CheckpointKind::tiers: {
-        const double network = nics(cluster) > 0 ? nics(cluster) : 1e9, disk = cluster.host.nvme_bandwidth.value;
+        const double network = nics(cluster) > 0 ? nics(cluster) : 1e9;
         const double to_peers = c.kind == CheckpointKind::local ? 0 : c.replicas * of_node / (network * 0.5);
-        const double to_disk = c.kind == CheckpointKind::peer || disk <= 0 ? 0 : of_node / disk;
+        const double to_disk = c.kind == CheckpointKind::peer ? 0 : of_node / nvme_rate(cluster, cluster.host.nvme_write);
         cost.block_s = copy;
         cost.write_s = std::max(to_peers, to_disk);
         cost.storage_s = stored;
-        cost.near_load_s = bytes / cluster.nodes / (c.kind == CheckpointKind::local && disk > 0 ? disk : network) + copy;
+        const double back = c.kind == CheckpointKind::local ? nvme_rate(cluster, cluster.host.nvme_read) : network;
+        cost.near_load_s = bytes / cluster.nodes / back + copy;
         break;
     }
     }

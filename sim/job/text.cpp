@@ -75,6 +75,7 @@ std::string saves_text(const WholeRunReport& r, const Scenario& s, const TextSty
                                    r.save_auto ? ", the best found" : "", span_text(r.save.block_s));
     if (r.save.write_s > 0) line += ", written after " + span_text(r.save.write_s);
     if (r.save.host_bytes > 0) line += ", up to " + bytes_text(r.save.host_bytes) + " in a node's memory";
+    if (r.save.nvme_bytes > 0) line += ", up to " + bytes_text(r.save.nvme_bytes) + " on its NVMe";
     if (r.save.write_factor > 1) line += fmt::format(", steps meanwhile {:.2f} % longer", (r.save.write_factor - 1) * 100);
     line += fmt::format("; {} saves a run, {} to storage", grouped(static_cast<std::int64_t>(std::llround(r.saves))),
                         bytes_text(r.storage_bytes));

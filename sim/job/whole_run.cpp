@@ -249,15 +249,12 @@ void add_target(WholeRunReport& out, const Scenario& s) {
     if (out.mean_wall_s > 0) out.target_usd = out.cost_usd * out.target_s / out.mean_wall_s;
 }
 
-// Copies of saves beside what is offloaded; "" where they fit, or the scenario does not say how large a node's memory is.
-std::string copies_too_large(const Scenario& s, const Report& step, const SaveCost& save) {
-    const double memory = static_cast<double>((s.cluster.host.memory + s.cluster.host.cxl).count);
-    const double offloaded = static_cast<double>(step.memory.host.used.peak.count);
-    if (memory <= 0 || save.host_bytes + offloaded <= memory) return "";
-    return fmt::format("copies of saves need {:.1f} GB of a node's memory{}, and it has {:.1f} GB: take another run.checkpoint.kind, fewer "
-                       "replicas or a larger cluster.host.memory_gb",
-                       save.host_bytes * 1e-9, offloaded > 0 ? fmt::format(" beside {:.1f} GB that are offloaded", offloaded * 1e-9) : "",
-                       memory * 1e-9);
+// A place of a node that takes saves beside what is offloaded; "" where both find room, or the scenario does not say how large it is.
+std::string too_small(const char* saves, double bytes, const NodeMemory& beside, Bytes room, const char* place, const char* way_out) {
+    const double offloaded = static_cast<double>(beside.used.peak.count), has = static_cast<double>(room.count);
+    if (bytes <= 0 || has <= 0 || bytes + offloaded <= has) return "";
+    return fmt::format("{} need {:.1f} GB of a node's {}{}, and it has {:.1f} GB: take {}", saves, bytes * 1e-9, place,
+                       offloaded > 0 ? fmt::format(" beside {:.1f} GB that are offloaded", offloaded * 1e-9) : "", has * 1e-9, way_out);
 }
 
 // Notes on a trace of failures: those of nodes that the job lacks, and how often it begins anew; "" where there is nothing to say.
@@ -276,6 +273,17 @@ std::string trace_words(const TrainingJob& job, double wall_s) {
 }
 
 } // namespace
+
+std::string why_saves_do_not_fit(const Scenario& s, const Report& step) {
+    if (!s.run) return "";
+    const SaveCost save = save_cost(s, state_bytes(s, step.parameters, step.trained_parameters));
+    const Host& host = s.cluster.host;
+    const std::string why = too_small("copies of saves", save.host_bytes, step.memory.host, host.memory + host.cxl, "memory",
+                                      "another run.checkpoint.kind, fewer replicas or a larger cluster.host.memory_gb");
+    return !why.empty() ? why
+                        : too_small("saves", save.nvme_bytes, step.memory.disk, host.nvme, "NVMe",
+                                    "another run.checkpoint.kind or a larger cluster.host.nvme_gb");
+}
 
 TrainingJob job_of(const Scenario& scenario, const Prediction& prediction, const Replan& replan) {
     TrainingJob job;
@@ -370,7 +378,7 @@ WholeRunReport whole_run(const Scenario& scenario, const Prediction& prediction,
         out.notes.push_back(fmt::format("{} of {} simulated runs came to no end: they fail faster than they save, or no node comes back",
                                         out.seeds - out.finished, out.seeds));
     if (const std::string why = trace_words(job, out.mean_wall_s); !why.empty()) out.notes.push_back(why);
-    if (const std::string why = copies_too_large(scenario, prediction.report, job.save); !why.empty()) out.notes.push_back(why);
+    if (const std::string why = why_saves_do_not_fit(scenario, prediction.report); !why.empty()) out.notes.push_back(why);
     if (job.run.elastic == Elasticity::reroute)
         out.notes.push_back("run.elastic = reroute: bubbles are taken as filled perfectly, a lower bound of the step");
     return out;

@@ -100,6 +100,8 @@ TrainingJob job_of(const Scenario& scenario, const Prediction& prediction, const
 // Bytes of a whole checkpoint: parameters, and of those that are trained the master copy and the moments.
 double state_bytes(const Scenario& scenario, double parameters, double trained);
 SaveCost save_cost(const Scenario& scenario, double bytes); // without its effect on steps (write_factor)
+// Why a node's memory or NVMe has no room for saves, in words; "" where they fit, or the cluster does not say how large it is.
+std::string why_saves_do_not_fit(const Scenario& scenario, const Report& step);
 // Data-parallel replicas that have ranks on one node: they end with it.
 int replicas_per_node(const Scenario& scenario);
 // How steps go in states of the machine that lacks something, by the step model.

@@ -133,11 +133,18 @@ std::int64_t stepped(const Plan& plan, const Program& program) {
     return sum;
 }
 
-// Parameters a rank of the stage holds throughout, in their own dtype.
-Bytes parameters_of(const Plan& plan, int stage) {
+// Trained parameters that a rank of the stage holds throughout, in their own dtype: those with a gradient on the stage.
+Bytes trained_of(const Plan& plan, int stage) {
+    std::set<TensorId> trained;
+    for (const Buffer& b : plan.buffers)
+        if (b.stage == stage && b.kind == MemoryKind::gradients && b.tensor >= 0) trained.insert(b.tensor);
+    const auto is_trained = [&](const Buffer& b) {
+        if (b.tensor >= 0 || b.bucket < 0) return trained.contains(b.tensor);
+        return std::ranges::any_of(plan.buckets[b.bucket].tensors, [&](const BucketTensor& t) { return trained.contains(t.tensor); });
+    };
     Bytes sum;
     for (const Buffer& b : plan.buffers)
-        if (b.stage == stage && b.kind == MemoryKind::parameters && b.scope == Scope::run && b.storage < 0) sum += b.bytes;
+        if (b.stage == stage && b.kind == MemoryKind::parameters && b.scope == Scope::run && b.storage < 0 && is_trained(b)) sum += b.bytes;
     return sum;
 }
 
@@ -239,8 +246,8 @@ std::vector<ReserveItem> reserve(const Plan& plan, const Scenario& scenario, con
                          source("flat_step_gradients"), MemoryMeasure::reserved});
     const Training& t = scenario.training;
     if (t.precision == DType::bf16 && t.gradient_dtype == DType::fp32 && flat) {
-        items.push_back({"16-bit gradients", parameters_of(plan, program.stage), source("flat_step_gradients"), MemoryMeasure::allocated});
-        items.push_back({"flat copies", parameters_of(plan, program.stage), source("flat_step_gradients"), MemoryMeasure::reserved});
+        items.push_back({"16-bit gradients", trained_of(plan, program.stage), source("flat_step_gradients"), MemoryMeasure::allocated});
+        items.push_back({"flat copies", trained_of(plan, program.stage), source("flat_step_gradients"), MemoryMeasure::reserved});
     }
     if (t.precision == DType::fp16 && t.gradient_dtype != DType::fp32 && flat)
         items.push_back(

@@ -72,9 +72,13 @@ void check_saves(Reading& reading) {
         reading.problem("/run/checkpoint/replicas", is + " with replicas = " + std::to_string(c.replicas) + " needs more than " +
                                                         std::to_string(c.replicas) + " nodes: the cluster has " +
                                                         std::to_string(cluster.nodes) + ". Try kind = async");
-    if (c.kind == CheckpointKind::local && cluster.host.nvme_bandwidth.value <= 0 && c.save_s < 0)
-        reading.problem("/run/checkpoint/kind",
-                        is + " needs cluster.host.nvme_gb_per_s, the rate of the node's NVMe: give it, or try kind = async");
+    const Host& host = cluster.host;
+    const bool rates = host.nvme_bandwidth.value > 0 || (host.nvme_read.value > 0 && host.nvme_write.value > 0);
+    if (c.kind == CheckpointKind::local && !rates && c.save_s < 0)
+        reading.problem(
+            "/run/checkpoint/kind",
+            is + " needs cluster.host.nvme_gb_per_s, the rate of the node's NVMe (or those of both directions: nvme_read_gb_per_s, "
+                 "nvme_write_gb_per_s): give it, or try kind = async");
 }
 
 void check_convergence(Reading& reading) {

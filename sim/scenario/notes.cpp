@@ -7,12 +7,18 @@
 #include "sim/scenario/trainable.hpp"
 #include "sim/scenario/whole_run_text.hpp"
 #include "sim/schedules/schedule.hpp"
+#include "topology/catalog.hpp"
 
 #include <algorithm>
+#include <array>
 
 namespace orrery {
 
 namespace {
+
+bool nothing_offloaded(const Offload& o) {
+    return o.optimizer == Tier::none && o.parameters == Tier::none && o.gradients == Tier::none && o.activations == Tier::none;
+}
 
 // Whether InfiniBand's switches can reduce for the data-parallel groups, which are alike in size.
 void note_sharp(Reading& reading) {
@@ -70,11 +76,6 @@ void note_network(Reading& reading) {
     note("/cluster/inter_node/sharp", joined && sc.strategy.collective_algorithm != CollectiveAlgorithm::sharp,
          "strategy.collective_algorithm is not sharp");
     note_sharp(reading);
-    const PcieTree& tree = c.intra.tree;
-    const bool tells = c.intra.kind == IntraKind::pcie || c.host.pcie_bandwidth.value > 0;
-    note("/cluster/intra_node/pcie_tree", !c.graph && (tree.devices_per_switch == 0 || !tells),
-         tree.devices_per_switch == 0 ? "devices_per_switch is 0" : "the node says no PCIe rate: host.pcie_gb_per_s sets it");
-    note("/cluster/intra_node/pcie_tree/near_nics", !c.graph && tree.devices_per_switch > 0 && c.nodes == 1, "there is one node");
     note("/cluster/intra_node/domain_nodes", !c.graph && c.nodes == 1 && c.intra.domain_nodes > 1, "there is one node");
     for (const char* field : {"kind", "gb_per_s", "latency_us"})
         note(std::string("/cluster/intra_node/") + field, !c.graph && c.devices_per_node == 1 && c.intra.kind != IntraKind::torus,
@@ -97,8 +98,12 @@ void note_model(Reading& reading) {
     };
     const bool latent = m.attention.kind == AttentionSpec::Kind::mla, rope = m.position == PositionKind::rope;
     note("/model/norm_epsilon", true, "time and memory do not depend on it");
-    for (const char* field : {"/model/rope_scale", "/model/rope_base"})
-        note(field, true, rope || latent ? "time and memory do not depend on it" : "the model has no rotary positions");
+    note("/model/max_positions", m.position != PositionKind::learned, "the model has no learned positions");
+    const std::string unread = rope || latent ? "time and memory do not depend on it" : "the model has no rotary positions";
+    note("/model/rope_base", true, unread);
+    // Where a fused rotation knows no scale, a scaled one is not fused.
+    const bool scales = !sc.runtime.fused_rope || practice_of(sc).fused_rope_scales;
+    note("/model/rope_scale", scales || m.rope_scale == 1 || latent || !rope, unread);
     for (const char* field : {"/model/attention/qk_norm", "/model/attention/qkv_bias"})
         note(field, latent, "model.attention.kind is mla, whose latents have norms of their own and no biases");
     note("/model/attention/sliding_window", m.attention.sliding_window > 0 && sc.runtime.attention_kernel == AttentionKernel::unfused,
@@ -117,6 +122,109 @@ void note_model(Reading& reading) {
     }
 }
 
+// The rates of a host that no byte of a step or of a save meets. (Experts' counts of tokens are copied to it.)
+void note_hosts(Reading& reading) {
+    Scenario& sc = reading.scenario;
+    const Cluster& c = sc.cluster;
+    const Offload& o = sc.strategy.offload;
+    const auto note = [&](const std::string& pointer, bool idle, const std::string& why) {
+        if (idle && reading.has(pointer)) sc.notes.push_back(dotted(pointer) + " has no effect: " + why);
+    };
+    const bool spared = nothing_offloaded(o) && !sc.strategy.served(), copied = !spared || sc.model.moe;
+    note("/cluster/host/cxl_gb", !copied && !sc.run, "nothing is offloaded");
+    note("/cluster/host/cxl_gb_per_s", !copied, "nothing is offloaded");
+    note("/cluster/host/memory_gb", spared && !sc.run && (!copied || c.host.cxl.count == 0),
+         "nothing is offloaded"); // copies of a run's saves lie there
+    note("/cluster/host/memory_gb_per_s", !copied && !sc.run, "nothing is offloaded");
+    note("/cluster/host/adam_gparams_per_s", o.optimizer == Tier::none, "no optimizer runs on the host");
+    // Bytes cross a node's PCIe to its host, to its NICs, and between devices that nothing else joins.
+    const bool crossed = c.nodes > 1 || c.graph || c.intra.kind == IntraKind::pcie || copied;
+    const std::string why = "there is one node, its devices have links of their own, and nothing is offloaded";
+    note("/cluster/host/pcie_gb_per_s", !crossed && !sc.run, why);
+    const PcieTree& tree = c.intra.tree;
+    const bool laid = tree.devices_per_switch > 0, tells = c.intra.kind == IntraKind::pcie || c.host.pcie_bandwidth.value > 0;
+    if (c.graph) return;
+    note("/cluster/intra_node/pcie_tree", !laid || !tells || !crossed,
+         !laid    ? "devices_per_switch is 0"
+         : !tells ? "the node says no PCIe rate: host.pcie_gb_per_s sets it"
+                  : why);
+    note("/cluster/intra_node/pcie_tree/near_nics", laid && crossed && c.nodes == 1, "there is one node");
+}
+
+// A device's figures that change nothing, and one that goes with another.
+void note_device(Reading& reading) {
+    Scenario& sc = reading.scenario;
+    const Cluster& c = sc.cluster;
+    if (reading.has("/cluster/device/l2_mib"))
+        sc.notes.push_back("cluster.device.l2_mib has no effect: in training a product finds none of its operands in the cache");
+    const bool rate = reading.has("/cluster/device/scale_up_gb_per_s") && !c.graph,
+               processors = reading.has("/cluster/device/processors") && !reading.has("/cluster/device/peak_tflops");
+    if (!rate && !processors) return;
+    const std::optional<Device> made = find_device(c.device.name);
+    // Protocols of collectives are chosen by the links a device is made with (sim/cost): where the catalogue lacks it, by this rate.
+    const bool chooses = !made && c.device.scale_up_kind == c.intra.kind, one = c.devices_per_node == 1 && c.intra.kind == IntraKind::none;
+    if (rate && (one || (c.device.scale_up.value != c.intra.bandwidth.value && !chooses)))
+        sc.notes.push_back(std::string("cluster.device.scale_up_gb_per_s has no effect: ") +
+                           (one ? "a node has one device" : "the node's own rate counts: intra_node.gb_per_s"));
+    if (processors && made && made->processors != c.device.processors)
+        sc.notes.push_back(fmt::format(
+            "cluster.device.processors = {} instead of {}: peak_tflops is of all of them and stays, so that each is "
+            "{}; a device with {} processors has a {} cluster.device.peak_tflops, too",
+            c.device.processors, made->processors, c.device.processors > made->processors ? "slower" : "faster",
+            c.device.processors > made->processors ? "more" : "fewer", c.device.processors > made->processors ? "higher" : "lower"));
+}
+
+// ZeRO and buckets are of ranks that have the same parameters: of replicas, of context ranks, of experts' replicas, and of pipelines that
+// run both ways.
+void note_sharding(Reading& reading) {
+    Scenario& sc = reading.scenario;
+    const Strategy& s = sc.strategy;
+    const auto note = [&](const char* pointer, bool idle, const char* why) {
+        if (idle && reading.has(pointer)) sc.notes.push_back(dotted(pointer) + " has no effect: " + why);
+    };
+    const bool all_here = nothing_offloaded(s.offload);
+    const ScheduleInfo* schedule = find_schedule(s.schedule);
+    const bool both_ways = schedule && schedule->directions > 1,
+               experts_apart = sc.model.moe && sc.world_size() > s.pipeline_parallel * s.expert_parallel * s.expert_tensor_parallel;
+    const bool alone = s.data_parallel * s.context_parallel == 1 && !both_ways && !experts_apart;
+    const Practice practice = practice_of(sc);
+    // The stage of ZeRO says more than what is divided: whether layers wait for each other, and in some software the layers themselves.
+    const bool layerwise = s.pipeline_parallel == 1 && (s.zero_stage == 3 || (s.zero_stage == 2 && practice.fully_sharded())),
+               says_more = sc.world_size() > 1 && (layerwise || practice.tensors_have_owners || s.framework == Framework::te);
+    note("/strategy/zero_stage", s.zero_stage > 0 && alone && all_here && !says_more && s.framework != Framework::deepspeed,
+         sc.world_size() == 1 ? "there is one rank" : "data_parallel x context_parallel is 1: there are no ranks to divide states among");
+    note("/strategy/bucket_bytes", alone && all_here, "there is one data-parallel rank");
+    const bool unit = s.zero_stage >= 2 && practice.sharding != Sharding::compiler && // whose large weights go alone
+                      !(practice.sharding == Sharding::per_parameter && s.pipeline_parallel > 1);
+    note("/strategy/bucket_bytes", !alone && unit && all_here && s.synchronization.kind == Synchronization::Kind::synchronous,
+         "with zero_stage 2 and 3 the gradients of a layer travel together, however many they are");
+}
+
+// NVMe holds offloaded states and saves of some kinds. Saves are read from it only where it is the nearest place that has them.
+void note_nvme(Reading& reading) {
+    Scenario& sc = reading.scenario;
+    const Host& host = sc.cluster.host;
+    const Offload& o = sc.strategy.offload;
+    const auto note = [&](const char* pointer, bool idle, const char* why) {
+        if (idle && reading.has(pointer)) sc.notes.push_back(dotted(pointer) + " has no effect: " + why);
+    };
+    const bool states = std::ranges::any_of(std::array{o.optimizer, o.parameters, o.gradients, o.activations},
+                                            [](Tier tier) { return tier == Tier::nvme; });
+    const bool local = sc.run && sc.run->checkpoint.kind == CheckpointKind::local,
+               saves = local || (sc.run && sc.run->checkpoint.kind == CheckpointKind::tiers);
+    const bool told = sc.run && sc.run->restart.load_s >= 0, reads = states || (local && !told);
+    for (const char* field : {"/cluster/host/nvme_gb", "/cluster/host/nvme_gb_per_s", "/cluster/host/nvme_write_gb_per_s"})
+        note(field, !states && !saves, "nothing lies on NVMe");
+    note("/cluster/host/nvme_read_gb_per_s", !reads,
+         !saves  ? "nothing lies on NVMe"
+         : local ? "run.restart.load_s says how long a save is read"
+                 : "saves are read from other nodes' memory, or from storage");
+    if (states || saves)
+        note("/cluster/host/nvme_gb_per_s", host.nvme_write.value > 0 && (host.nvme_read.value > 0 || !reads),
+             reads ? "nvme_read_gb_per_s and nvme_write_gb_per_s say the rates of both directions"
+                   : "nvme_write_gb_per_s says the rate of writes, and nothing is read");
+}
+
 } // namespace
 
 void note_without_effect(Reading& reading) {
@@ -127,6 +235,9 @@ void note_without_effect(Reading& reading) {
     };
     note("/training/learning_rate", true, "time and memory do not depend on it");
     note("/training/warmup_steps", true, "time and memory do not depend on it");
+    const bool jitter = std::ranges::any_of(sc.perturb, [](const Perturbation& p) { return p.kind == Perturbation::Kind::jitter; });
+    note("/training/seed", !jitter && !sc.run && !sc.federated && !s.workers(),
+         "a simulated step draws nothing by chance without jitter (perturb)");
     note("/strategy/sequence_parallel", s.sequence_parallel && s.tensor_parallel == 1, "tensor_parallel is 1");
     note("/strategy/overlap/tensor_parallel", s.overlap.tensor_parallel && s.tensor_parallel == 1, "tensor_parallel is 1");
     note("/strategy/overlap/pipeline", s.overlap.pipeline && s.pipeline_parallel == 1, "pipeline_parallel is 1");
@@ -182,8 +293,7 @@ void note_without_effect(Reading& reading) {
     note("/strategy/overlap/grad_reduce", flows && s.overlap.grad_reduce && s.data_parallel > 1,
          "a stage reduces its gradients behind the last backward pass of a step, under what runs of the next");
     const Offload& o = s.offload;
-    const bool all_here =
-        o.optimizer == Tier::none && o.parameters == Tier::none && o.gradients == Tier::none && o.activations == Tier::none;
+    const bool all_here = nothing_offloaded(o);
     note("/strategy/overlap/offload", s.overlap.offload && all_here, "nothing is offloaded");
     note("/strategy/offload/optimizer_fraction", o.optimizer == Tier::none, "offload.optimizer is none");
     const bool streams = o.optimizer == Tier::nvme || o.parameters == Tier::nvme || o.gradients == Tier::nvme;
@@ -192,19 +302,8 @@ void note_without_effect(Reading& reading) {
         note(field, !streams, "no optimizer states, parameters or gradients lie on NVMe");
     note("/strategy/offload/sub_groups", !streams || !o.pipelined, "sub-groups take turns (offload.pipelined)");
     note("/strategy/offload/buffers", o.parameters != Tier::nvme, "no parameters come from NVMe");
-    for (const char* field : {"/cluster/host/nvme_read_gb_per_s", "/cluster/host/nvme_write_gb_per_s"})
-        note(field, !streams && o.activations != Tier::nvme, "nothing lies on NVMe");
     note("/strategy/offload/activation_ops", o.activations == Tier::none, "offload.activations is none");
     note("/strategy/offload/activation_layers", o.activations == Tier::none, "offload.activations is none");
-    for (const char* field : {"/cluster/host/cxl_gb", "/cluster/host/cxl_gb_per_s"}) note(field, all_here, "nothing is offloaded");
-    note("/cluster/device/scale_up_gb_per_s", !sc.cluster.graph && sc.cluster.device.scale_up.value != sc.cluster.intra.bandwidth.value,
-         "the node's own rate counts: intra_node.gb_per_s");
-    if (!sc.run) { // whose saves go there
-        note("/cluster/host/nvme_gb_per_s", !streams && o.activations != Tier::nvme, "nothing lies on NVMe");
-        for (const char* field : {"/cluster/host/memory_gb", "/cluster/host/memory_gb_per_s"})
-            note(field, all_here, "nothing is offloaded");
-    }
-    note("/cluster/host/adam_gparams_per_s", o.optimizer == Tier::none, "no optimizer runs on the host");
     note("/strategy/gradient_compression", s.gradient_compression != GradientCompression::none && s.data_parallel * s.context_parallel == 1,
          "there is one data-parallel rank");
     const GradientCompression sent = s.gradient_compression;
@@ -227,8 +326,6 @@ void note_without_effect(Reading& reading) {
     note("/strategy/context_parallel_kind", s.context_parallel == 1 && s.context_parallel_kind != ContextKind::ring,
          "context_parallel is 1");
     note("/strategy/expert_tensor_parallel", !sc.model.moe && s.expert_tensor_parallel > 1, "the model has no experts");
-    note("/strategy/zero_stage", s.zero_stage > 0 && sc.world_size() == 1 && all_here && s.framework != Framework::deepspeed,
-         "there is one rank");
     note("/strategy/shard_group_size", s.zero_stage == 0, "zero_stage is 0, nothing is sharded");
     note("/strategy/recompute_layers", s.recompute == RecomputeKind::none, "recompute is none");
     if (s.recompute == RecomputeKind::list && sc.model.position != PositionKind::rope &&
@@ -237,7 +334,6 @@ void note_without_effect(Reading& reading) {
     if (s.framework == Framework::deepspeed && s.zero_stage == 0 && s.data_parallel > 1 && sc.training.precision == DType::bf16)
         sc.notes.push_back("strategy.zero_stage = 0: DeepSpeed's BF16_Optimizer divides its states among the data-parallel ranks without "
                            "ZeRO too; 1 says so");
-    note("/strategy/bucket_bytes", s.data_parallel * s.context_parallel == 1, "there is one data-parallel rank");
     note("/runtime/fp8_recipe",
          sc.training.precision != DType::fp8 && sc.training.precision != DType::mxfp8 && sc.training.precision != DType::nvfp4,
          "precision has 16 bits or more");
@@ -276,8 +372,8 @@ void note_without_effect(Reading& reading) {
          "it is of Megatron's fused loss (runtime.fused_loss)");
     note("/runtime/loss", sc.runtime.loss == LossKind::whole && s.tensor_parallel == 1, "tensor_parallel is 1: each rank has all logits");
     note("/runtime/loss_chunks", sc.runtime.loss != LossKind::chunked, "runtime.loss is not chunked");
-    note("/runtime/loss_upcast", !sc.runtime.loss_upcast && (sc.runtime.fused_loss || !practice_of(sc).narrow_loss),
-         "it is of PyTorch's own loss, unfused, of an undivided vocabulary and 16-bit logits");
+    note("/runtime/loss_upcast", !sc.runtime.loss_upcast && !practice_of(sc).narrow_loss,
+         "it changes a loss of 16-bit logits and an undivided vocabulary alone, and not that of autocast or of Megatron's layers");
     note("/runtime/fused_softmax", s.flash_attention, "attention is fused as a whole");
     note("/runtime/recompute_early_stop", sc.runtime.recompute_early_stop && s.recompute != RecomputeKind::full, "recompute is not full");
     note("/training/master_weights", sc.training.precision == DType::fp32 || sc.training.precision == DType::tf32,
@@ -293,6 +389,10 @@ void note_without_effect(Reading& reading) {
             "strategy.schedule = zb-h2 keeps zb-h1's bubble: tied embeddings are summed over the first and the last stage at "
             "every step's end, a barrier; model.tied_embeddings = false has none");
     note_model(reading);
+    note_sharding(reading);
+    note_device(reading);
+    note_hosts(reading);
+    note_nvme(reading);
     note_network(reading);
     note_whole_run(reading);
     if (sc.model.mtp_layers > 0) sc.notes.push_back("model.mtp_layers: multi-token-prediction layers are not counted among the parameters");

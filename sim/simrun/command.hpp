@@ -116,6 +116,8 @@ template <class F> auto naming(const std::string& file, F&& work) {
 
 // The text of a file that must be there; else a message that names files that may have been meant.
 std::optional<std::string> read_input(const std::string& file);
+// Why a job does not fit: its step's memory, or the saves of its run; "" where both fit.
+std::string why_it_does_not_fit(const Scenario& scenario, const Report& report);
 // How a scenario of this file re-plans itself on fewer nodes.
 Replan replan_of(const std::string& file, const Options& options);
 // The change that makes a scenario of this file fit, in one sentence; tries few plans, so that it is quick. found_alone: empty where

@@ -43,8 +43,8 @@ int export_run(const Scenario& scenario, const std::string& file, const Options&
         return bad_input;
     }
     const Prediction p = naming(file, [&] { return predict(scenario); });
-    if (!p.report.memory.fits) {
-        complain(file + " does not fit, so that there is no run to export: " + why_not(p.report.memory));
+    if (const std::string why = why_it_does_not_fit(scenario, p.report); !why.empty()) {
+        complain(file + " does not fit, so that there is no run to export: " + why);
         return too_big;
     }
     return write(naming(file, [&] { return whole_run(scenario, p, {options.jobs, {}}); }));

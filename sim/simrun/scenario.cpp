@@ -85,10 +85,14 @@ std::string report_text(const Scenario& scenario, const Prediction& p, bool json
     const std::string text = json ? to_json(p.report) : to_text(p.report, scenario, style);
     if (!scenario.run && !scenario.federated) return text;
     const char* const member = scenario.run ? "run" : "federated";
-    if (!p.report.memory.fits)
-        return json ? with_member(text, member, "{\"simulated\": false, \"reason\": \"the job does not fit\"}")
+    if (!p.report.memory.fits || !why_saves_do_not_fit(scenario, p.report).empty())
+        return json ? with_member(text, member,
+                                  p.report.memory.fits ? R"({"simulated": false, "reason": "its saves do not fit"})"
+                                                       : R"({"simulated": false, "reason": "the job does not fit"})")
                     : text + "\n" + paint(scenario.run ? "The whole run" : "Federated learning", Ink::bold, style) +
-                          "  was not simulated: the job does not fit. Make it fit first (simrun search, or more nodes)\n";
+                          (p.report.memory.fits
+                               ? "  was not simulated: " + why_saves_do_not_fit(scenario, p.report) + "\n"
+                               : "  was not simulated: the job does not fit. Make it fit first (simrun search, or more nodes)\n");
     if (scenario.federated) {
         const FederatedReport r = federated(*scenario.federated, federated_task(scenario, p.report.step_time_s), scenario.training.seed);
         return json ? with_member(text, member, to_json(r)) : text + to_text(r, scenario, style);
@@ -101,7 +105,7 @@ std::string report_text(const Scenario& scenario, const Prediction& p, bool json
 Table table_of_runs() { return {{"the whole run", "goodput", "days", "tokens", "USD"}, {false, true, true, true, true}, {}}; }
 std::vector<std::string> row_of_run(const Scenario& scenario, const Prediction& p, const Options& options) {
     const std::string name = clip(scenario.name, 40);
-    if (!p.report.memory.fits) return {name, "does not fit", "", "", ""};
+    if (!why_it_does_not_fit(scenario, p.report).empty()) return {name, "does not fit", "", "", ""};
     const RunFigures run = run_figures(scenario, p, {options.jobs, {}});
     if (run.finished < 1) return {name, "comes to no end", "", "", ""};
     return {name, fmt::format("{:.2f} %", run.goodput * 100), fmt::format("{:.1f}", run.wall_s / 86400), metric(run.tokens, 3),
@@ -109,6 +113,10 @@ std::vector<std::string> row_of_run(const Scenario& scenario, const Prediction& 
 }
 
 } // namespace
+
+std::string why_it_does_not_fit(const Scenario& scenario, const Report& report) {
+    return report.memory.fits ? why_saves_do_not_fit(scenario, report) : why_not(report.memory);
+}
 
 Replan replan_of(const std::string& file, const Options& options) {
     const auto text = read_input(file);
@@ -145,9 +153,10 @@ int run_scenario(const std::string& file, const Options& options, const Scenario
     if (options.verbose && !json && p.simulation.trace) text += critical(*p.simulation.trace, p.report.step_time_s, style);
     if (options.verbose && !json) text += details(p, *scenario, took, style);
     if ((json || !options.quiet || !options.output.empty()) && !deliver(text, options)) return bad_input;
-    if (p.report.memory.fits) return done;
-    complain(file + " does not fit: " + why_not(p.report.memory));
-    if (!options.quiet) hint_at_way_out(file, options);
+    const std::string why = why_it_does_not_fit(*scenario, p.report);
+    if (why.empty()) return done;
+    complain(file + " does not fit: " + why);
+    if (!options.quiet && !p.report.memory.fits) hint_at_way_out(file, options);
     return too_big;
 }
 
@@ -159,7 +168,7 @@ int run_scenarios(const std::vector<std::string>& files, const Options& options)
     Table runs = table_of_runs();
     std::string json;
     int code = done;
-    std::vector<std::string> too_large;
+    std::vector<std::pair<std::string, std::string>> too_large; // a file, and its saves' reason or ""
     for (const std::string& file : files) {
         const std::optional<Scenario> scenario = load(file, options);
         if (!scenario) return bad_input;
@@ -168,7 +177,9 @@ int run_scenarios(const std::vector<std::string>& files, const Options& options)
         predicting.shares_up_to = interval_shares;
         const Prediction p = naming(file, [&] { return predict(*scenario, predicting); });
         const Report& r = p.report;
-        if (!r.memory.fits) code = too_big, too_large.push_back(file);
+        const std::string saves = r.memory.fits ? why_saves_do_not_fit(*scenario, r) : "";
+        const bool fits = r.memory.fits && saves.empty();
+        if (!fits) code = too_big, too_large.emplace_back(file, saves);
         if (options.json)
             json += (json.empty() ? "[\n" : ",\n") + naming(file, [&] {
                         return report_text(*scenario, p, true, style, {options.jobs, replan_of(file, options)});
@@ -178,16 +189,19 @@ int run_scenarios(const std::vector<std::string>& files, const Options& options)
                               metric(r.tokens_per_s, 3), fmt::format("{:.1f} %", r.mfu * 100),
                               fmt::format("{:.1f} %", r.bubble_fraction * 100),
                               fmt::format("{:.1f} of {:.1f} GB", fullest(r.memory).peak.gigabytes(), r.memory.capacity.gigabytes()),
-                              paint(std::string(r.memory.fits ? "yes" : "no") + (r.narrow() ? ", narrowly" : ""),
-                                    !r.memory.fits ? Ink::red
-                                    : r.narrow()   ? Ink::yellow
-                                                   : Ink::green,
+                              paint(std::string(fits ? "yes" : "no") + (r.narrow() ? ", narrowly" : ""),
+                                    !fits        ? Ink::red
+                                    : r.narrow() ? Ink::yellow
+                                                 : Ink::green,
                                     style)});
     }
     if (options.quiet && !options.json && options.output.empty()) return code;
     const std::string text = to_text(table, style) + (runs.rows.empty() ? "" : "\n" + to_text(runs, style));
     if (!deliver(options.json ? json + "]\n" : text, options)) return bad_input;
-    for (const std::string& file : too_large) complain(file + " does not fit"), hint_at_way_out(file, options);
+    for (const auto& [file, saves] : too_large) {
+        complain(file + " does not fit" + (saves.empty() ? "" : ": " + saves));
+        if (saves.empty()) hint_at_way_out(file, options);
+    }
     return code;
 }
 

@@ -65,6 +65,11 @@ const char* name(PointStatus s) {
 
 void add_run(SweepRow& row, const Scenario& scenario, const Prediction& prediction, const Replan& replan) {
     if (!scenario.run || row.status != PointStatus::fits) return;
+    if (std::string why = why_saves_do_not_fit(scenario, prediction.report); !why.empty()) {
+        row.status = PointStatus::too_big;
+        row.reason = std::move(why);
+        return;
+    }
     const RunFigures run = run_figures(scenario, prediction, {1, replan});
     row.run_finished = run.finished;
     row.run_goodput = run.goodput;

@@ -4,6 +4,7 @@
 #include "sim/engine/simulate.hpp"
 #include "sim/plan/verify.hpp"
 #include "sim/report/report.hpp"
+#include "sim/scenario/parameters.hpp"
 #include "sim/scenario/trainable.hpp"
 
 #include <set>
@@ -42,6 +43,23 @@ TEST(FineTuning, GradientsAndStatesAreThoseOfWhatIsTrained) {
         const auto trained = static_cast<double>(*trained_parameters(s.model));
         EXPECT_EQ(held.at(MemoryKind::gradients), 4 * trained) << trainable;
         EXPECT_EQ(held.at(MemoryKind::optimizer_states), 12 * trained) << trainable << ": master and two moments";
+    }
+}
+
+// A framework's own copies of gradients are of what is trained, too.
+TEST(FineTuning, CopiesOfGradientsAreThoseOfWhatIsTrained) {
+    const auto copies = [](const std::string& trainable) {
+        const Scenario s = scenario(llama(trainable, R"("framework": "deepspeed", "zero_stage": 0)", 8));
+        const Report r = predict(s).report;
+        std::map<std::string, double> held;
+        for (const ReserveItem& i : r.memory.stages[0].reserve) held[i.name] = static_cast<double>(i.bytes.count);
+        return std::tuple(held["16-bit gradients"], held["flat copies"],
+                          static_cast<double>(trained_parameters(s.model).value_or(parameter_count(s.model))));
+    };
+    for (const std::string& trainable : {std::string(), lora, std::string(R"({"frozen_layers": 3})")}) {
+        const auto [gradients, flat, trained] = copies(trainable);
+        EXPECT_EQ(gradients, 2 * trained) << trainable;
+        EXPECT_EQ(flat, 2 * trained) << trainable;
     }
 }
 

@@ -191,6 +191,122 @@ TEST(WhatIfLaws, WhatHasNoEffectIsNamed) {
     }
 }
 
+bool is_named(const Report& r, const std::string& field) {
+    return std::ranges::any_of(r.notes, [&](const std::string& note) { return note.starts_with(field + " has no effect"); });
+}
+
+// Sets a field and asks that it is named where it changes nothing, and there alone.
+void named_where_idle(Json job, const std::string& field, const Json& value, bool idle) {
+    const Report before = predicted(job).report;
+    job[Json::json_pointer(field)] = value;
+    const Report after = predicted(job).report;
+    std::string dots = field.substr(1);
+    std::ranges::replace(dots, '/', '.');
+    const bool same = after.step_time_s == before.step_time_s && fullest(after.memory).peak == fullest(before.memory).peak;
+    EXPECT_EQ(same, idle) << field << " = " << value << "\n" << job.dump();
+    EXPECT_EQ(is_named(after, dots), idle) << field << " = " << value << "\n" << job.dump();
+}
+
+Json llama_job(const char* framework, const char* preset = "dgx-a100-80gb", int nodes = 1) {
+    Json job = small_job(preset, nodes);
+    job["model"]["position"] = "rope";
+    job["training"]["precision"] = "bf16";
+    job["strategy"] = {{"framework", framework}};
+    return job;
+}
+
+// Where a software's fused rotations know no scale, a scaled one is a sequence of kernels.
+TEST(WhatIfLaws, AScaleOfRotationsIsNamedWhereItIsIdle) {
+    for (const char* framework : {"megatron", "nemo"}) {
+        Json job = llama_job(framework);
+        job["runtime"]["fused_rope"] = true;
+        named_where_idle(job, "/model/rope_scale", 1.3, false);
+        job["runtime"]["fused_rope"] = false;
+        named_where_idle(job, "/model/rope_scale", 1.3, true);
+    }
+    named_where_idle(llama_job("fsdp2"), "/model/rope_scale", 1.3, true);
+    named_where_idle(llama_job("megatron"), "/model/rope_base", 5e5, true);
+}
+
+// A fused loss reads 16-bit logits as they are where nothing makes a copy of them.
+TEST(WhatIfLaws, NarrowLossesAreNamedWhereTheyAreIdle) {
+    named_where_idle(llama_job("jax", "tpu-v5p-pod", 2), "/runtime/loss_upcast", false, false);
+    named_where_idle(llama_job("fsdp2"), "/runtime/loss_upcast", false, false);
+    named_where_idle(llama_job("megatron"), "/runtime/loss_upcast", false, true);
+    named_where_idle(llama_job("ddp"), "/runtime/loss_upcast", false, true);
+}
+
+// A rate that the device is said to have moves neither rates nor protocols of a node that has its own.
+TEST(WhatIfLaws, ADevicesLinksAreIdleWhereTheNodeHasItsOwn) {
+    for (const char* preset : {"dgx-a100-80gb", "dgx-h100", "h800-deepseek"})
+        for (const double rate : {10.0, 190.0, 3000.0}) {
+            Json job = llama_job("megatron", preset, 2);
+            job["strategy"]["tensor_parallel"] = 8;
+            named_where_idle(job, "/cluster/device/scale_up_gb_per_s", rate, true);
+            job["cluster"]["intra_node"]["gb_per_s"] = 100;
+            named_where_idle(job, "/cluster/device/scale_up_gb_per_s", rate, true);
+        }
+}
+
+TEST(WhatIfLaws, ZeroIsNamedWhereNothingIsDivided) {
+    for (const int stage : {1, 2, 3}) {
+        Json job = llama_job("megatron");
+        job["strategy"]["zero_stage"] = 0;
+        job["strategy"]["tensor_parallel"] = job["strategy"]["pipeline_parallel"] = 2;
+        job["cluster"]["devices_per_node"] = 4;
+        if (stage == 1) named_where_idle(job, "/strategy/zero_stage", stage, true);
+        job["strategy"]["framework"] = "fsdp2";
+        named_where_idle(job, "/strategy/zero_stage", stage, true);
+        job["strategy"]["pipeline_parallel"] = 1; // there are replicas
+        named_where_idle(job, "/strategy/zero_stage", stage, false);
+    }
+}
+
+// Fields that count where something else is there, beside scenarios where it is.
+TEST(WhatIfLaws, FieldsAreIdleAsLongAsNothingReadsThem) {
+    const Json plain = llama_job("fsdp2", "dgx-h100"), nodes = llama_job("fsdp2", "dgx-h100", 2);
+    Json sharded = plain, offloaded = plain, experts = llama_job("megatron", "dgx-h100"), learned = plain, jittered = plain;
+    sharded["strategy"]["zero_stage"] = 3;
+    offloaded["strategy"]["offload"] = {{"activations", "cpu"}};
+    experts["model"]["moe"] = {{"experts", 8}, {"top_k", 2}};
+    experts["strategy"]["expert_parallel"] = 8;
+    learned["model"]["position"] = "learned";
+    jittered["perturb"] = Json::array({Json{{"jitter", 0.05}}});
+    const Json tree{{"devices_per_switch", 2}, {"near_nics", false}, {"bridge_gb_per_s", 3}};
+    named_where_idle(plain, "/cluster/device/l2_mib", 1, true);
+    named_where_idle(plain, "/cluster/host/nvme_gb", 1, true);
+    named_where_idle(plain, "/model/max_positions", 100000, true);
+    named_where_idle(learned, "/model/max_positions", 100000, false);
+    named_where_idle(plain, "/training/seed", 7, true);
+    named_where_idle(jittered, "/training/seed", 7, false);
+    named_where_idle(sharded, "/strategy/bucket_bytes", 1 << 20, true);
+    Json replicas = plain;
+    replicas["strategy"]["zero_stage"] = 0;
+    named_where_idle(replicas, "/strategy/bucket_bytes", 1 << 20, false);
+    for (const auto& [field, value] :
+         {std::pair<std::string, Json>{"/cluster/host/pcie_gb_per_s", 2}, {"/cluster/intra_node/pcie_tree", tree}}) {
+        named_where_idle(plain, field, value, true);
+        named_where_idle(nodes, field, value, false);
+        named_where_idle(offloaded, field, value, false);
+    }
+    named_where_idle(experts, "/cluster/host/pcie_gb_per_s", 0.01, false);
+    named_where_idle(experts, "/cluster/host/memory_gb_per_s", 0.01, false);
+    named_where_idle(plain, "/cluster/host/memory_gb_per_s", 0.01, true);
+}
+
+// More processors of one peak are slower ones each: tiles go to waste. The peak of a larger device is higher.
+TEST(WhatIfLaws, ProcessorsWithoutTheirPeakAreNamed) {
+    const auto named = [](const Json& device) {
+        Json job = llama_job("fsdp2", "dgx-h100");
+        job["cluster"]["device"] = device;
+        const std::vector<std::string> notes = predicted(job).report.notes;
+        return std::ranges::any_of(notes, [](const std::string& note) { return note.starts_with("cluster.device.processors = 160"); });
+    };
+    EXPECT_TRUE(named({{"processors", 160}}));
+    EXPECT_FALSE(named({{"processors", 132}}));
+    EXPECT_FALSE(named({{"processors", 160}, {"peak_tflops", {{"bf16", 1200}}}}));
+}
+
 // At one line rate a better protocol is never slower, and costs as much as it says.
 TEST(WhatIfLaws, KindsOfNetworksRankByProtocol) {
     double last = 0;

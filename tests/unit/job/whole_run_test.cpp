@@ -196,6 +196,56 @@ TEST(WholeRun, CopiesTakeTheNodesMemory) {
     EXPECT_EQ(notes("500").find("copies of saves"), std::string::npos);
 }
 
+// A save is written at NVMe's rate of writes and read at that of reads; a direction without a rate of its own has that of both.
+TEST(WholeRun, SavesOnNvmeTakeTheRateOfTheirDirection) {
+    const auto cost = [](const char* kind, std::vector<std::string> fields) {
+        fields.push_back(std::string("run.checkpoint.kind=") + kind);
+        return save_cost(scenario(fields), 8e12); // 1 TB a node
+    };
+    for (const char* kind : {"local", "tiers"}) {
+        const SaveCost both = cost(kind, {"cluster.host.nvme_gb_per_s=0.1"});
+        EXPECT_NEAR(both.write_s, 1e4, 1) << kind;
+        const SaveCost apart = cost(kind, {"cluster.host.nvme_write_gb_per_s=0.2", "cluster.host.nvme_read_gb_per_s=0.05"});
+        EXPECT_NEAR(apart.write_s, 5e3, 1) << kind;
+        const SaveCost reads = cost(kind, {"cluster.host.nvme_gb_per_s=0.1", "cluster.host.nvme_read_gb_per_s=0.05"});
+        EXPECT_EQ(reads.write_s, both.write_s) << kind;
+        if (std::string(kind) != "local") {
+            EXPECT_EQ(reads.near_load_s, both.near_load_s) << "from other nodes' memory";
+            continue;
+        }
+        EXPECT_NEAR(both.near_load_s, 1e4, 20);
+        EXPECT_NEAR(apart.near_load_s, 2e4, 20);
+        EXPECT_NEAR(reads.near_load_s, 2e4, 20);
+    }
+    Scenario unsaid = scenario({"run.checkpoint.kind=tiers"});
+    unsaid.cluster.host.nvme_bandwidth = {};
+    EXPECT_GT(save_cost(unsaid, 8e14).write_s, save_cost(scenario({"run.checkpoint.kind=peer"}), 8e14).write_s)
+        << "a usual host's, not free";
+}
+
+// Saves that find no room beside what is offloaded do not fit; a cluster that does not say how large a place is has room.
+TEST(WholeRun, SavesThatFindNoRoomDoNotFit) {
+    const auto why = [](const std::vector<std::string>& fields) {
+        std::vector<std::string> all{"run.checkpoint.gb=800"};
+        all.insert(all.end(), fields.begin(), fields.end());
+        const Scenario s = scenario(all);
+        return why_saves_do_not_fit(s, predict(s).report);
+    };
+    for (const char* kind : {"async", "peer", "local", "tiers"}) {
+        const std::string is = std::string("run.checkpoint.kind=") + kind;
+        EXPECT_EQ(why({is}), "") << kind;
+        EXPECT_NE(why({is, "cluster.host.memory_gb=1"}).find("cluster.host.memory_gb"), std::string::npos) << kind;
+        const bool disk = std::string(kind) == "local" || std::string(kind) == "tiers";
+        EXPECT_EQ(why({is, "cluster.host.nvme_gb=150"}).find("saves need 200.0 GB of a node's NVMe, and it has 150.0 GB") == 0, disk)
+            << kind;
+        EXPECT_EQ(why({is, "cluster.host.nvme_gb=250"}), "") << kind;
+    }
+    EXPECT_EQ(why({"run.checkpoint.kind=sync", "cluster.host.memory_gb=1", "cluster.host.nvme_gb=1"}), "");
+    Scenario unsaid = scenario({"run.checkpoint.kind=tiers", "run.checkpoint.gb=8e6"});
+    unsaid.cluster.host.memory = unsaid.cluster.host.nvme = {};
+    EXPECT_EQ(why_saves_do_not_fit(unsaid, predict(unsaid).report), "");
+}
+
 // The example of Llama 3 405B: as many failures as were counted, goodput above the 90 % that were published. How often it saved and how
 // long a restart took is assumed, so no more can be asked.
 TEST(WholeRun, Llama3sOwnFailures) {

@@ -104,6 +104,22 @@ TEST(WholeRunFields, OfNoEffectAreNamed) {
         EXPECT_NE(notes(c.run).find(note), std::string::npos) << c.run << "\n" << notes(c.run);
         EXPECT_EQ(notes(c.at_work).find(note), std::string::npos) << c.at_work << "\n" << notes(c.at_work);
     }
+    const auto of = [](const char* kind, const std::vector<std::string>& fields) {
+        std::string all;
+        const ParseResult result = parsed(R"({"days": 1, "checkpoint": {"kind": ")" + std::string(kind) + "\"}}", fields);
+        EXPECT_TRUE(result.scenario) << to_text(result.problems);
+        for (const std::string& note : result.scenario.value_or(Scenario{}).notes) all += note + "\n";
+        return all;
+    };
+    const std::string read = "cluster.host.nvme_read_gb_per_s", write = "cluster.host.nvme_write_gb_per_s", no = " has no effect";
+    const std::vector<std::string> both{read + "=3", write + "=2"}, all{read + "=3", write + "=2", "cluster.host.nvme_gb_per_s=1"};
+    EXPECT_EQ(of("local", both).find("nvme"), std::string::npos) << of("local", both);
+    EXPECT_EQ(of("tiers", both).find(write + no), std::string::npos);
+    EXPECT_NE(of("tiers", both).find(read + no), std::string::npos) << "peers have copies";
+    EXPECT_NE(of("async", both).find(write + no), std::string::npos) << "storage has them";
+    EXPECT_NE(of("local", all).find("cluster.host.nvme_gb_per_s" + no), std::string::npos) << "both directions are said";
+    EXPECT_NE(of("async", {"cluster.host.nvme_gb=1"}).find("cluster.host.nvme_gb" + no), std::string::npos);
+    EXPECT_EQ(of("tiers", {"cluster.host.nvme_gb=1"}).find("cluster.host.nvme_gb" + no), std::string::npos);
     const std::string slow = R"({"days": 1, "slow_link": {"per_node_day": 1, "factor": 2}})";
     const ParseResult one = parsed(slow, {"cluster.nodes=1"});
     ASSERT_TRUE(one.scenario) << to_text(one.problems);

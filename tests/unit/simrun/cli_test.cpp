@@ -476,6 +476,18 @@ TEST_F(Simrun, ComparesWhatTwoStepsGoTo) {
     EXPECT_NE(too_big.err.find("that fits: "), std::string::npos) << "and the way out: " << too_big.err;
 }
 
+// Saves that find no room on a node are told as a step that does not fit is.
+TEST_F(Simrun, TellsSavesThatDoNotFit) {
+    const std::string file = scenario("run.json", R"(, "run": {"days": 1, "seeds": 2, "checkpoint": {"kind": "local", "gb": 100}})");
+    EXPECT_EQ(run(file).code, 0) << run(file).err;
+    for (const char* field : {"memory_gb", "nvme_gb"}) {
+        const Ran r = run(file + " --json --set cluster.host." + field + "=0.001");
+        EXPECT_EQ(r.code, 2) << field;
+        EXPECT_NE(r.err.find(std::string("a larger cluster.host.") + field), std::string::npos) << r.err;
+        EXPECT_FALSE(nlohmann::json::parse(r.out).at("run").at("simulated").get<bool>()) << field;
+    }
+}
+
 TEST_F(Simrun, ComparesAScenarioWithATrace) {
     const std::string file = scenario();
     ASSERT_EQ(run("--trace step.trace " + file).code, 0);

@@ -71,6 +71,21 @@ TEST(SweepOfRuns, FiguresAreThoseOfTheReport) {
     EXPECT_NEAR(row.run_cost_usd, report.cost_usd, 1e-9 * report.cost_usd);
 }
 
+// A point whose saves find no room on its nodes is none to rank.
+TEST(SweepOfRuns, SavesWithoutRoomAreTooBig) {
+    const SweepResult parsed = parse_sweep(saves);
+    ASSERT_TRUE(parsed.document);
+    SweepPoint point = parsed.document->point(3);
+    nlohmann::json scenario = nlohmann::json::parse(point.json);
+    scenario["run"]["checkpoint"]["kind"] = "async";
+    scenario["cluster"]["host"]["memory_gb"] = 0.001;
+    point.json = scenario.dump();
+    const SweepRow row = evaluate(point, 3, "");
+    EXPECT_EQ(row.status, PointStatus::too_big) << row.reason;
+    EXPECT_NE(row.reason.find("copies of saves need"), std::string::npos) << row.reason;
+    EXPECT_LT(row.run_finished, 0);
+}
+
 // A file of before runs were simulated holds rows without their figures: they are computed, not taken as nothing.
 TEST(SweepOfRuns, RowsThatLackARunAreComputedAgain) {
     const SweepResult parsed = parse_sweep(saves);
