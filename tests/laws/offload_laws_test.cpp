@@ -69,6 +69,20 @@ TEST(ActivationOffload, PlansWithFurtherTokensAreLegal) {
             }
 }
 
+// Computation waits for a reduction that nothing hides, whatever copies stand before it.
+TEST(ActivationOffload, LeavesReductionsThatComputationWaitsFor) {
+    const auto step = [](const char* reduces, bool away) {
+        return predict(scenario(fmt::format(R"({{"model": {{"preset": "llama3-8b", "layers": 4}}, "cluster": "dgx-h100",
+                                             "training": {{"global_batch_size": 16, "sequence_length": 8192}},
+                                             "strategy": {{"framework": "fsdp", "recompute": "full", "overlap": {{"grad_reduce": {}}}{}}}}})",
+                                            reduces, away ? R"(, "offload": {"activations": "cpu"})" : "")))
+            .report.step_time_s;
+    };
+    const double waits = step("false", false) - step("true", false);
+    EXPECT_GT(waits, 0);
+    EXPECT_GE(step("false", true) - step("true", true), 0.9 * waits); // all copies are hidden here
+}
+
 TEST(OptimizerOffload, OfAFractionMovesItsShareAndIsNeverSlowerForLess) {
     const auto divided = [](const std::string& fraction) {
         Gpt g = offloading(fraction.empty() ? "" : R"("optimizer": "cpu", "optimizer_fraction": )" + fraction);
