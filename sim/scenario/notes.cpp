@@ -179,6 +179,8 @@ void note_without_effect(Reading& reading) {
     const bool all_here =
         o.optimizer == Tier::none && o.parameters == Tier::none && o.gradients == Tier::none && o.activations == Tier::none;
     note("/strategy/overlap/offload", s.overlap.offload && all_here, "nothing is offloaded");
+    if (!s.overlap.offload && o.activations != Tier::none && reading.has("/strategy/overlap/offload"))
+        sc.notes.push_back("strategy.overlap.offload has no effect on activations: their copies run beside the next unit's computation");
     note("/strategy/offload/optimizer_fraction", o.optimizer == Tier::none, "offload.optimizer is none");
     const bool streams = o.optimizer == Tier::nvme || o.parameters == Tier::nvme || o.gradients == Tier::nvme;
     note("/strategy/offload/undone_steps", !sc.undoes_steps(), "no update is made before the norm is known");

@@ -83,6 +83,21 @@ TEST(ActivationOffload, LeavesReductionsThatComputationWaitsFor) {
     EXPECT_GE(step("false", true) - step("true", true), 0.9 * waits); // all copies are hidden here
 }
 
+TEST(ActivationOffload, RunsBesideComputationAndSaysSoWhereOverlapIsOff) {
+    const auto told = [](const std::string& more) {
+        Gpt g = offloading(R"("activations": "cpu")", more);
+        return of(g).report;
+    };
+    const Report on = told(""), off = told(R"(, "overlap": {"offload": false})");
+    const auto named = [](const Report& r) {
+        return std::any_of(r.notes.begin(), r.notes.end(),
+                           [](const std::string& n) { return n.starts_with("strategy.overlap.offload has no effect on activations"); });
+    };
+    EXPECT_EQ(off.step_time_s, on.step_time_s);
+    EXPECT_TRUE(named(off));
+    EXPECT_FALSE(named(on));
+}
+
 TEST(OptimizerOffload, OfAFractionMovesItsShareAndIsNeverSlowerForLess) {
     const auto divided = [](const std::string& fraction) {
         Gpt g = offloading(fraction.empty() ? "" : R"("optimizer": "cpu", "optimizer_fraction": )" + fraction);
