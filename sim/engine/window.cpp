@@ -34,12 +34,11 @@ std::int64_t window_of_exchanges(const Plan& plan) {
     return std::clamp<std::int64_t>(slots, 1024, 65536) - 16;
 }
 
-// Collectives of workers that later steps wait for, and updates on the host beside a step, hold their own queue alone, and the host goes
-// on: as far as the farthest that waits.
+// Collectives of workers that later steps wait for, the kernels between them, and updates on the host beside a step hold their own queue
+// alone, and the host goes on: as far as the farthest that waits.
 bool goes_on_beside(const Plan& plan, const Op& op) {
-    if (const auto* c = std::get_if<Collective>(&op.work)) return (plan.communicators[c->comm].axes & plan.workers) != 0;
-    const auto* step = std::get_if<OptimizerStep>(&op.work);
-    return step && step->delayed;
+    if (const auto* step = std::get_if<OptimizerStep>(&op.work); step && step->delayed) return true;
+    return op.queue >= first_comm_queue && (plan.communicators[op.queue - first_comm_queue].axes & plan.workers) != 0;
 }
 
 bool any_beside(const Plan& plan) {

@@ -27,7 +27,7 @@ struct LooseWork {
     std::function<LooseWay(int from, int to)> send = nullptr; // of others: a worker's parameters to another
     double update_s = 0;                                      // of the servers, each on its part
     double mix_s = 0;                                         // of a device: a message into its parameters
-    double slowdown = 0;                                      // of a step beside which data move: 0.1 makes it 1.1 times as long
+    double slowdown = 0;                                      // of computation while data move: 0.1 makes it 1.1 times as long
     std::uint64_t seed = 0;
 };
 

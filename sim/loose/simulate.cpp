@@ -15,21 +15,31 @@ namespace {
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
-// Tasks that take time: a number of seconds, or bytes at a rate.
+constexpr int nobody = -1;
+
+// Tasks that take time: a number of seconds, bytes at a rate, or computation, which is slower while data of its worker move.
 class LooseClock {
   public:
-    explicit LooseClock(const std::vector<double>& capacity) : sharing_(capacity), sent_(capacity.size(), 0) {}
+    LooseClock(const std::vector<double>& capacity, std::size_t workers, double slowdown)
+        : sharing_(capacity), sent_(capacity.size(), 0), moving_(workers, 0), slowdown_(slowdown) {}
 
     double now() const { return now_; }
     bool idle() const { return tasks_.empty(); }
     void after(double seconds, std::function<void()> then) {
-        tasks_.push_back({std::max(0.0, seconds), 1, now_, -1, nullptr, std::move(then)});
+        tasks_.push_back({.left = std::max(0.0, seconds), .rate = 1, .last = now_, .then = std::move(then)});
     }
-    void send(const LooseWay& way, std::function<void()> then) {
-        after(way.latency_s, [this, &way, then = std::move(then)]() mutable {
+    void compute(int worker, double seconds, std::function<void()> then) {
+        tasks_.push_back({.left = seconds, .rate = pace(worker), .last = now_, .computes = worker, .then = std::move(then)});
+    }
+    // from, to: the workers whose computation it slows.
+    void send(const LooseWay& way, int from, int to, std::function<void()> then) {
+        after(way.latency_s, [this, &way, from, to, then = std::move(then)]() mutable {
             const std::int32_t id = sharing_.add(way.uses, way.cap);
             changed_ = true;
-            tasks_.push_back({way.bytes, 0, now_, id, &way, std::move(then)});
+            tasks_.push_back(
+                {.left = way.bytes, .last = now_, .sharing = id, .way = &way, .from = from, .to = to, .then = std::move(then)});
+            count_moving(from, 1);
+            count_moving(to, 1);
         });
     }
     // To the next instant at which something ends; all that ends then has ended.
@@ -52,6 +62,8 @@ class LooseClock {
             if (t.sharing >= 0) {
                 sharing_.remove(t.sharing);
                 changed_ = true;
+                count_moving(t.from, -1);
+                count_moving(t.to, -1);
                 bytes_ += t.way->bytes;
                 for (const Sharing::Use& u : t.way->uses) sent_[u.link] += u.weight * t.way->bytes;
             }
@@ -69,19 +81,35 @@ class LooseClock {
 
   private:
     struct Task {
-        double left, rate, last;
-        std::int32_t sharing; // of a transfer
-        const LooseWay* way;
+        double left, rate = 0, last;
+        std::int32_t sharing = -1; // of a transfer
+        const LooseWay* way = nullptr;
+        int computes = nobody, from = nobody, to = nobody;
         std::function<void()> then;
     };
+    void advance(Task& t) const {
+        t.left = std::max(0.0, t.left - t.rate * (now_ - t.last));
+        t.last = now_;
+    }
+    double pace(int worker) const { return moving_[at(worker)] > 0 ? 1 / (1 + slowdown_) : 1; }
+    void count_moving(int worker, int more) {
+        if (worker == nobody) return;
+        const bool before = moving_[at(worker)] > 0;
+        moving_[at(worker)] += more;
+        if (before == (moving_[at(worker)] > 0)) return;
+        for (Task& t : tasks_) {
+            if (t.computes != worker) continue;
+            advance(t);
+            t.rate = pace(worker);
+        }
+    }
     void share() {
         if (!changed_) return;
         changed_ = false;
         sharing_.update();
         for (Task& t : tasks_) {
             if (t.sharing < 0) continue;
-            t.left = std::max(0.0, t.left - t.rate * (now_ - t.last));
-            t.last = now_;
+            advance(t);
             t.rate = sharing_.rate(t.sharing);
         }
     }
@@ -89,6 +117,8 @@ class LooseClock {
     Sharing sharing_;
     std::vector<Task> tasks_;
     std::vector<double> sent_;
+    std::vector<int> moving_; // by worker: transfers from and to it
+    double slowdown_;
     double now_ = 0, bytes_ = 0;
     bool changed_ = false;
 };
@@ -96,7 +126,8 @@ class LooseClock {
 class LooseCourse {
   public:
     explicit LooseCourse(const LooseWork& work)
-        : w_(work), workers_(static_cast<int>(work.step_s.size())), clock_(work.capacity), of_(work.step_s.size()) {
+        : w_(work), workers_(static_cast<int>(work.step_s.size())), clock_(work.capacity, work.step_s.size(), work.slowdown),
+          of_(work.step_s.size()) {
         int offset = 1;
         for (; offset < workers_; offset *= 2) offsets_.push_back(offset);
         if (w_.how.degree > static_cast<int>(offsets_.size())) { // more peers than powers of two: the next ones
@@ -151,12 +182,17 @@ class LooseCourse {
     }
 
     void begin(int w) {
-        WorkerState& s = of_[at(w)];
-        const bool beside = w_.how.kind == Synchronization::Kind::async_average || (in_step() && w_.how.overlap_steps > 0);
-        const double seconds = w_.step_s[at(w)] * (beside ? 1 + w_.slowdown : 1) * unlike(w);
-        busy(seconds);
-        if (w_.how.kind == Synchronization::Kind::async_average && !s.exchanging) exchange(w);
-        clock_.after(seconds, [this, w] { end(w); });
+        if (w_.how.kind == Synchronization::Kind::async_average && !of_[at(w)].exchanging) exchange(w);
+        const double began = clock_.now();
+        clock_.compute(w, w_.step_s[at(w)] * unlike(w), [this, w, began] {
+            busy(clock_.now() - began);
+            end(w);
+        });
+    }
+    // Parameters to a peer. They move beside computation unless steps wait for those just sent.
+    void send(int from, int to, std::function<void()> then) {
+        const bool beside = !in_step() || w_.how.overlap_steps > 0;
+        clock_.send(way(from, to), beside ? from : nobody, beside ? to : nobody, std::move(then));
     }
     // Steps of real workers are never all alike. Without that alike workers of a server would for ever meet in the same places, and how
     // they happen to would decide their pace: by a tenth either way, the same draws for a worker's k-th step whatever else is asked.
@@ -166,7 +202,8 @@ class LooseCourse {
         return 0.9 + 0.2 * (static_cast<double>(draw >> 11) * 0x1p-53);
     }
     void end(int w) {
-        if (w_.how.kind == Synchronization::Kind::parameter_server) return clock_.send(w_.push[at(w)], [this, w] { pushed(w); });
+        if (w_.how.kind == Synchronization::Kind::parameter_server)
+            return clock_.send(w_.push[at(w)], nobody, nobody, [this, w] { pushed(w); });
         if (in_step()) return tell(w);
         if (const double locked = of_[at(w)].locked; locked > 0) { // the averaging held the parameters so long
             of_[at(w)].locked = 0;
@@ -217,7 +254,7 @@ class LooseCourse {
             std::sort(held.begin(), held.end());
             versions_ = std::max(versions_, static_cast<int>(std::unique(held.begin(), held.end()) - held.begin()));
         }
-        clock_.send(w_.pull[at(w)], [this, w] { begin(w); });
+        clock_.send(w_.pull[at(w)], nobody, nobody, [this, w] { begin(w); });
     }
 
     // Gossip: this step's parameters to its peers, and on once those of overlap_steps before have come from its own.
@@ -227,7 +264,7 @@ class LooseCourse {
         s.going[k] = w_.how.degree;
         for (int j = 0; j < w_.how.degree; ++j) {
             const int to = (w + offsets_[(k * w_.how.degree + j) % static_cast<std::int64_t>(offsets_.size())]) % workers_;
-            clock_.send(way(w, to), [this, w, to, k] {
+            send(w, to, [this, w, to, k] {
                 --of_[at(w)].going[k];
                 ++of_[at(to)].come[k];
                 go_on(w);
@@ -273,8 +310,8 @@ class LooseCourse {
             of_[at(other)].locked += w_.mix_s;
             averages_ += measuring_ ? 2 : 0;
         };
-        clock_.send(way(w, other), came);
-        clock_.send(way(other, w), came);
+        send(w, other, came);
+        send(other, w, came);
     }
     const LooseWay& way(int from, int to) {
         const auto [found, fresh] = ways_[at(from)].try_emplace(to);

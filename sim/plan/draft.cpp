@@ -74,6 +74,13 @@ std::int32_t first_timed_op(const Block& block, std::int32_t first, std::int32_t
     return -1;
 }
 
+std::int32_t first_op_of_computation(const Block& block, std::int32_t first, std::int32_t last) {
+    const auto belongs = [](const Op& op) { return op.queue == compute_queue || op.queue >= first_comm_queue; };
+    for (std::int32_t i = first; i < last; ++i)
+        if (!is_memory_op(block.ops[i].work) && belongs(block.ops[i])) return i;
+    return -1;
+}
+
 std::int32_t last_timed_op(const Block& block, std::int32_t first, std::int32_t last) {
     for (std::int32_t i = last; i-- > first;)
         if (!is_memory_op(block.ops[i].work)) return i;

@@ -51,6 +51,8 @@ Schedule steps_of(const std::vector<Draft>& drafts);
 
 // First op of [first, last) of a block that takes time; -1: none.
 std::int32_t first_timed_op(const Block& block, std::int32_t first, std::int32_t last);
+// .. and is computation or communication of it, no copy beside it.
+std::int32_t first_op_of_computation(const Block& block, std::int32_t first, std::int32_t last);
 std::int32_t last_timed_op(const Block& block, std::int32_t first, std::int32_t last);
 
 // "1: {F0.0<0} F0.0 {F0.0>2} (F1.0;B0.0) gather:c0.u1 F0[3-20).1 ..": a line a rank. A step is its kind, chunk and microbatch, and the ops

@@ -99,7 +99,8 @@ const Fields& overlap_fields() {
               "transfers between stages run beside computation"},
         Field{"expert_parallel", BoolSlot{[](Scenario& s) { return &s.strategy.overlap.expert_parallel; }},
               "the experts' all-to-all runs beside computation"},
-        Field{"offload", BoolSlot{[](Scenario& s) { return &s.strategy.overlap.offload; }}, "copies to the host run beside computation"},
+        Field{"offload", BoolSlot{[](Scenario& s) { return &s.strategy.overlap.offload; }},
+              "copies to the host run beside computation (those of activations always do)"},
     };
     return fields;
 }

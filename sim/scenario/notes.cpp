@@ -295,6 +295,8 @@ void note_without_effect(Reading& reading) {
     const Offload& o = s.offload;
     const bool all_here = nothing_offloaded(o);
     note("/strategy/overlap/offload", s.overlap.offload && all_here, "nothing is offloaded");
+    if (!s.overlap.offload && o.activations != Tier::none && reading.has("/strategy/overlap/offload"))
+        sc.notes.push_back("strategy.overlap.offload has no effect on activations: their copies run beside the next unit's computation");
     note("/strategy/offload/optimizer_fraction", o.optimizer == Tier::none, "offload.optimizer is none");
     const bool streams = o.optimizer == Tier::nvme || o.parameters == Tier::nvme || o.gradients == Tier::nvme;
     note("/strategy/offload/undone_steps", !sc.undoes_steps(), "no update is made before the norm is known");

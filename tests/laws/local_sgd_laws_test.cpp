@@ -205,6 +205,22 @@ TEST(StreamingDiloco, UtilisationFollowsTheLaw) {
     EXPECT_GT(step(outside(2), 5000), step(outside(2)) + 0.001);
 }
 
+// What is hidden in fp32 is hidden in any other type: its kernels are no reason to wait for the collective.
+TEST(StreamingDiloco, HidesEveryPayload) {
+    const auto of = [](const std::string& payload, int overlap) {
+        return predict(islands(streamed(120, 4, overlap, R"(, "payload_dtype": ")" + payload + "\"")).make()).report;
+    };
+    const auto waited = [](const Report& r) { return r.breakdown_s[Category::exposed_dp]; };
+    const Report wide = of("fp32", 29);
+    EXPECT_LT(waited(wide), 1e-3 * wide.step_time_s);
+    for (const char* payload : {"bf16", "fp16", "int8", "int4"}) {
+        const Report narrow = of(payload, 29);
+        EXPECT_LT(waited(narrow), 1e-3 * narrow.step_time_s) << payload;
+        EXPECT_LE(narrow.step_time_s, wide.step_time_s * (1 + 1e-2)) << payload;
+        EXPECT_GT(waited(of(payload, 0)), 0.02 * wide.step_time_s) << payload;
+    }
+}
+
 TEST(StreamingDiloco, FoldedAndUnfoldedReplayedAndInFullTakeTheSameTime) {
     for (const char* payload : {"fp32", "int8"}) {
         Gpt g = islands(streamed(6, 2, 1, std::string(R"(, "payload_dtype": ")") + payload + "\""));

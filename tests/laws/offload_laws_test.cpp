@@ -69,6 +69,35 @@ TEST(ActivationOffload, PlansWithFurtherTokensAreLegal) {
             }
 }
 
+// Computation waits for a reduction that nothing hides, whatever copies stand before it.
+TEST(ActivationOffload, LeavesReductionsThatComputationWaitsFor) {
+    const auto step = [](const char* reduces, bool away) {
+        return predict(scenario(fmt::format(R"({{"model": {{"preset": "llama3-8b", "layers": 4}}, "cluster": "dgx-h100",
+                                             "training": {{"global_batch_size": 16, "sequence_length": 8192}},
+                                             "strategy": {{"framework": "fsdp", "recompute": "full", "overlap": {{"grad_reduce": {}}}{}}}}})",
+                                            reduces, away ? R"(, "offload": {"activations": "cpu"})" : "")))
+            .report.step_time_s;
+    };
+    const double waits = step("false", false) - step("true", false);
+    EXPECT_GT(waits, 0);
+    EXPECT_GE(step("false", true) - step("true", true), 0.9 * waits); // all copies are hidden here
+}
+
+TEST(ActivationOffload, RunsBesideComputationAndSaysSoWhereOverlapIsOff) {
+    const auto told = [](const std::string& more) {
+        Gpt g = offloading(R"("activations": "cpu")", more);
+        return of(g).report;
+    };
+    const Report on = told(""), off = told(R"(, "overlap": {"offload": false})");
+    const auto named = [](const Report& r) {
+        return std::any_of(r.notes.begin(), r.notes.end(),
+                           [](const std::string& n) { return n.starts_with("strategy.overlap.offload has no effect on activations"); });
+    };
+    EXPECT_EQ(off.step_time_s, on.step_time_s);
+    EXPECT_TRUE(named(off));
+    EXPECT_FALSE(named(on));
+}
+
 TEST(OptimizerOffload, OfAFractionMovesItsShareAndIsNeverSlowerForLess) {
     const auto divided = [](const std::string& fraction) {
         Gpt g = offloading(fraction.empty() ? "" : R"("optimizer": "cpu", "optimizer_fraction": )" + fraction);

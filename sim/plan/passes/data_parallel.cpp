@@ -288,7 +288,7 @@ void Weaver::run_apart(const DraftAction& action, const WovenPart& woven) {
         cut.id = weaving.piece_action[i] = new_id();
         cut.run.first = piece.first;
         cut.run.last = piece.last;
-        const std::int32_t op = first_timed_op(block(woven.part.block), piece.first, piece.last);
+        const std::int32_t op = first_op_of_computation(block(woven.part.block), piece.first, piece.last);
         if (weaving.unhidden >= 0 && op >= 0) cut.waits.push_back({op, std::exchange(weaving.unhidden, -1)});
         push(std::move(cut));
         weaving.settle(i);

@@ -96,6 +96,11 @@ struct Meeting {
         pointwise("average." + name, PointwiseKind::average, elements(buffers), buffers, buffers);
     }
 
+    // The kernel runs on the collectives' own queue, between them or behind them: computation goes on meanwhile.
+    void beside(const std::string& name, PointwiseKind kind, std::int64_t n, BufferId in, BufferId out) {
+        pointwise(name, kind, n, {in}, {out}).queue = queue_of(workers);
+    }
+
     // The mean of what workers moved, in the payload's type on the wire.
     void sum(const std::string& name, BufferId moved, std::int64_t n) {
         const DType wire = how.payload_dtype;
@@ -104,7 +109,7 @@ struct Meeting {
             const BufferId sent = brief("outer.sent." + name, {n}, wire);
             pointwise("pack." + name, PointwiseKind::cast, n, {moved}, {sent});
             collective("sum." + name, CollectiveKind::all_reduce, bytes({n}, wire), wire, {sent}, {sent});
-            pointwise("unpack." + name, PointwiseKind::cast, n, {sent}, {moved});
+            beside("unpack." + name, PointwiseKind::cast, n, sent, moved);
             return done(sent);
         }
         // Whole numbers with a scale a block are added up where they are wide: each worker adds one slice and gives it to all.
@@ -114,10 +119,10 @@ struct Meeting {
                        added = brief("outer.added." + name, {slice}, DType::fp32), own = brief("outer.own." + name, {slice}, wire);
         pointwise("pack." + name, PointwiseKind::by_owner, n, {moved}, {sent});
         collective("exchange." + name, CollectiveKind::all_to_all, bytes({ranks, slice}, wire), wire, {sent}, {received});
-        pointwise("sum." + name, PointwiseKind::sum_parts, ranks * slice, {received}, {added});
-        pointwise("pack.sum." + name, PointwiseKind::cast, slice, {added}, {own});
+        beside("sum." + name, PointwiseKind::sum_parts, ranks * slice, received, added);
+        beside("pack.sum." + name, PointwiseKind::cast, slice, added, own);
         collective("share." + name, CollectiveKind::all_gather, bytes({ranks, slice}, wire), wire, {own}, {sent});
-        pointwise("unpack." + name, PointwiseKind::cast, n, {sent}, {moved});
+        beside("unpack." + name, PointwiseKind::cast, n, sent, moved);
         for (BufferId b : {sent, received, added, own}) done(b);
     }
 
