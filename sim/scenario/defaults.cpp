@@ -215,7 +215,23 @@ void resolve_loss(Reading& reading) {
                        : "as Liger chooses: the logits of a chunk take the memory of hidden states");
 }
 
+// Megatron-DeepSpeed, which DeepSpeed's defaults are of, has pipelines and tensor parallelism; without them it is Transformers' models that
+// DeepSpeed trains by 2025.
+void resolve_layers_of_deepspeed(Reading& reading) {
+    Strategy& s = reading.scenario.strategy;
+    if (s.framework != Framework::deepspeed || reading.scenario.runtime.year < 2025 || s.tensor_parallel > 1 || s.pipeline_parallel > 1 ||
+        reading.has("/strategy/fused"))
+        return;
+    s.fused = false;
+    note_default(reading, "/strategy/fused", "false",
+                 "DeepSpeed of 2025 without tensor and pipeline parallelism trains Transformers' models, in PyTorch's eager kernels");
+    if (reading.has("/runtime/fused_softmax")) return;
+    reading.scenario.runtime.fused_softmax = false;
+    note_default(reading, "/runtime/fused_softmax", "false", "follows from strategy.fused");
+}
+
 void resolve_kernels(Reading& reading) {
+    resolve_layers_of_deepspeed(reading);
     Scenario& sc = reading.scenario;
     const bool flash_given = reading.has("/strategy/flash_attention"), kernel_given = reading.has("/runtime/attention_kernel");
     if (kernel_given && !flash_given) {
