@@ -207,8 +207,7 @@ std::string to_text(const SearchResult& r, const SearchOptions& options, const T
                       margin(r.points.front().row.memory_error_bar) * 100, (first.score / r.points.front().score - 1) * 100,
                       std::floor(to_spare(first.row) * 100))
                 : " Others are as good; this one has most memory to spare.";
-    text += wrapped(proof, style.width, "", "  ") + "\n";
-    text += varied(r, style);
+    text += wrapped(proof, style.width, "", "  ") + varied(r, style);
     if (r.nearer_miss)
         text += wrapped(fmt::format("Nothing fits with all states and activations on the devices{} (the nearest lacks {}), so that some "
                                     "are {}.",

@@ -6,6 +6,7 @@
 #include "sim/search/choose.hpp"
 #include "sim/search/evaluate.hpp"
 #include "sim/search/words.hpp"
+#include "sim/sweep/key.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -59,7 +60,7 @@ class Search {
         std::vector<Form> mine;
         for (std::size_t i = 0; i < space_.forms.size(); ++i) {
             const std::string first = json_of(space_, {static_cast<std::int32_t>(i), 0, 0, 0});
-            if (options_.shard.has(hash_of(first, options_.space.parsing))) mine.push_back(space_.forms[i]);
+            if (options_.shard.has(deal_hash({"", {}, first, std::nullopt}))) mine.push_back(space_.forms[i]);
         }
         space_.forms = std::move(mine);
     }

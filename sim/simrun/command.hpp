@@ -114,6 +114,12 @@ template <class F> auto naming(const std::string& file, F&& work) {
     } catch (const std::bad_alloc&) { throw InputError(file + ": " + too_little_memory); }
 }
 
+// --write: scenarios by name ("1.json") into a folder, in place of those that an earlier call wrote there, which it remembers in the
+// folder. False, with a message, where one cannot be written.
+bool write_scenarios(const std::string& folder, const std::vector<std::pair<std::string, std::string>>& files, const Options& options);
+// A scenario there that no such call wrote would stand between its own; asked for before a search begins. Empty: there is none.
+std::string why_not_written(const std::string& folder);
+
 // The text of a file that must be there; else a message that names files that may have been meant.
 std::optional<std::string> read_input(const std::string& file);
 // Why a job does not fit: its step's memory, or the saves of its run; "" where both fit.

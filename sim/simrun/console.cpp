@@ -6,9 +6,13 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <set>
 
 namespace orrery::simrun {
 
@@ -58,6 +62,50 @@ bool deliver(const std::string& text, const Options& options) {
 void complain(const std::string& text) { console::complain("simrun", text); }
 void complain(const std::string& file, const std::vector<Problem>& problems) { console::complain("simrun", file, problems); }
 std::optional<std::string> read_input(const std::string& file) { return console::read_input("simrun", file); }
+
+namespace {
+
+constexpr const char* written_name = ".written-by-simrun"; // names, a line each
+
+bool of_a_ranking(const std::string& name) {
+    const std::size_t digits = name.find_first_not_of("0123456789");
+    return name == "refined.json" || (digits > 0 && digits < name.size() && name.substr(digits) == ".json");
+}
+
+std::set<std::string> written_before(const std::filesystem::path& folder) {
+    std::set<std::string> names;
+    std::ifstream in(folder / written_name);
+    for (std::string line; std::getline(in, line);)
+        if (of_a_ranking(line)) names.insert(line);
+    return names;
+}
+
+} // namespace
+
+std::string why_not_written(const std::string& folder) {
+    const std::set<std::string> own = written_before(folder);
+    std::error_code none;
+    if (!folder.empty())
+        for (const auto& entry : std::filesystem::directory_iterator(folder, none))
+            if (const std::string name = entry.path().filename().string(); of_a_ranking(name) && !own.contains(name))
+                return entry.path().string() + " was written by no `--write` before: name another folder, or take that file away";
+    return "";
+}
+
+bool write_scenarios(const std::string& folder, const std::vector<std::pair<std::string, std::string>>& files, const Options& options) {
+    const std::filesystem::path into(folder);
+    std::error_code failed;
+    std::filesystem::create_directories(into, failed);
+    for (const std::string& name : written_before(into)) std::filesystem::remove(into / name, failed);
+    std::string names;
+    for (const auto& [name, text] : files) names += name + "\n";
+    Options to = options;
+    const auto write = [&](const std::string& name, const std::string& text) {
+        to.output = (into / name).string();
+        return deliver(text, to);
+    };
+    return write(written_name, names) && std::ranges::all_of(files, [&](const auto& one) { return write(one.first, one.second); });
+}
 
 std::optional<Scenario> load(const std::string& file, const Options& options) {
     if (!read_input(file)) return std::nullopt;

@@ -35,17 +35,15 @@ SearchBy search_by(const std::string& name) {
 }
 
 // The best of each kind as scenarios, 1.json the first. False, with a message, where they cannot be written.
-bool write_best(const SearchResult& r, const SearchOptions& searching, const std::string& folder, Options options) {
-    std::error_code failed;
-    std::filesystem::create_directories(folder, failed);
-    int n = 0;
-    for (const std::size_t i : different(r.points, leader(r.points), static_cast<std::size_t>(searching.top))) {
-        options.output = (std::filesystem::path(folder) / fmt::format("{}.json", ++n)).string();
-        if (!deliver(nlohmann::ordered_json::parse(r.points[i].json).dump(1) + "\n", options)) return false;
-    }
-    if (r.refined.empty()) return true;
-    options.output = (std::filesystem::path(folder) / "refined.json").string();
-    return deliver(nlohmann::ordered_json::parse(r.refined.front().json).dump(1) + "\n", options);
+bool write_best(const SearchResult& r, const SearchOptions& searching, const std::string& folder, const Options& options) {
+    std::vector<std::pair<std::string, std::string>> files;
+    const auto add = [&](const std::string& name, const std::string& json) {
+        files.emplace_back(name, nlohmann::ordered_json::parse(json).dump(1) + "\n");
+    };
+    for (const std::size_t i : different(r.points, leader(r.points), static_cast<std::size_t>(searching.top)))
+        add(fmt::format("{}.json", files.size() + 1), r.points[i].json);
+    if (!r.refined.empty()) add("refined.json", r.refined.front().json);
+    return write_scenarios(folder, files, options);
 }
 
 int exit_of(const SearchResult& r) {
@@ -112,6 +110,7 @@ std::string progress_text(const SearchProgress& p, double seconds, SearchBy by) 
 int run_search(const std::string& file, const Options& options, const SearchCommand& command) {
     const auto text = read_input(file);
     if (!text) return bad_input;
+    if (const std::string why = why_not_written(command.write); !why.empty()) return complain(why), bad_input;
     SearchOptions searching = options_of(options, command, file);
     if (!command.shard.empty()) {
         try {

@@ -3,6 +3,7 @@
 #include "sim/search/replan.hpp"
 #include "sim/sweep/deal.hpp"
 
+#include "sim/console/command_line.hpp"
 #include "sim/simrun/command.hpp"
 
 #include <fmt/format.h>
@@ -91,15 +92,12 @@ std::string ranking(const SweepRun& run, const SweepOptions& how, const TextStyl
 }
 
 // The best as scenarios, 1.json the best of all. False, with a message, where they cannot be written.
-bool write_best(const SweepDocument& document, const SweepRun& run, const SweepOptions& how, Options options) {
-    std::error_code failed;
-    std::filesystem::create_directories(how.write, failed);
-    int n = 0;
-    for (const std::size_t i : best(run, how)) {
-        options.output = (std::filesystem::path(how.write) / fmt::format("{}.json", ++n)).string();
-        if (!deliver(nlohmann::ordered_json::parse(document.point(run.rows[i].index).json).dump(1) + "\n", options)) return false;
-    }
-    return true;
+bool write_best(const SweepDocument& document, const SweepRun& run, const SweepOptions& how, const Options& options) {
+    std::vector<std::pair<std::string, std::string>> files;
+    for (const std::size_t i : best(run, how))
+        files.emplace_back(fmt::format("{}.json", files.size() + 1),
+                           nlohmann::ordered_json::parse(document.point(run.rows[i].index).json).dump(1) + "\n");
+    return write_scenarios(how.write, files, options);
 }
 
 // Why points cannot be, the commonest reason first, with how many say so.
@@ -203,6 +201,7 @@ int run_sweep(const std::string& file, const Options& options, const SweepOption
         complain(file, loaded.problems);
         return bad_input;
     }
+    if (const std::string why = why_not_written(how.write); !why.empty()) return complain(why), bad_input;
     const bool ranks = started_as_ranks();
     SweepRun run;
     std::string database;
@@ -218,6 +217,8 @@ int run_sweep(const std::string& file, const Options& options, const SweepOption
         try {
             if (!how.shard.empty()) running.shard = parse_shard(how.shard, [](const char* name) { return std::getenv(name); });
             database = database_of(file, options, running.shard);
+            const std::string lost = console::lost_file({}, {{"the file of results (-o)", database}, {"--csv", how.csv}});
+            if (!lost.empty()) throw std::runtime_error(lost);
             if (ranks && !how.shard.empty()) throw std::runtime_error("under mpirun ranks share all points: leave --shard out");
             std::optional<SweepRun> all =
                 ranks ? on_ranks(*loaded.document, database, running) : orrery::run_sweep(*loaded.document, database, running);

@@ -1,4 +1,6 @@
 // What a point's results are known by. A path in a scenario is not what the prediction depends on: the file's contents are.
+#include "sim/sweep/key.hpp"
+
 #include "sim/cost/own_constants.hpp"
 #include "sim/scenario/input_file.hpp"
 #include "sim/sweep/sweep.hpp"
@@ -61,6 +63,13 @@ void mix_files(Fnv& key, const nlohmann::json& value, const std::string& base_di
 }
 
 } // namespace
+
+std::string deal_hash(const SweepPoint& point) {
+    Fnv key;
+    key.mix(ORRERY_VERSION);
+    key.mix(point.json);
+    return fmt::format("{:016x}", key.value);
+}
 
 std::string point_hash(const SweepPoint& point) {
     Fnv key;

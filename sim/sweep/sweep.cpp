@@ -7,6 +7,7 @@
 #include "sim/memory/ready.hpp"
 #include "sim/plan/lower.hpp"
 #include "sim/report/reuse.hpp"
+#include "sim/sweep/key.hpp"
 #include "sim/sweep/writer.hpp"
 #include "topology/input_error.hpp"
 
@@ -223,7 +224,7 @@ SweepRun run_sweep(const SweepDocument& document, const std::string& database, c
             const SweepPoint point = document.point(i);
             SweepRow& row = run.rows[i];
             const std::string hash = point_hash(point);
-            if (!options.shard.has(hash)) {
+            if (!options.shard.whole() && !options.shard.has(deal_hash(point))) {
                 const std::lock_guard lock(counting);
                 row.index = -1; // another machine's
                 if (++finished; options.progress) options.progress(finished, run.rows.size());

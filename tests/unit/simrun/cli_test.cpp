@@ -512,6 +512,17 @@ TEST_F(Simrun, WritesTheBestOfASweepAsScenarios) {
     EXPECT_GE(first.at("tokens_per_s").get<double>(), second.at("tokens_per_s").get<double>());
     EXPECT_EQ(run("compare best/1.json best/2.json").code, 0);
     EXPECT_NE(run(scenario() + " --write best").code, 0) << "no sweep: nothing to write";
+    EXPECT_EQ(run(file + " --top 1 --write best").code, 0);
+    EXPECT_TRUE(fs::exists(folder / "best" / "1.json"));
+    EXPECT_FALSE(fs::exists(folder / "best" / "2.json")) << "of the ranking before";
+    write("best/7.json", "{}");
+    const Ran strange = run(file + " --top 2 --write best");
+    EXPECT_EQ(strange.code, 1);
+    EXPECT_NE(strange.err.find("7.json was written by no `--write` before"), std::string::npos) << strange.err;
+    EXPECT_TRUE(fs::exists(folder / "best" / "7.json"));
+    const Ran lost = run(file + " --csv sweep.sqlite"); // where results are without -o
+    EXPECT_EQ(lost.code, 1);
+    EXPECT_NE(lost.err.find("is named by the file of results (-o) and by --csv"), std::string::npos) << lost.err;
 }
 
 TEST_F(Simrun, HelpOfACommandHasItsOwnWords) {

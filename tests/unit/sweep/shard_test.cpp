@@ -1,5 +1,6 @@
 // Do the parts of a sweep make the whole, whoever is killed?
 #include "sim/sweep/deal.hpp"
+#include "sim/sweep/key.hpp"
 #include "sim/sweep/merge.hpp"
 #include "sim/sweep/shard.hpp"
 #include "sim/sweep/store.hpp"
@@ -63,7 +64,7 @@ TEST(Shard, EachPointIsInOnePartAndPartsAreAlike) {
         for (std::int64_t i = 0; i < d.size(); ++i) {
             int in = 0;
             for (std::int64_t k = 1; k <= n; ++k)
-                if (Shard{k, n}.has(point_hash(d.point(i)))) ++in, ++points[k - 1];
+                if (Shard{k, n}.has(deal_hash(d.point(i)))) ++in, ++points[k - 1];
             EXPECT_EQ(in, 1);
         }
         for (const int p : points) EXPECT_GT(p, 0) << "60 points in " << n << " parts";
@@ -100,7 +101,7 @@ TEST(Shard, EightPartsMakeTheCsvOfOneMachine) {
         }
         const SweepRun run = run_sweep(d, files.back(), options);
         of_parts += static_cast<std::int64_t>(run.rows.size());
-        for (const SweepRow& r : run.rows) EXPECT_TRUE(options.shard.has(r.hash)) << r.label;
+        for (const SweepRow& r : run.rows) EXPECT_TRUE(options.shard.has(deal_hash(d.point(r.index)))) << r.label;
         EXPECT_LT(run.rows.size(), 20u);
     }
     const Merged merged = merge_stores(files, folder.file("all.sqlite"));
