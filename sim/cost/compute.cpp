@@ -249,8 +249,8 @@ KernelTime CostModel::Data::with_loop(KernelTime t, const Linear& w) const {
     return {t.us + kernels.kernel_us * more, t.kernels + more};
 }
 
-// Under autocast a linear casts its weight to 16 bits in each forward pass, and the gradient of the weight to 32, in a kernel for each
-// module; each module but the first, whose cast is an op of the plan, casts its rows as well, and the gradient of them.
+// Under autocast a linear casts its weight to 16 bits in each forward pass, in a kernel for each module; each module but the first, whose
+// cast is an op of the plan, casts its rows as well, and the gradient of them. (The cast of a weight's gradient is in the op that adds it.)
 KernelTime CostModel::Data::with_autocast(KernelTime t, const Linear& w, int modules) const {
     const auto cast = [&](std::int64_t elements, bool narrows, int times) {
         const Pointwise p{PointwiseKind::cast, Direction::forward, elements, strategy.fused};
@@ -259,7 +259,7 @@ KernelTime CostModel::Data::with_autocast(KernelTime t, const Linear& w, int mod
         t.us += times * std::max(one.us, looks > 0 ? kernels.kernel_us + looks : 0);
         t.kernels += times;
     };
-    if (w.direction != Direction::input_gradient) cast(w.groups * w.n * w.k / modules, w.direction == Direction::forward, modules);
+    if (w.direction == Direction::forward) cast(w.groups * w.n * w.k / modules, true, modules);
     if (w.direction != Direction::weight_gradient && !strategy.fused)
         cast(w.groups * w.m * w.k, w.direction == Direction::forward, modules - 1);
     return t;

@@ -187,10 +187,10 @@ Bytes placeholders(const Plan& plan, const Scenario& s, const Practice& practice
     return sum;
 }
 
-// Copies of the weights whose products have 8 bits or fewer. Hopper's and Ada's 8-bit products read both operands along what they sum over,
-// so that the backward pass needs a second copy, transposed; scales of blocks go along one side, so that these have two copies anywhere.
+// Copies of the weights whose products have 8 bits. Hopper's and Ada's 8-bit products read both operands along what they sum over, so that
+// the backward pass needs a second copy, transposed.
 Bytes low_weights(const Plan& plan, const Scenario& s, const Practice& practice, const Program& program) {
-    if (!practice.keeps_low_weights) return {};
+    if (!practice.keeps_low_weights || s.runtime.plan_allocator) return {};
     std::set<std::int32_t> blocks;
     for (const Action& a : program.actions) blocks.insert(a.block);
     std::map<BufferId, DType> weights;
@@ -200,9 +200,7 @@ Bytes low_weights(const Plan& plan, const Scenario& s, const Practice& practice,
                 for (const BufferId in : op.in)
                     if (plan.buffers[in].kind == MemoryKind::parameters) weights[in] = w->dtype;
     const std::string& architecture = s.cluster.device.architecture;
-    const bool blocks_of_scales = s.runtime.fp8_recipe == ScalingRecipe::mxfp8 || s.runtime.fp8_recipe == ScalingRecipe::nvfp4 ||
-                                  s.runtime.fp8_recipe == ScalingRecipe::blockwise;
-    const double copies = blocks_of_scales || architecture == "hopper" || architecture == "ada" ? 2 : 1;
+    const double copies = architecture == "hopper" || architecture == "ada" ? 2 : 1;
     double sum = 0;
     for (const auto& [weight, dtype] : weights) {
         const Buffer& buffer = plan.buffers[weight];
@@ -228,7 +226,7 @@ std::vector<ReserveItem> reserve(const Plan& plan, const Scenario& scenario, con
                      source("cublas_workspace"), MemoryMeasure::allocated});
     items.push_back(
         {"experts' matmul workspaces", grouped_workspace(scenario, practice), source("grouped_workspace"), MemoryMeasure::allocated});
-    if (practice.copies_to_buckets)
+    if (practice.copies_to_buckets && !scenario.runtime.plan_allocator)
         items.push_back({"gradient buckets", gradients_of(plan, program.stage), source("buckets"), MemoryMeasure::allocated});
     items.push_back({"weights in 8 bits", low_weights(plan, scenario, practice, program), source("low_weights"), MemoryMeasure::allocated});
     items.push_back({"kept scores", kept_scores(scenario, practice), source("kept_scores"), MemoryMeasure::allocated});

@@ -119,7 +119,8 @@ void resolve_kernels(Practice& p, const Scenario& s, const Software& w) {
 void resolve_memory(Practice& p, const Scenario& s, const Software& w) {
     const bool core = megatron_core(w.name);
     p.lazy_loading = w.year >= 2023;
-    p.keeps_low_weights = w.is({F::megatron}) && w.year < 2025 && s.strategy.zero_stage < 3;
+    const bool by_tensor = s.runtime.fp8_recipe == ScalingRecipe::delayed || s.runtime.fp8_recipe == ScalingRecipe::current;
+    p.keeps_low_weights = w.is({F::megatron}) && w.year < 2025 && s.strategy.zero_stage < 3 && by_tensor;
     p.copies_to_buckets = w.is({F::ddp}) && s.strategy.zero_stage == 0 && s.strategy.data_parallel * s.strategy.context_parallel > 1;
     p.keeps_scores = core && w.year >= 2022;
     p.grouped_workspaces = core;

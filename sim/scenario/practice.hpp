@@ -252,7 +252,7 @@ struct Practice {
     bool keeps_scores = false;
     // Weights of products in 8 bits or fewer are cast once a step into copies that are kept, in both layouts on devices whose products need
     // them (Transformer Engine's get_weight_workspace under Megatron-Core without --fp8-param-gather; NeMo's recipes, and Megatron's from
-    // 2025 on, keep the parameters themselves so).
+    // 2025 on, keep the parameters themselves so; scales of blocks came then).
     bool keeps_low_weights = false;
     // Gradients are copied into the buckets that are reduced, and back, so that each is there twice (DistributedDataParallel:
     // gradient_as_bucket_view is off).

@@ -331,8 +331,8 @@ Pair software(Random& random, const Json& base) {
         for (Json* s : {&p.worse, &p.better}) (*s)["strategy"]["overlap"] = {{"pipeline", false}};
         return p;
     }
-    default:
-        return flag(base, "/strategy/fused", true);
+    default: // under DeepSpeed it says whose models are trained, and their losses differ, too
+        return flag(base, base["strategy"]["framework"] == "deepspeed" ? "/runtime/fused_norm" : "/strategy/fused", true);
     }
 }
 

@@ -1,6 +1,9 @@
 // Does each ZeRO stage hold the bytes its paper says? (Rajbhandari et al., arXiv:1910.02054, figure 1: P = 7.5e9, N = 64.)
 #include "tests/laws/scenarios.hpp"
 
+#include "sim/plan/verify.hpp"
+#include "sim/report/report.hpp"
+
 namespace orrery::laws {
 namespace {
 
