@@ -40,7 +40,7 @@ const Case cases[] = {
     {"eager", R"({"model": {"name": "small", "layers": 6, "hidden_size": 1024, "attention_heads": 16, "vocab_size": 50257},
         "cluster": {"preset": "dgx-a100-80gb", "nodes": 2}, "training": {"global_batch_size": 32, "sequence_length": 1024,
         "precision": "bf16"}, "strategy": {"framework": "fsdp", "pipeline_parallel": 1}})"},
-    {"whole gradients",
+    {"whole",
      R"({"model": {"name": "small", "layers": 6, "hidden_size": 1024, "attention_heads": 16, "vocab_size": 50257,
         "activation": "swiglu", "norm": "rmsnorm", "position": "rope", "bias": false},
         "cluster": {"preset": "dgx-a100-80gb", "nodes": 2}, "training": {"global_batch_size": 64, "sequence_length": 1024,
