@@ -57,7 +57,7 @@ struct Cores {
     bool shared() const { return ranks > cores; }
 };
 
-// What checkpoints keep of the text that they were trained on, beside its name ("corpus"): 0 and 0 of the synthetic language.
+// Facts that checkpoints keep about their text, beside its name ("corpus"): 0 and 0 for the synthetic language.
 inline constexpr const char *text_tokens_fact = "text_tokens", *text_hash_fact = "text_hash";
 
 struct Training {

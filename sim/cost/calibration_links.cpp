@@ -89,8 +89,8 @@ void scale_choice(LinkTable& t, double f) {
 
 namespace {
 
-// The rate that protocols are chosen by: that of the links a device is made with, so that no faster link moves the choice. What a scenario
-// says of a device that is in the catalogue changes rates alone.
+// Protocols are chosen by the rate of the links that a device is made with, so that no faster link moves the choice. Where the catalogue
+// has the device, a rate that a scenario states changes times alone.
 double choosing_rate(const Device& device) {
     const std::optional<Device> made = find_device(device.name);
     return (made ? *made : device).scale_up.value * 1e-6;

@@ -27,7 +27,7 @@ bool transformers_under_deepspeed(const Scenario& s, const Software& w) {
 
 void resolve_layers(Practice& p, const Scenario& s, const Software& w) {
     const bool core = megatron_core(w.name), nanotron = w.is({F::nanotron}), transformers = transformers_under_deepspeed(s, w);
-    // (Of parameters that have 16 bits themselves there is nothing to cast.)
+    // (Parameters that have 16 bits themselves need no cast.)
     p.autocast = in_sixteen_bits(s) && w.is({F::ddp, F::horovod}) && s.strategy.tensor_parallel == 1 && s.model.mtp_layers == 0 &&
                  s.training.master_weights && !s.model.trainable.partial();
     p.wide_norms = w.is({F::internlm}) && in_sixteen_bits(s);

@@ -83,7 +83,7 @@ int deliver_check(const std::vector<std::string>& files, const std::vector<Compa
     return deliver(json ? to_json(by_group, skipped) : sizes + to_text(by_group, skipped), options) ? done : bad_input;
 }
 
-// What a fitted file says of itself: constants that its tables do not determine, and how it is used.
+// The text about a fitted file: constants that its tables do not determine, and how to use it.
 std::string about(const std::string& text, const std::string& file) {
     std::string said;
     const Json all = Json::parse(text);

@@ -1,4 +1,4 @@
-// What a point's results are known by. A path in a scenario is not what the prediction depends on: the file's contents are.
+// The key of a point's results. A prediction depends on the contents of a file that the scenario names, not on its path.
 #include "sim/sweep/key.hpp"
 
 #include "sim/cost/own_constants.hpp"

@@ -7,7 +7,8 @@
 
 namespace orrery {
 
-// Of its text alone, 16 hex digits: machines deal alike, whatever files and constants they have, and a new build goes on with its parts.
+// A hash of the text alone, 16 hex digits: machines deal alike, whatever files and constants they have, and a new build goes on with its
+// parts.
 std::string deal_hash(const SweepPoint& point);
 
 } // namespace orrery

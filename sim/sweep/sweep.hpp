@@ -90,8 +90,8 @@ struct SweepRunOptions {
     Replans replans{};
 };
 
-// Of all that its figures depend on: its text, the contents of the files that the text names, the constants it carries, and this program's
-// own code and data (key.cpp).
+// A hash of everything that its figures depend on: its text, the contents of the files that the text names, the constants it carries, and
+// this program's own code and data (key.cpp).
 std::string point_hash(const SweepPoint& point);
 // Whether a stored row holds all that this point gives now; files of before runs were simulated lack theirs.
 bool complete(const SweepRow& row, const std::string& json);

@@ -101,7 +101,7 @@ std::string for_whom(const Validation& v) {
     const ValidationSummary& s = v.held_out.step_time.n > 0 ? v.held_out : v.overall;
     const PairsSummary& p = s.pairs;
     if (p.n > 0)
-        text += fmt::format("\nOf two strategies of one job, the faster one is named in {:.0f} % of {} pairs of these sources. ",
+        text += fmt::format("\nThe faster of two strategies of one job is named in {:.0f} % of {} pairs of these sources. ",
                             100 * static_cast<double>(p.right) / static_cast<double>(p.n), p.n);
     if (s.fits.n > 0)
         text += fmt::format("Whether a job fits is answered rightly for {:.0f} % of {} runs whose source says so.", 100 * s.fits.accuracy,

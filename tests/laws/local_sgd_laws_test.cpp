@@ -205,7 +205,7 @@ TEST(StreamingDiloco, UtilisationFollowsTheLaw) {
     EXPECT_GT(step(outside(2), 5000), step(outside(2)) + 0.001);
 }
 
-// What is hidden in fp32 is hidden in any other type: its kernels are no reason to wait for the collective.
+// A payload that is hidden in fp32 is hidden in any other type: computation does not wait for its kernels.
 TEST(StreamingDiloco, HidesEveryPayload) {
     const auto of = [](const std::string& payload, int overlap) {
         return predict(islands(streamed(120, 4, overlap, R"(, "payload_dtype": ")" + payload + "\"")).make()).report;

@@ -450,7 +450,7 @@ TEST(Search, RefinesNoFieldThatTheScenarioStates) {
     EXPECT_TRUE(search(json, {}).refined.empty());
 }
 
-// What is proven is proven of the fields that were varied: the answer names them.
+// A proof holds for the fields that were varied: the answer names them.
 TEST(Search, SaysWhatWasVaried) {
     SearchOptions options = with_space(few);
     options.refine = false;
@@ -466,7 +466,7 @@ TEST(Search, SaysWhatWasVaried) {
         EXPECT_EQ(std::ranges::find(r.free, field), r.free.end()) << field;
 }
 
-// What a database holds was predicted with the constants of its search: others find nothing of theirs in it.
+// Points in a database were predicted with the constants of its search: a search with other constants does not use them.
 TEST(Search, ADatabaseKnowsTheConstants) {
     const auto file = std::filesystem::temp_directory_path() / ("orrery-search-constants-" + std::to_string(::getpid()) + ".sqlite");
     SearchOptions options = with_space(few);

@@ -379,7 +379,7 @@ TEST(Simexec, ResumesWithItsTextAlone) {
     EXPECT_EQ(run(on + bare.string()).code, 0);
     std::ofstream(text) << std::string(2000, 'd');
     refused(folder.string() + " --text " + text.string(), "with other contents");
-    // Of before checkpoints knew: it is taken as it is.
+    // A checkpoint from before this fact was kept: it is taken as it is.
     const fs::path state = folder / "step-00000001" / "state.json";
     nlohmann::json json = nlohmann::json::parse(std::ifstream(state));
     json["facts"].erase("text_hash");
