@@ -22,12 +22,12 @@ std::string table_of(const Advice& a, const std::vector<Trial>& trials, std::siz
         if (t.rows.size() == most) break;
         const Report& r = *trial.report;
         const AtThisPace pace = at_this_pace(r, 1e12);
-        t.rows.push_back({trial.change.words, seconds_text(r.step_time_s), to_text(r.error_bar.interval),
-                          fmt::format("{:+.1f} %", (r.step_time_s / a.report.step_time_s - 1) * 100),
-                          fmt::format("{:.1f} GB ({:+.1f} GiB){}", trial.peak() * 1e-9,
-                                      (trial.peak() - static_cast<double>(fullest(a.report.memory).peak.count)) / 1073741824.0,
-                                      r.narrow() ? ", narrowly" : ""),
-                          pace.cost_usd > 0 ? metric(pace.cost_usd, 3) : "-"});
+        t.rows.push_back(
+            {trial.change.words, seconds_text(r.step_time_s), to_text(r.error_bar.interval),
+             fmt::format("{:+.1f} %", (r.step_time_s / a.report.step_time_s - 1) * 100),
+             fmt::format("{:.1f} GB ({:+.1f} GB){}", trial.peak() * 1e-9,
+                         (trial.peak() - static_cast<double>(fullest(a.report.memory).peak.count)) * 1e-9, r.narrow() ? ", narrowly" : ""),
+             pace.cost_usd > 0 ? metric(pace.cost_usd, 3) : "-"});
     }
     return to_text(t, style);
 }

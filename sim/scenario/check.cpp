@@ -137,6 +137,8 @@ void report_shape(Reading& reading, const ShapeProblem& problem) {
     if (problem.count == ShapeCount::stages) return reading.problem("/strategy/pipeline_parallel", what);
     if (problem.count == ShapeCount::chunks_per_stage) return reading.problem("/strategy/virtual_pipeline", what);
     if (!sound(reading, {"/strategy", "/training", "/cluster"}) || sc.strategy.data_parallel == 0) return;
+    const std::int64_t ranks_batch = sc.strategy.data_parallel * sc.training.micro_batch_size;
+    if (ranks_batch <= 0 || sc.training.global_batch_size % ranks_batch != 0) return; // check_batch() says it
     const std::int64_t batch = problem.instead * sc.strategy.data_parallel * sc.training.micro_batch_size;
     reading.problem("/training/global_batch_size", what + "; microbatches = global_batch_size / (data_parallel x micro_batch_size)" +
                                                        (batch > 0 ? ": try global_batch_size = " + std::to_string(batch) : std::string()));
