@@ -92,8 +92,14 @@ namespace {
 // Protocols are chosen by the rate of the links that a device is made with, so that no faster link moves the choice. Where the catalogue
 // has the device, a rate that a scenario states changes times alone.
 double choosing_rate(const Device& device) {
-    const std::optional<Device> made = find_device(device.name);
-    return (made ? *made : device).scale_up.value * 1e-6;
+    thread_local std::string name; // cost models of one device follow one another, and the catalogue parses its file
+    thread_local std::optional<double> made;
+    if (name != device.name) {
+        const std::optional<Device> found = find_device(device.name);
+        made = found ? std::optional(found->scale_up.value) : std::nullopt;
+        name = device.name;
+    }
+    return made.value_or(device.scale_up.value) * 1e-6;
 }
 
 } // namespace

@@ -103,7 +103,7 @@ KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDev
     const double bytes_of_16_bits = op.direction == Direction::forward ? 4 : 6, elements = static_cast<double>(op.rows * op.cols);
     const bool wide = buffer_bytes > 1.5 * bytes_of_16_bits * elements;
     const char* name = op.kind == NormKind::layernorm ? "layernorm" : wide ? "rmsnorm-wide" : "rmsnorm";
-    return by_entry(t, k, d, name, op.direction, static_cast<double>(op.rows * op.cols), buffer_bytes, op.fused);
+    return by_entry(t, k, d, name, op.direction, elements, buffer_bytes, op.fused);
 }
 
 double head_norm_us(const PointwiseTable& t, int processors, double rows) {

@@ -45,15 +45,19 @@ Group group_of(const Plan& plan, CommId comm, int rank, int devices_per_node) {
     return g;
 }
 
+std::set<std::int32_t> blocks_of(const Program& program) {
+    std::set<std::int32_t> blocks;
+    for (const Action& a : program.actions) blocks.insert(a.block);
+    return blocks;
+}
+
 // The communicators of the stage's program: trainers make one NCCL communicator per set of ranks, whatever it is used for.
 struct Uses {
     std::set<CommId> collectives, exchanges;
 };
 Uses uses_of(const Plan& plan, const Program& program) {
     Uses uses;
-    std::set<std::int32_t> blocks;
-    for (const Action& a : program.actions) blocks.insert(a.block);
-    for (std::int32_t b : blocks) {
+    for (std::int32_t b : blocks_of(program)) {
         for (const Op& op : plan.blocks[b].ops) {
             if (const auto* c = std::get_if<Collective>(&op.work)) uses.collectives.insert(c->comm);
             if (const auto* x = std::get_if<Exchange>(&op.work)) {
@@ -124,10 +128,8 @@ Bytes communication(const Plan& plan, const Scenario& scenario, const Program& p
 
 // Elements of the parameters that the program updates on the device.
 std::int64_t stepped(const Plan& plan, const Program& program) {
-    std::set<std::int32_t> blocks;
-    for (const Action& a : program.actions) blocks.insert(a.block);
     std::int64_t sum = 0;
-    for (std::int32_t b : blocks)
+    for (std::int32_t b : blocks_of(program))
         for (const Op& op : plan.blocks[b].ops)
             if (const auto* step = std::get_if<OptimizerStep>(&op.work); step && !step->on_host) sum += step->elements;
     return sum;
@@ -175,10 +177,8 @@ Bytes grouped_workspace(const Scenario& s, const Practice& practice) {
 // of weight, which is kept.
 Bytes placeholders(const Plan& plan, const Scenario& s, const Practice& practice, const Program& program) {
     if (!practice.gradient_placeholders || !s.runtime.fused_weight_gradient_accumulation) return {};
-    std::set<std::int32_t> blocks;
-    for (const Action& a : program.actions) blocks.insert(a.block);
     std::set<std::pair<std::int64_t, std::int64_t>> shapes;
-    for (std::int32_t b : blocks)
+    for (std::int32_t b : blocks_of(program))
         for (const Op& op : plan.blocks[b].ops)
             if (const auto* w = std::get_if<Linear>(&op.work); w && w->direction == Direction::weight_gradient && w->accumulate)
                 shapes.insert({w->n, w->k});
@@ -191,10 +191,8 @@ Bytes placeholders(const Plan& plan, const Scenario& s, const Practice& practice
 // the backward pass needs a second copy, transposed.
 Bytes low_weights(const Plan& plan, const Scenario& s, const Practice& practice, const Program& program) {
     if (!practice.keeps_low_weights || s.runtime.plan_allocator) return {};
-    std::set<std::int32_t> blocks;
-    for (const Action& a : program.actions) blocks.insert(a.block);
     std::map<BufferId, DType> weights;
-    for (std::int32_t b : blocks)
+    for (std::int32_t b : blocks_of(program))
         for (const Op& op : plan.blocks[b].ops)
             if (const auto* w = std::get_if<Linear>(&op.work); w && w->direction == Direction::forward && bytes_per_element(w->dtype) <= 1)
                 for (const BufferId in : op.in)
@@ -244,8 +242,9 @@ std::vector<ReserveItem> reserve(const Plan& plan, const Scenario& scenario, con
                          source("flat_step_gradients"), MemoryMeasure::reserved});
     const Training& t = scenario.training;
     if (t.precision == DType::bf16 && t.gradient_dtype == DType::fp32 && flat) {
-        items.push_back({"16-bit gradients", trained_of(plan, program.stage), source("flat_step_gradients"), MemoryMeasure::allocated});
-        items.push_back({"flat copies", trained_of(plan, program.stage), source("flat_step_gradients"), MemoryMeasure::reserved});
+        const Bytes trained = trained_of(plan, program.stage);
+        items.push_back({"16-bit gradients", trained, source("flat_step_gradients"), MemoryMeasure::allocated});
+        items.push_back({"flat copies", trained, source("flat_step_gradients"), MemoryMeasure::reserved});
     }
     if (t.precision == DType::fp16 && t.gradient_dtype != DType::fp32 && flat)
         items.push_back(

@@ -227,9 +227,9 @@ const Fields& strategy_fields() {
             .most(max_degree),
         choice<&Scenario::strategy, &Strategy::gradient_sync>(
             "gradient_sync",
-            "when gradients are reduced. boundary: the copies of a shard group (shard_group_size) add theirs once a step, at the boundary "
-            "of "
-            "accumulation (MiCS). no_sync: FSDP's ranks keep whole gradients, and reduce and shard them with the last microbatch "
+            "when gradients are reduced. boundary: the copies of a shard group (shard_group_size) add theirs once a step, at the "
+            "boundary of accumulation (MiCS). no_sync: FSDP's ranks keep whole gradients, and reduce and shard them with the last "
+            "microbatch "
             "(Transformers' Trainer and Accelerate)"),
         choice<&Scenario::strategy, &Strategy::quantized_gradients>(
             "quantized_gradients",

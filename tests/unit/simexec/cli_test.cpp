@@ -525,20 +525,26 @@ TEST(Simexec, TracesOfThatName) {
         }
 }
 
+// The wait status of simexec with these arguments, sent SIGTERM while it trains.
+int stopped(const std::string& arguments) {
+    const pid_t child = fork();
+    if (child == 0) {
+        const std::string line = "exec " + program + arguments;
+        execl("/bin/sh", "sh", "-c", line.c_str(), nullptr);
+        _exit(127);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(700));
+    kill(child, SIGTERM);
+    int status = 0;
+    waitpid(child, &status, 0);
+    return status;
+}
+
 TEST(Simexec, SaysThatItWasStoppedAndWhatIsLeft) {
     const fs::path said = scratch("said"), folder = scratch("stopped");
     for (const bool saves : {false, true}) {
-        const pid_t child = fork();
-        if (child == 0) {
-            const std::string line = "exec " + program + " run" + small + " -q --steps 100000" +
-                                     (saves ? " --checkpoint " + folder.string() : "") + " 2> " + said.string();
-            execl("/bin/sh", "sh", "-c", line.c_str(), nullptr);
-            _exit(127);
-        }
-        std::this_thread::sleep_for(std::chrono::milliseconds(700));
-        kill(child, SIGTERM);
-        int status = 0;
-        waitpid(child, &status, 0);
+        const int status =
+            stopped(" run" + small + " -q --steps 100000" + (saves ? " --checkpoint " + folder.string() : "") + " 2> " + said.string());
         EXPECT_EQ(WEXITSTATUS(status), 5);
         std::ifstream in(said);
         const std::string text{std::istreambuf_iterator<char>(in), {}};
@@ -563,16 +569,7 @@ TEST(Simexec, StopsAndGoesOn) {
     const fs::path folder = scratch("checkpoints");
     fs::remove_all(folder);
     const std::string text = " --text " ORRERY_SOURCE_DIR "/LICENSE";
-    const pid_t child = fork();
-    if (child == 0) {
-        const std::string line = "exec " + program + " run" + small + text + " -q --steps 100000 --checkpoint " + folder.string();
-        execl("/bin/sh", "sh", "-c", line.c_str(), nullptr);
-        _exit(127);
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(700));
-    kill(child, SIGTERM);
-    int status = 0;
-    waitpid(child, &status, 0);
+    const int status = stopped(" run" + small + text + " -q --steps 100000 --checkpoint " + folder.string());
     ASSERT_TRUE(WIFEXITED(status));
     EXPECT_EQ(WEXITSTATUS(status), 5);
     std::string newest;
