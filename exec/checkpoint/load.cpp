@@ -126,7 +126,7 @@ template <class Read> auto from(const fs::path& file, Read&& read) {
     } catch (const nlohmann::json::parse_error&) {
         throw std::runtime_error(file.string() + " is corrupt: it is no JSON, or its end is missing");
     } catch (const nlohmann::json::exception&) {
-        throw std::runtime_error(file.string() + " is corrupt: what a checkpoint says of itself is missing there, or is something else");
+        throw std::runtime_error(file.string() + " is corrupt: a field that every checkpoint has is missing there, or has another type");
     } catch (const std::runtime_error& e) { throw std::runtime_error(file.string() + " " + e.what()); }
 }
 

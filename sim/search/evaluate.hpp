@@ -14,7 +14,7 @@
 
 namespace orrery {
 
-std::string hash_of(const std::string& json, const ParseOptions& parsing); // what a point's results are known by
+std::string hash_of(const std::string& json, const ParseOptions& parsing); // the key of a point's results
 
 class Evaluator {
   public:
