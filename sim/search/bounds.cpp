@@ -1,6 +1,7 @@
 #include "sim/search/bounds.hpp"
 
 #include "sim/cost/own_constants.hpp"
+#include "sim/plan/lowering.hpp"
 #include "sim/scenario/practice.hpp"
 #include "sim/search/parts.hpp"
 
@@ -109,6 +110,26 @@ double sharing_moves(const Scenario& s, const InFlight::Held& held, const Sharin
     return std::max({reduce, gather, link});
 }
 
+double transfer_bytes(const Scenario& s) {
+    const Strategy& t = s.strategy;
+    const bool divided = t.sequence_parallel || practice_of(s).scatters_transfers;
+    return static_cast<double>(s.training.sequence_length) * static_cast<double>(s.training.micro_batch_size) *
+           static_cast<double>(s.model.hidden_size) * bytes_per_element(activation_dtype(s)) /
+           (static_cast<double>(t.context_parallel) * (divided ? t.tensor_parallel : 1));
+}
+
+double transfers_on_link(const Scenario& s, const ScheduleInfo& info, int stage, SharedWire& sharing) {
+    const int stages = s.strategy.pipeline_parallel, length = stages * s.strategy.virtual_pipeline;
+    const double bytes = transfer_bytes(s);
+    double time = 0;
+    for (int c = 0; c + 1 < length; ++c) {
+        const int from = info.stage_of(c, stages), to = info.stage_of(c + 1, stages);
+        if (from == to || (from != stage && to != stage)) continue;
+        time += sharing.on_link(s, stage, from, to, bytes) + sharing.on_link(s, stage, to, from, bytes);
+    }
+    return time;
+}
+
 bool uncertain(const Scenario& s) {
     return std::any_of(s.perturb.begin(), s.perturb.end(), [](const Perturbation& p) {
         return p.kind == Perturbation::Kind::jitter || (p.kind != Perturbation::Kind::background && p.factor < 1);
@@ -134,7 +155,7 @@ double least_factor(const Scenario& s) {
 
 // A stage begins when the first microbatch has passed the stages before it, and its last goes back through them before their optimizer
 // steps; weight gradients may come after that. Of several directions the nearer end counts: their gradients meet before any steps.
-double time_bound(const Scenario& s, const Profile& profile, InFlight& in_flight, SharedWire* sharing) {
+double time_bound(const Scenario& s, const Profile& profile, InFlight& in_flight, SharedWire* sharing, bool transfers) {
     const ScheduleInfo* info = find_schedule(s.strategy.schedule);
     if (!info || uncertain(s)) return 0;
     const int stages = s.strategy.pipeline_parallel;
@@ -177,10 +198,12 @@ double time_bound(const Scenario& s, const Profile& profile, InFlight& in_flight
         double least = std::max({m * st.busy, m * st.host, m * st.queue, info->asynchronous ? 0 : m * st.busy + st.ends - later});
         double moving = m * st.moving, idle = info->asynchronous ? 0 : std::max(0.0, st.ends - (1 + profile.slowdown) * later);
         if (shares && !held[at(stage)].last.empty()) {
-            const SharingTime time = sharing->of(s, elements[at(stage)]);
+            const SharingTime time = sharing->of(s, elements[at(stage)], transfers ? stage : 0);
             const Shared shared = shared_of(s, st, held[at(stage)], chunks, time, later, profile.slowdown, joined);
             least = std::max(least, shared.bound);
             moving = std::max(moving, shared.moving);
+            if (transfers)
+                moving = std::max(moving, sharing_moves(s, held[at(stage)], time, m * transfers_on_link(s, *info, stage, *sharing)));
             idle = std::max(idle, shared.idle);
         }
         if (away) {

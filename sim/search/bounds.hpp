@@ -15,6 +15,7 @@
 namespace orrery {
 
 struct Schedule;
+struct ScheduleInfo;
 
 // Steps of one chunk: forward, both halves of backward in one, or input and weight gradients apart.
 struct StepCounts {
@@ -58,8 +59,10 @@ class InFlight {
 
 // Seconds. The kernels of the busiest stage and the communication between them, and what stands before a stage's first microbatch and
 // behind its last: pipelines fill and drain. 0 where nothing can be said (jitter). With `sharing` what data parallelism adds: reductions
-// that nothing is left to hide, gathers before the next step, and all that a stage's queue of them has to do.
-double time_bound(const Scenario& scenario, const Profile& profile, InFlight& in_flight, SharedWire* sharing = nullptr);
+// that nothing is left to hide, gathers before the next step, and all that a stage's queue of them has to do. With `transfers` what passes
+// between stages moves beside these on the links that both use, which takes longer to work out.
+double time_bound(const Scenario& scenario, const Profile& profile, InFlight& in_flight, SharedWire* sharing = nullptr,
+                  bool transfers = false);
 // Seconds: the longest way through the first stage's steps and what they wait for on other stages, with transfers and the reductions
 // behind. Takes longer to work out than time_bound, as it looks at every step. 0 where nothing can be said: one stage, joined steps, an
 // order that depends on times.
@@ -76,6 +79,10 @@ double home_bound(const Scenario& scenario);
 
 // Seconds of a step in which a stage's data move, at least; time: of one pass over its parameters; transfers: what else passes their link.
 double sharing_moves(const Scenario& scenario, const InFlight::Held& held, const SharingTime& time, double transfers = 0);
+// Bytes of a microbatch that a rank sends from one chunk to the next.
+double transfer_bytes(const Scenario& scenario);
+// Seconds of a microbatch: what the stage's ranks send and receive, on the link of their SharingTime.
+double transfers_on_link(const Scenario& scenario, const ScheduleInfo& info, int stage, SharedWire& sharing);
 // Some perturbation makes a rank faster, or all of them now and then: nothing is certain then.
 bool uncertain(const Scenario& scenario);
 // Learning from measured steps may have made kernels faster or slower, each group by its own factor: all shrink by the least of them.

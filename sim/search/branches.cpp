@@ -247,7 +247,9 @@ void Branches::walk_point(Worker& w, const Set& set, Split& split) {
     if (const Scenario* s = w.resolved(space_, set.id)) {
         const Scenario b = bound_scenario(*s, false);
         const Profile& profile = profiles_[machine]->of(b, *w.fabrics[machine]);
-        point.step_s = std::max(set.step_s, path_bound(b, profile, in_flight_, *w.sharings[machine]));
+        SharedWire& sharing = *w.sharings[machine];
+        point.step_s =
+            std::max({set.step_s, time_bound(b, profile, in_flight_, &sharing, true), path_bound(b, profile, in_flight_, sharing)});
         point.bound = score(point.step_s, *s, machine);
         if (late(point, *s, machine)) {
             ++split.counts.by_deadline;

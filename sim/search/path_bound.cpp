@@ -1,6 +1,5 @@
 // The longest way through a step, chunk by chunk: each rank does its steps in the schedule's order, a forward step waits for the chunk
 // before, a backward step for the one behind, and what passes between stages takes the time of a transfer alone on its links.
-#include "sim/plan/lowering.hpp"
 #include "sim/scenario/practice.hpp"
 #include "sim/search/bounds.hpp"
 #include "sim/search/parts.hpp"
@@ -108,14 +107,6 @@ class LongestWay {
     std::vector<double> free_, begins_;
 };
 
-double transfer_bytes(const Scenario& s) {
-    const Strategy& t = s.strategy;
-    const bool divided = t.sequence_parallel || practice_of(s).scatters_transfers;
-    return static_cast<double>(s.training.sequence_length) * static_cast<double>(s.training.micro_batch_size) *
-           static_cast<double>(s.model.hidden_size) * bytes_per_element(activation_dtype(s)) /
-           (static_cast<double>(t.context_parallel) * (divided ? t.tensor_parallel : 1));
-}
-
 // The first stage's reductions, in a queue, each from when the step that completes its gradients begins.
 double behind_reductions(const LongestWay& way, const std::vector<int>& mine, const std::vector<Elements>& elements, double all,
                          double reduce, bool overlapped) {
@@ -157,16 +148,14 @@ double path_bound(const Scenario& s, const Profile& profile, InFlight& in_flight
         }
     const SharingTime time = sharing.of(s, {all}); // (a stage gathers its tables as often as its layers)
     const double bytes = transfer_bytes(s);
-    double sent = 0, on_link = 0; // by and to the first stage
+    double sent = 0; // by the first stage
     for (int c = 0; c + 1 < length; ++c) {
         const int from = info->stage_of(c, stages), to = info->stage_of(c + 1, stages);
         if (from == to) continue;
         const SharedWire::Hop there = sharing.hop(s, from, to, bytes);
         way.hop(c, there.alone);
-        if (from != 0 && to != 0) continue;
-        const SharedWire::Hop back = sharing.hop(s, to, from, bytes);
-        sent += (from == 0 ? there : back).moving;
-        on_link += there.link + back.link;
+        if (from == 0) sent += there.moving;
+        if (to == 0) sent += sharing.hop(s, to, from, bytes).moving;
     }
     for (const int c : mine)
         if (sharing_practice(s).zero > 0) way.release(c, all > 0 ? elements[at(c)].dense / all * time.gather : 0);
@@ -177,7 +166,8 @@ double path_bound(const Scenario& s, const Profile& profile, InFlight& in_flight
     };
     double least = takes();
     const auto m = static_cast<double>(s.microbatches());
-    const double moving = std::max({m * sent, m * most_moving, sharing_moves(s, in_flight.of(s).front(), time, m * on_link)});
+    const double moving =
+        std::max({m * sent, m * most_moving, sharing_moves(s, in_flight.of(s).front(), time, m * transfers_on_link(s, *info, 0, sharing))});
     if (moving > least - m * kernels) { // its kernels may be slowed down: it idles at least as long as when all of them are
         for (const int c : mine) slow(chunks[at(c)], profile.slowdown);
         least =

@@ -33,10 +33,11 @@ struct SharedWire::Rate {
 
 // The ranks of a stage that share parameters, as the passes place them, and a cost model that prices what they do.
 struct SharedWire::Group {
-    CostModel cost;
+    std::shared_ptr<const CostModel> cost;                             // all stages' groups have one
     std::vector<int> shards, all, stages;                              // stages: the rank of each that stands where rank 0 does
     LinkId link = -1;                                                  // that shards load most
     std::map<std::tuple<CollectiveKind, DType, int>, Rate> rates = {}; // kind, dtype, power of two of the bytes
+    std::map<std::pair<int, int>, double> passing = {};                // of `link`: seconds a byte that shards send from stage to stage
     double buffers = -1;                                               // bytes; < 0: not asked for yet
 };
 
@@ -55,12 +56,14 @@ SharingPractice sharing_practice(const Scenario& s) {
     return p;
 }
 
-SharedWire::Group& SharedWire::group_of(const Scenario& s) {
+SharedWire::Group& SharedWire::group_of(const Scenario& s, int stage) {
     const Strategy& t = s.strategy;
     const int shard = t.shard_group_size > 0 ? std::max(1, t.shard_group_size / t.context_parallel) : t.data_parallel;
-    const Key key{t.tensor_parallel, t.context_parallel, shard, t.data_parallel / shard, t.pipeline_parallel, t.zero_stage, t.rank_order};
+    const Key key{t.tensor_parallel,   t.context_parallel, shard,        t.data_parallel / shard,
+                  t.pipeline_parallel, t.zero_stage,       t.rank_order, stage};
     std::shared_ptr<Group>& group = groups_[key];
     if (group) return *group;
+    const std::shared_ptr<const CostModel> cost = stage > 0 ? group_of(s).cost : std::make_shared<const CostModel>(s, fabric_);
     Plan plan; // ranks and communicators alone
     plan.stages = t.pipeline_parallel;
     plan.mesh.size = {t.tensor_parallel, t.context_parallel, 1, shard, t.data_parallel / shard, t.pipeline_parallel};
@@ -69,11 +72,12 @@ SharedWire::Group& SharedWire::group_of(const Scenario& s) {
     plan.communicators.push_back({"shards", shards, {}});
     plan.communicators.push_back({"all", static_cast<AxisMask>(shards | mask(Axis::dpr)), {}});
     plan.communicators.push_back({"stages", mask(Axis::pp), {}});
-    group = std::make_shared<Group>(Group{CostModel(s, fabric_), members(plan, 0, 0), members(plan, 1, 0), members(plan, 2, 0)});
+    const std::vector<int> stages = members(plan, 2, 0);
+    group = std::make_shared<Group>(Group{cost, members(plan, 0, stages[stage]), members(plan, 1, stages[stage]), stages});
     return *group;
 }
 
-const CostModel& SharedWire::cost_of(const Scenario& s) { return group_of(s).cost; }
+const CostModel& SharedWire::cost_of(const Scenario& s) { return *group_of(s).cost; }
 
 // The best rate at this size or at any that its buckets could have: of a larger message a rate is no lower, but another algorithm may be
 // chosen for it.
@@ -85,12 +89,12 @@ SharedWire::Rate SharedWire::rate(Group& group, CollectiveKind kind, DType dtype
         Rate& one = group.rates[{kind, dtype, power}];
         if (!one.known) {
             const Collective c{kind, 0, Bytes{std::int64_t{1} << power}, dtype};
-            const CommCost cost = group.cost.collective(c, ranks);
+            const CommCost cost = group.cost->collective(c, ranks);
             double limit = cost.cap.value, most_loaded = 0;
             const double payload = cost.payload / static_cast<double>(c.bytes.count);
             one.known = true;
             const bool choose = group.link < 0; // the link that the first one loads most
-            const std::vector<LinkLoad> loads = group.cost.loads(c, cost, ranks);
+            const std::vector<LinkLoad> loads = group.cost->loads(c, cost, ranks);
             for (const LinkLoad& l : loads)
                 if (l.load > 0) {
                     const double capacity = fabric_.links()[l.link].capacity.value;
@@ -108,7 +112,7 @@ SharedWire::Rate SharedWire::rate(Group& group, CollectiveKind kind, DType dtype
     return best;
 }
 
-SharingTime SharedWire::of(const Scenario& s, const Elements& e) {
+SharingTime SharedWire::of(const Scenario& s, const Elements& e, int stage) {
     const double elements = e.dense;
     const Strategy& t = s.strategy;
     const SharingPractice practice = sharing_practice(s);
@@ -118,7 +122,7 @@ SharingTime SharedWire::of(const Scenario& s, const Elements& e) {
     if (!practice.active || elsewhere || s.model.trainable.partial() || t.workers() || (sent != GradientCompression::none && !compressed) ||
         t.secondary_shard_size > 1 || t.quantized_gradients != QuantizedGradients::none || t.quantized_weights != QuantizedWeights::none)
         return {};
-    Group& group = group_of(s);
+    Group& group = group_of(s, stage);
     const DType wide = compressed ? DType::bf16 : s.training.gradient_dtype;
     const double bytes = elements * bytes_per_element(wide);
     const double in_small = in_small_messages(t);
@@ -151,15 +155,29 @@ double SharedWire::buffers(const Scenario& s) {
 SharedWire::Hop SharedWire::hop(const Scenario& s, int from, int to, double bytes) {
     const Group& group = group_of(s);
     const int a = group.stages[from], b = group.stages[to];
-    const CommCost cost = group.cost.transfer(Bytes{static_cast<std::int64_t>(bytes)}, a, b);
-    double slowest = cost.cap.value, fastest = slowest, link = 0;
-    for (const LinkLoad& l : group.cost.transfer_loads(a, b)) {
+    const CommCost cost = group.cost->transfer(Bytes{static_cast<std::int64_t>(bytes)}, a, b);
+    double slowest = cost.cap.value, fastest = slowest;
+    for (const LinkLoad& l : group.cost->transfer_loads(a, b)) {
         if (l.load <= 0) continue;
         const double rate = fabric_.links()[l.link].capacity.value / l.load;
         slowest = std::min(slowest, rate), fastest = std::max(fastest, rate);
-        if (l.link == group.link) link = cost.payload / rate;
     }
-    return {cost.latency.seconds() + (slowest > 0 ? cost.payload / slowest : 0), fastest > 0 ? cost.payload / fastest : 0, link};
+    return {cost.latency.seconds() + (slowest > 0 ? cost.payload / slowest : 0), fastest > 0 ? cost.payload / fastest : 0};
+}
+
+double SharedWire::on_link(const Scenario& s, int stage, int from, int to, double bytes) {
+    Group& group = group_of(s, stage);
+    if (group.link < 0) return 0;
+    const auto [known, fresh] = group.passing.try_emplace({from, to}, 0);
+    if (fresh) {
+        const std::vector<int>&senders = group_of(s, from).shards, &receivers = group_of(s, to).shards;
+        double load = 0;
+        for (std::size_t i = 0; i < senders.size(); ++i)
+            for (const LinkLoad& l : group.cost->transfer_loads(senders[i], receivers[i]))
+                if (l.link == group.link) load += l.load;
+        known->second = load / fabric_.links()[group.link].capacity.value;
+    }
+    return bytes * known->second;
 }
 
 } // namespace orrery

@@ -31,16 +31,20 @@ struct AwayTime {
 class SharedWire {
   public:
     explicit SharedWire(const Fabric& fabric) : fabric_(fabric) {}
-    // elements: of one rank, divided among tensor-parallel ranks alone. 0 where nothing can be said: local steps, gradients elsewhere.
-    SharingTime of(const Scenario& scenario, const Elements& elements);
+    // elements: of one rank of the stage, divided among tensor-parallel ranks alone. 0 where nothing can be said: local steps, gradients
+    // elsewhere.
+    SharingTime of(const Scenario& scenario, const Elements& elements, int stage = 0);
     // Bytes of the buffers of the communicator that shares gradients; 0 where nothing can be said.
     double buffers(const Scenario& scenario);
     // Seconds that bytes take from a stage's rank to another's. alone: with the links to themselves, latency included; moving: the least
-    // that they occupy a link, at the fastest rate of the way; link: on the link of SharingTime, once of() was asked.
+    // that they occupy a link, at the fastest rate of the way.
     struct Hop {
-        double alone, moving, link;
+        double alone, moving;
     };
     Hop hop(const Scenario& scenario, int from_stage, int to_stage, double bytes);
+    // Seconds in which the link of the stage's SharingTime moves what its ranks send from one stage to another, `bytes` each; 0 before
+    // of() was asked, and where none of them passes it.
+    double on_link(const Scenario& scenario, int stage, int from_stage, int to_stage, double bytes);
     // elements: of a stage, tensor parallelism counted, with the copies of all directions. Zero where nothing is away or can be said.
     AwayTime away(const Scenario& scenario, const Elements& elements, int directions);
 
@@ -48,7 +52,7 @@ class SharedWire {
     struct Group;
     struct Rate;
     Rate rate(Group& group, CollectiveKind kind, DType dtype, double bytes);
-    Group& group_of(const Scenario& scenario);
+    Group& group_of(const Scenario& scenario, int stage = 0);
     struct HostRates { // seconds a byte, and an element
         double to_host, from_host, read, write, update;
     };
@@ -56,7 +60,7 @@ class SharedWire {
     HostRates rates_of_host(const Scenario& scenario);
 
     const Fabric& fabric_;
-    using Key = std::tuple<int, int, int, int, int, int, RankOrder>; // tensor, context, shards, replicas, stages, ZeRO stage
+    using Key = std::tuple<int, int, int, int, int, int, RankOrder, int>; // tensor, context, shards, replicas, stages, ZeRO, order, stage
     std::map<Key, std::shared_ptr<Group>> groups_;
     std::optional<HostRates> host_; // of the machine
 };
