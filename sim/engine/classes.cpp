@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -108,24 +109,38 @@ struct ClassMaker {
 
     void make_links() {
         for (int k = 0; k < f.links.count(); ++k)
-            c.machine.links.push_back({f.links.first[at(k)], f.links.size[at(k)], wires.capacity[at(f.links.first[at(k)])]});
+            c.machine.links.push_back(
+                {f.links.first[at(k)], f.links.size[at(k)], wires.capacity[at(f.links.first[at(k)])], group_of_link(f.links.first[at(k)])});
     }
 
-    // Rate at which one instance alone fills one of its links.
-    double own_limit(std::int32_t bundle, std::int32_t of_variant) {
+    CostGroup group_of_link(LinkId link) const { return wires.group ? wires.group(link) : CostGroup::links_inside; }
+
+    CostGroup group_of_bundle(std::int32_t bundle) const {
+        const Unfolded::Bundle& b = all.bundles[at(bundle)];
+        if (is_of_copies(c.plan, b.comm)) return CostGroup::host;
+        const auto begin = all.graph.rank_edges.begin();
+        return c.costs.group ? c.costs.group({begin + all.graph.rank_begin[at(bundle)], begin + all.graph.rank_begin[at(bundle) + 1]})
+                             : CostGroup::links_inside;
+    }
+
+    // Rates at which one instance alone fills one of its links, by the links' group.
+    OwnLimits own_limits(std::int32_t bundle, std::int32_t of_variant) {
         own_loads.clear();
         all.graph.each_link(at(bundle), [&](LinkId link, std::int32_t tag) {
             if (const FoldGraph::Tag& t = all.graph.tags[at(tag)]; t.variant == of_variant) own_loads.push_back({link, t.load});
         });
         std::sort(own_loads.begin(), own_loads.end(), [](const LinkLoad& x, const LinkLoad& y) { return x.link < y.link; });
-        double limit = std::numeric_limits<double>::infinity();
+        OwnLimits limits;
+        limits.group = group_of_bundle(bundle);
+        limits.links.fill(std::numeric_limits<double>::infinity());
         for (std::size_t i = 0; i < own_loads.size();) {
             double sum = 0;
             LinkId link = own_loads[i].link;
             for (; i < own_loads.size() && own_loads[i].link == link; ++i) sum += own_loads[i].load;
+            double& limit = limits.links[group_of_link(link)];
             limit = std::min(limit, wires.capacity[at(link)] / sum);
         }
-        return limit;
+        return limits;
     }
 
     // Costs of each bundle class: one cap that its own links allow, and the uses of each variant.
@@ -134,7 +149,7 @@ struct ClassMaker {
         std::size_t next = 0;
         for (std::size_t k = 0; k < m.bundles.size(); ++k) {
             std::map<std::int32_t, std::pair<std::int32_t, std::int32_t>> uses; // variant -> range
-            std::map<std::int32_t, double> own;                                 // variant -> own_limit()
+            std::map<std::int32_t, OwnLimits> own;                              // by variant
             for (; next < w.size() && w[next].bundle == static_cast<std::int32_t>(k); ++next) {
                 auto here = static_cast<std::int32_t>(m.uses.size());
                 auto& range = uses.try_emplace(w[next].variant, here, here).first->second;
@@ -149,57 +164,22 @@ struct ClassMaker {
                 BundleCost out;
                 out.latency = at_most_clock(cost.latency.ps);
                 out.payload = cost.payload;
-                out.cap = cost.cap.value;
                 out.kind = patterns[p].copy       ? copy_kind
                            : patterns[p].transfer ? transfer_kind
                                                   : static_cast<std::uint8_t>(patterns[p].collective.kind);
                 auto range = uses.find(all.variants[at(b.costs) + p]);
                 if (range != uses.end()) std::tie(out.uses_begin, out.uses_end) = range->second;
-                const auto [limit, fresh] = own.try_emplace(all.variants[at(b.costs) + p]);
-                if (fresh) limit->second = own_limit(f.bundles.first[k], limit->first);
-                out.cap = std::min(out.cap, limit->second);
-                out.limit = out.cap;
-                for (std::int32_t u = out.uses_begin; u < out.uses_end; ++u)
-                    out.limit = std::min(out.limit, m.links[at(m.uses[at(u)].link)].capacity / m.uses[at(u)].weight);
+                const auto [known, fresh] = own.try_emplace(all.variants[at(b.costs) + p]);
+                if (fresh) known->second = own_limits(f.bundles.first[k], known->first);
+                m.own_limits.push_back(known->second);
+                m.own_limits.back().protocol = cost.cap.value;
+                set_limits(m, out, m.own_limits.back());
                 if (out.payload > 0 && !(out.limit > 0))
                     throw InputError(fmt::format("the links of {} have no bandwidth: check the rates of the cluster's links and "
                                                  "the perturbations of links",
                                                  name_of(c.plan, b.comm)));
                 m.bundle_costs.push_back(out);
             }
-        }
-    }
-
-    // A link that all bundles together cannot fill never slows one: only the others are shared.
-    void find_shared() {
-        Machine& m = c.machine;
-        std::vector<double> most(m.links.size(), 0), of_bundle(m.links.size(), 0);
-        auto for_costs = [&](const BundleClass& b, auto&& action) {
-            for (std::size_t p = 0; p < c.comms[at(b.comm)].patterns.size(); ++p) action(m.bundle_costs[at(b.costs) + p]);
-        };
-        for (const BundleClass& b : m.bundles) {
-            for_costs(b, [&](const BundleCost& cost) {
-                for (std::int32_t u = cost.uses_begin; u < cost.uses_end; ++u) {
-                    double& high = of_bundle[at(m.uses[at(u)].link)];
-                    high = std::max(high, m.uses[at(u)].weight * cost.limit);
-                }
-            });
-            for_costs(b, [&](const BundleCost& cost) {
-                for (std::int32_t u = cost.uses_begin; u < cost.uses_end; ++u)
-                    most[at(m.uses[at(u)].link)] += std::exchange(of_bundle[at(m.uses[at(u)].link)], 0);
-            });
-        }
-        std::vector<std::int32_t> number(m.links.size(), -1);
-        for (std::size_t l = 0; l < m.links.size(); ++l) {
-            if (most[l] <= m.links[l].capacity * (1 + 1e-12)) continue;
-            number[l] = static_cast<std::int32_t>(m.shared_capacity.size());
-            m.shared_capacity.push_back(m.links[l].capacity);
-        }
-        for (BundleCost& cost : m.bundle_costs) {
-            cost.shared_begin = static_cast<std::int32_t>(m.shared.size());
-            for (std::int32_t u = cost.uses_begin; u < cost.uses_end; ++u)
-                if (std::int32_t n = number[at(m.uses[at(u)].link)]; n >= 0) m.shared.push_back({n, m.uses[at(u)].weight});
-            cost.shared_end = static_cast<std::int32_t>(m.shared.size());
         }
     }
 };
@@ -215,7 +195,7 @@ void compile_bundles(Compilation& c, const Wires& wires, bool fold_ranks) {
     make.make_bundles();
     make.make_links();
     make.make_costs(make.weights());
-    make.find_shared();
+    find_shared(c.machine);
     c.machine.lane_of_rank = std::move(f.ranks.of);
     c.machine.link_class = std::move(f.links.of);
 }

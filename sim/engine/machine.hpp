@@ -7,6 +7,7 @@
 #include "sim/plan/plan.hpp"
 #include "topology/runs.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -31,6 +32,8 @@ struct Costs {
     std::function<std::uint64_t(std::span<const int>)> shape;
     // Optional. Ranks that lie as those before them did cost the same, and load the same links, moved (Fabric::find_moves).
     std::function<bool(std::span<const int> before, std::span<const int> now, LinkMoves&)> moves = {};
+    // Optional: the group of constants that their communication rests on; without it links_inside.
+    std::function<CostGroup(std::span<const int> ranks)> group = {};
     Interference interference;
     Time launch;                                           // host time of one kernel launch
     std::function<Time(const Op&, int kernels)> host = {}; // optional: of all an op's launches and of the call that makes them
@@ -43,6 +46,7 @@ struct Wires {
     std::vector<std::int16_t> kind = {}; // by rank: of its node; empty: all are alike
     double jitter = 0;                   // sigma of the logarithm of each compute op's duration
     std::uint64_t seed = 0;
+    std::function<CostGroup(LinkId)> group = {}; // optional: of constants that a link's capacity rests on; without it links_inside
 };
 
 enum class OpClass : std::uint8_t { timed, copy, collective, exchange, shadow, sync };
@@ -133,6 +137,16 @@ struct BundleCost {
 };
 inline constexpr std::uint8_t copy_kind = 254, transfer_kind = 255;
 
+// Of one BundleCost, what its cap is the least of: the rate of its protocol, and what its own links leave one instance, by their group.
+struct OwnLimits {
+    CostGroup group = CostGroup::links_inside; // that latency and protocol rest on
+    double protocol = 0;
+    ByEnum<CostGroup, double, cost_group_count> links{};
+    bool operator==(const OwnLimits&) const = default;
+
+    double least() const { return std::min(protocol, *std::min_element(links.begin(), links.end())); }
+};
+
 struct MachineLane {
     std::int32_t rank = 0, ranks = 1, program = 0;
     std::int16_t kind = 0; // of its node
@@ -149,6 +163,7 @@ struct MachineLink {
     LinkId link = 0;
     std::int32_t twins = 1;
     double capacity = 0;
+    CostGroup group = CostGroup::links_inside; // of the first of the class
 };
 
 struct Machine {
@@ -174,6 +189,7 @@ struct Machine {
     std::vector<BundleClass> bundles;
     std::vector<BundleMember> members;
     std::vector<BundleCost> bundle_costs;
+    std::vector<OwnLimits> own_limits; // by bundle cost
     std::vector<LinkWeight> uses, shared;
     std::vector<double> shared_capacity; // of the link classes Machine::shared names
     std::vector<MachineLink> links;
@@ -195,6 +211,20 @@ Costs costs_of(const CostModel& cost, const Plan& plan, const Scenario& scenario
 Wires wires_of(const Scenario& scenario, const Fabric& fabric);
 // All durations that rest on a group of constants take `by` times as long: kernels, latencies, rates of protocols and capacities of links.
 void slow_down(Costs& costs, Wires& wires, const CostFactors& by, const Fabric& fabric);
+
+// The groups that communication between ranks, and a link's capacity, rest on.
+CostGroup group_of_ranks(const Fabric& fabric, std::span<const int> ranks);
+CostGroup group_of_link(const Fabric& fabric, LinkId link);
+// The machine that compile() would make after slow_down(), without asking any cost again (retime.cpp).
+Machine retimed(Machine machine, const CostFactors& by);
+// Whether some duration of it rests on the group.
+bool rests_on(const Machine& machine, CostGroup group);
+// The costs of a bundle class end here.
+std::int32_t costs_end(const Machine& machine, const BundleClass& bundle);
+// Cap and limit of a bundle's cost, whose uses are known.
+void set_limits(const Machine& machine, BundleCost& cost, const OwnLimits& own);
+// A link that all bundles together cannot fill never slows one: only the others are shared.
+void find_shared(Machine& machine);
 
 // Runs it (simulate() is compile, then this).
 Simulation run(const Machine& machine, const SimulateOptions& options);

@@ -10,7 +10,7 @@ bool same_lane(const MachineLane& a, const MachineLane& b) {
     return a.ranks == b.ranks && a.program == b.program && a.kind == b.kind && a.slowness == b.slowness && a.queues == b.queues;
 }
 
-bool same_link(const MachineLink& a, const MachineLink& b) { return a.twins == b.twins && a.capacity == b.capacity; }
+bool same_link(const MachineLink& a, const MachineLink& b) { return a.twins == b.twins && a.capacity == b.capacity && a.group == b.group; }
 
 bool same_ops(const Machine& a, const Machine& b) {
     return a.window == b.window && a.ops == b.ops && a.durations_of_kind == b.durations_of_kind && a.deps == b.deps &&
@@ -23,15 +23,16 @@ bool same_devices(const Machine& a, const Machine& b) {
 }
 
 bool same_links(const Machine& a, const Machine& b) {
-    return a.bundles == b.bundles && a.members == b.members && a.bundle_costs == b.bundle_costs && a.uses == b.uses &&
-           a.shared == b.shared && a.shared_capacity == b.shared_capacity &&
+    return a.bundles == b.bundles && a.members == b.members && a.bundle_costs == b.bundle_costs && a.own_limits == b.own_limits &&
+           a.uses == b.uses && a.shared == b.shared && a.shared_capacity == b.shared_capacity &&
            std::equal(a.links.begin(), a.links.end(), b.links.begin(), b.links.end(), same_link);
 }
 
 } // namespace
 
 std::optional<Simulation> RunMemo::known(const Machine& now, const SimulateOptions& options) const {
-    if (options.trace || !options.replay || options.max_steps != max_steps || machine.lanes.empty()) return std::nullopt;
+    if (options.trace || !options.replay || options.max_steps != max_steps || options.slower_up_to != slower_up_to || machine.lanes.empty())
+        return std::nullopt;
     if (!same_links(machine, now) || !same_devices(machine, now) || !same_ops(machine, now)) return std::nullopt;
     Simulation s = result;
     for (std::size_t l = 0; l < s.lanes.size(); ++l) s.lanes[l].rank = now.lanes[l].rank;
@@ -46,6 +47,7 @@ void RunMemo::keep(Machine&& ran, const Simulation& gave, const SimulateOptions&
     machine = std::move(ran);
     result = gave;
     max_steps = options.max_steps;
+    slower_up_to = options.slower_up_to;
 }
 
 } // namespace orrery

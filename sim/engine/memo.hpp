@@ -10,6 +10,7 @@ struct RunMemo {
     Machine machine; // of `result`, without lane_of_rank and link_class; no lanes: there is none
     Simulation result;
     int max_steps = 0;
+    std::uint64_t slower_up_to = 0;
 
     // What running the machine gives, where it is the one of the last run; nothing: it is another one, or a trace is asked for.
     std::optional<Simulation> known(const Machine& now, const SimulateOptions& options) const;

@@ -24,11 +24,6 @@ const BundleClass* own_collective(const Machine& m, const MachineLane& lane, std
     return c.members_end - c.members_begin == 1 && !c.channel ? &c : nullptr;
 }
 
-std::int32_t costs_end(const Machine& m, const BundleClass& c) {
-    const auto next = static_cast<std::size_t>(&c - m.bundles.data()) + 1;
-    return next < m.bundles.size() ? m.bundles[next].costs : static_cast<std::int32_t>(m.bundle_costs.size());
-}
-
 } // namespace
 
 Passages::Passages(const Machine& machine)

@@ -168,8 +168,27 @@ Simulation run_lanes(const Machine& machine, const SimulateOptions& options) {
 
 } // namespace
 
-Simulation run(const Machine& machine, const SimulateOptions& options) {
+namespace {
+
+// With the step of each group's slower durations, where asked for.
+Simulation run_all(const Machine& machine, const SimulateOptions& options) {
     Simulation out = run_lanes(machine, options);
+    if (out.deadlock || out.stats.events + out.stats.replayed_ops >= options.slower_up_to) return out;
+    SimulateOptions again = options;
+    again.trace = false;
+    for (std::size_t g = 0; g < out.slower.size(); ++g) {
+        if (!rests_on(machine, static_cast<CostGroup>(g))) continue;
+        CostFactors by = no_factors;
+        by[g] = slower_by;
+        out.slower[g] = run_lanes(retimed(machine, by), again).step_time;
+    }
+    return out;
+}
+
+} // namespace
+
+Simulation run(const Machine& machine, const SimulateOptions& options) {
+    Simulation out = run_all(machine, options);
     out.lane_of_rank = machine.lane_of_rank;
     out.link_class = machine.link_class;
     return out;
@@ -193,7 +212,7 @@ Simulation simulate(const Plan& plan, const Scenario& scenario, const Fabric& fa
     if (options.memo)
         if (std::optional<Simulation> known = options.memo->known(machine, options)) return std::move(*known);
     std::vector<std::int32_t> lane_of_rank = std::move(machine.lane_of_rank), link_class = std::move(machine.link_class);
-    Simulation out = run_lanes(machine, options);
+    Simulation out = run_all(machine, options);
     if (options.memo) options.memo->keep(std::move(machine), out, options);
     out.lane_of_rank = std::move(lane_of_rank);
     out.link_class = std::move(link_class);

@@ -61,6 +61,7 @@ struct SimulateOptions {
     CostFactors factors = no_factors; // on durations, by group of constants: what if attention took 5 % longer
     StopFlag stop = nullptr;          // set: simulate() throws Stopped within milliseconds
     RunMemo* memo = nullptr;          // of runs of the same plan (memo.hpp)
+    std::uint64_t slower_up_to = 0;   // events: of a simulation of fewer Simulation::slower too, which simulates it up to 7 times more
 };
 
 struct SimulationStats {
@@ -70,8 +71,11 @@ struct SimulationStats {
     int lanes = 0;
 };
 
+inline constexpr double slower_by = 1.05;
 struct Simulation {
     Time step_time; // steady-state period
+    // The period were all durations of one group `slower_by` times as long; 0: none rests on the group, or it was not asked for.
+    ByEnum<CostGroup, Time, cost_group_count> slower{};
     std::vector<LaneResult> lanes;
     std::vector<std::int32_t> lane_of_rank; // by rank of the plan, the one of `lanes` (and of the trace's) that stands for it
     std::vector<LinkUse> links;

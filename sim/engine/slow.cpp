@@ -2,6 +2,7 @@
 #include "sim/engine/machine.hpp"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 namespace orrery {
@@ -20,28 +21,35 @@ CommCost scaled(CommCost c, double factor) {
 
 } // namespace
 
+CostGroup group_of_ranks(const Fabric& fabric, std::span<const int> ranks) {
+    const bool leaves =
+        std::any_of(ranks.begin(), ranks.end(), [&](int rank) { return fabric.node_of(rank) != fabric.node_of(ranks.front()); });
+    return leaves ? CostGroup::links_between : CostGroup::links_inside;
+}
+
+CostGroup group_of_link(const Fabric& fabric, LinkId link) {
+    const LinkKind kind = fabric.links()[link].kind;
+    if (kind == LinkKind::copy) return CostGroup::host;
+    return kind == LinkKind::nic || kind == LinkKind::trunk ? CostGroup::links_between : CostGroup::links_inside;
+}
+
 void slow_down(Costs& costs, Wires& wires, const CostFactors& by, const Fabric& fabric) {
     if (by == no_factors) return;
-    wires.capacity.change([&](std::size_t l, double rate) {
-        const LinkKind kind = fabric.links()[static_cast<LinkId>(l)].kind;
-        if (kind == LinkKind::copy) return rate / of(by, CostGroup::host);
-        return rate / of(by, kind == LinkKind::nic || kind == LinkKind::trunk ? CostGroup::links_between : CostGroup::links_inside);
-    });
-    const auto between = [&fabric, by](int from, int to) {
-        return of(by, fabric.node_of(from) == fabric.node_of(to) ? CostGroup::links_inside : CostGroup::links_between);
+    wires.capacity.change([&](std::size_t l, double rate) { return rate / of(by, group_of_link(fabric, static_cast<LinkId>(l))); });
+    const auto computed = [&by](std::function<ComputeCost(const Op&)>& cost) {
+        cost = [old = std::move(cost), by](const Op& op) {
+            ComputeCost c = old(op);
+            c.duration = scaled(c.duration, of(by, group_of(op.work)));
+            return c;
+        };
     };
-    costs.compute = [old = std::move(costs.compute), by](const Op& op) {
-        ComputeCost c = old(op);
-        c.duration = scaled(c.duration, of(by, group_of(op.work)));
-        return c;
-    };
+    computed(costs.compute);
+    for (auto& of_kind : costs.compute_of_kind) computed(of_kind);
     costs.collective = [old = std::move(costs.collective), by, &fabric](const Collective& work, std::span<const int> ranks) {
-        bool leaves = false;
-        for (int rank : ranks) leaves = leaves || fabric.node_of(rank) != fabric.node_of(ranks.front());
-        return scaled(old(work, ranks), of(by, leaves ? CostGroup::links_between : CostGroup::links_inside));
+        return scaled(old(work, ranks), of(by, group_of_ranks(fabric, ranks)));
     };
-    costs.transfer = [old = std::move(costs.transfer), between](Bytes bytes, int from, int to) {
-        return scaled(old(bytes, from, to), between(from, to));
+    costs.transfer = [old = std::move(costs.transfer), by, &fabric](Bytes bytes, int from, int to) {
+        return scaled(old(bytes, from, to), of(by, group_of_ranks(fabric, std::array{from, to})));
     };
     if (costs.copy)
         costs.copy = [old = std::move(costs.copy), by](const Op& op, int rank) { return scaled(old(op, rank), of(by, CostGroup::host)); };

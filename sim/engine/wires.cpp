@@ -24,6 +24,7 @@ Costs costs_of(const CostModel& cost, const Plan& plan, const Scenario& scenario
     c.transfer_loads = [&](int from, int to) { return cost.transfer_loads(from, to); };
     c.copy = [&](const Op& op, int rank) { return cost.copy(plan, op, rank); };
     c.copy_loads = [&](const Op& op, int rank) { return cost.copy_loads(plan, op, rank); };
+    c.group = [&](std::span<const int> ranks) { return group_of_ranks(fabric, ranks); };
     c.interference = cost.interference();
     c.launch = cost.launch();
     c.host = [&](const Op& op, int kernels) { return cost.host(op, kernels); };
@@ -63,6 +64,7 @@ void change(Wires& w, const Fabric& fabric, double factor, std::size_t place, co
 Wires wires_of(const Scenario& scenario, const Fabric& fabric) {
     Wires w;
     w.seed = scenario.training.seed;
+    w.group = [&](LinkId link) { return group_of_link(fabric, link); };
     fabric.links().each_run([&](const Link& l, LinkId count) { w.capacity.push_back(l.capacity.value, static_cast<std::size_t>(count)); });
     auto ranks = static_cast<std::size_t>(scenario.world_size());
     for (std::size_t r = 0; r < ranks && !scenario.cluster.others.empty(); ++r)

@@ -9,6 +9,7 @@
 #include "topology/check.hpp"
 #include "topology/input_error.hpp"
 
+#include <limits>
 #include <stdexcept>
 
 namespace orrery {
@@ -57,6 +58,7 @@ Prediction predict(const Scenario& scenario, const Plan& plan, const PredictOpti
     const bool loose = scenario.strategy.loose();
     SimulateOptions how = options.simulate;
     how.memo = options.memo;
+    how.slower_up_to = options.shares ? std::numeric_limits<std::uint64_t>::max() : options.shares_up_to;
     if (!p.too_big) p.simulation = simulate(plan, loose ? with_equal_workers(scenario) : scenario, fabric, cost, how);
     if (p.simulation.deadlock) {
         std::string why = to_text(*p.simulation.deadlock);
@@ -68,8 +70,7 @@ Prediction predict(const Scenario& scenario, const Plan& plan, const PredictOpti
     if (p.simulation.trace) sample_memory(*p.simulation.trace, plan, bytes);
     p.report = report(scenario, plan, p.simulation, bytes, cost);
     const bool draws = p.simulation.stats.events + p.simulation.stats.replayed_ops < options.shares_up_to;
-    if ((options.shares || draws) && !p.too_big)
-        p.report.shares = cost_shares(plan, scenario, fabric, cost, p.simulation, options.simulate);
+    p.report.shares = cost_shares(p.simulation);
     if (draws && !p.too_big) {
         p.report.configuration = configuration_of(scenario, p.report);
         p.report.error_bar = error_bar(p.report.configuration, validated_rows());

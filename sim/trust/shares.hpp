@@ -1,9 +1,9 @@
 // Which constants a predicted step rests on: its sensitivities.
 //
 // Slow all durations of one group of constants down by a small factor (1 + e), and the step grows by the factor (1 + share * e): a share is
-// d ln(step) / d ln(durations of the group). All durations together scale the step, so that shares add up to 1 (Euler). The same plan is
-// simulated again for each group, with its durations 5 % longer; nothing is lowered again. An op that hides behind a longer one has no
-// share.
+// d ln(step) / d ln(durations of the group). All durations together scale the step, so that shares add up to 1 (Euler). The same
+// machine is simulated again for each group, with its durations 5 % longer; nothing is lowered or compiled again. An op that hides behind a
+// longer one has no share.
 #pragma once
 
 #include "sim/cost/cost.hpp"
@@ -16,8 +16,7 @@ namespace orrery {
 
 using CostShares = ByEnum<CostGroup, double, cost_group_count>; // by group; they add up to 1, or are all 0 where nothing was simulated
 
-// base: what simulate() gave with these options. Groups that no op of the plan belongs to are not simulated again.
-CostShares cost_shares(const Plan& plan, const Scenario& scenario, const Fabric& fabric, const CostModel& cost, const Simulation& base,
-                       const SimulateOptions& options);
+// Of a simulation with its slower steps (SimulateOptions::slower_up_to); else all 0.
+CostShares cost_shares(const Simulation& simulation);
 
 } // namespace orrery

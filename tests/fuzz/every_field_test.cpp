@@ -33,13 +33,27 @@ class TellsScenario {
     void (*fault_)(int);
 };
 
+// The step of slower products, by the machine retimed and by one compiled of slower costs.
+void check_slower(const Scenario& s, const Simulation& base) {
+    if (base.slower[CostGroup::products].ps == 0 || !s.perturb.empty()) return;
+    PredictOptions slower;
+    for (const CostGroup g : {CostGroup::products, CostGroup::host, CostGroup::links_inside}) {
+        slower.simulate.factors = no_factors;
+        slower.simulate.factors[g] = slower_by;
+        const Time step = predict(s, slower).simulation.step_time, retimed = base.slower[g].ps > 0 ? base.slower[g] : base.step_time;
+        EXPECT_NEAR(retimed.seconds() / step.seconds(), 1, 1e-4) << name(g);
+    }
+}
+
 // By `simrun`: the whole pipeline and every text it makes of it. `thorough`: memory over time too.
 void check_report(const Scenario& s, bool thorough) {
     PredictOptions options;
     options.cache = true;
     options.shares_up_to = interval_shares;
     options.simulate.trace = thorough;
-    const Report r = predict(s, options).report;
+    const Prediction p = predict(s, options);
+    const Report& r = p.report;
+    if (thorough) check_slower(s, p.simulation);
     EXPECT_TRUE(std::isfinite(r.step_time_s) && r.step_time_s > 0) << r.step_time_s;
     double sum = 0;
     for (const double part : r.breakdown_s) sum += part;
