@@ -25,7 +25,7 @@ void price(SearchPoint& p, const Cluster& cluster) {
 
 SweepRow row_of(const Scenario& s, const std::string& json, const SearchOptions& options, ReadyPlans* plans) {
     const bool run = of_run(options.by), replan = run && s.run && s.run->elastic == Elasticity::replan;
-    return evaluate_scenario(s, run, replan ? replan_by_search(json, options.space.parsing, 1) : Replan{}, plans);
+    return evaluate_scenario(s, run, replan ? replan_by_search(json, options.space.parsing, 1) : Replan{}, plans, options.intervals);
 }
 
 // The scenario of a point's text, in which overrides are.
@@ -119,7 +119,8 @@ void Evaluator::name(SearchPoint& p, const Scenario& s) const {
 
 const SweepRow* Evaluator::known(const std::string& hash, const std::string& json) const {
     const auto it = known_.find(hash);
-    return it != known_.end() && (!of_run(options_.by) || complete(it->second, json)) ? &it->second : nullptr;
+    if (it == known_.end() || (options_.intervals && !has_interval(it->second))) return nullptr;
+    return !of_run(options_.by) || has_run(it->second, json) ? &it->second : nullptr;
 }
 
 void Evaluator::fetch(const std::vector<std::vector<PointId>>& groups) {
@@ -173,6 +174,14 @@ SearchPoint Evaluator::refined(const SearchPoint& from, const Refinement& change
     price(p, scenario->cluster);
     p.score = objectives_[at(space_.forms[at(from.id.form)].machine)].score(p.row);
     return p;
+}
+
+void Evaluator::say_interval(SearchPoint& p) const {
+    if (has_interval(p.row)) return;
+    const std::optional<Scenario> scenario = scenario_of(p.json, options_.space.parsing);
+    PredictOptions predicting;
+    predicting.shares_up_to = interval_shares;
+    if (scenario) set_interval(p.row, predict(*scenario, lower(*scenario), predicting));
 }
 
 void Evaluator::keep(const std::vector<SearchPoint>& points) {

@@ -27,6 +27,8 @@ class Evaluator {
     SearchPoint refined(const SearchPoint& from, const Refinement& change) const;
     // The rows of points that are not known, in groups: computed elsewhere, for point() to find.
     void fetch(const std::vector<std::vector<PointId>>& groups);
+    // The interval of its step time, where it was left out.
+    void say_interval(SearchPoint& point) const;
     void keep(const std::vector<SearchPoint>& points); // those that are new, into the database
 
   private:

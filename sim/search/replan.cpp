@@ -153,7 +153,7 @@ class Replanner {
             options.space.parsing.overrides.clear(); // they are in the text
             options.space.space = space_of(shape, s);
             options.space.jobs = jobs_;
-            options.refine = false;
+            options.refine = options.intervals = false;
             options.ties = 0;
             options.top = 0;
             options.batch = 2;

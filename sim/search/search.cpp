@@ -183,13 +183,14 @@ class Search {
         if (!result_.points.empty()) {
             result_.nearest_miss.reset();
             result_.nearest_late.reset();
+            evaluator_->say_interval(result_.points.front()); // the leader is chosen by it (choose.hpp)
             return;
         }
         if (result_.nearest_miss || std::isinf(branches_->counts().least_over)) return;
         result_.nearest_miss = evaluator_->point(workers_->first(), branches_->counts().least_over_id, 0); // by its plan, not by its bound
     }
 
-    // Where the time goes, and what a run comes to, for the points that are printed.
+    // Where the time goes, how sure it is, and what a run comes to, for the points that are printed.
     void say_limits() {
         if (result_.points.empty() || options_.top == 0) return;
         std::vector<std::size_t> few = different(result_.points, leader(result_.points), at(options_.top));
@@ -199,7 +200,10 @@ class Search {
             SearchPoint& p = result_.points[few[i]];
             const Scenario* s = w.resolved(space_, p.id);
             if (!s) return;
-            const Prediction prediction = predict(*s, lower(*s), {});
+            PredictOptions predicting;
+            predicting.shares_up_to = has_interval(p.row) ? 0 : interval_shares;
+            const Prediction prediction = predict(*s, lower(*s), predicting);
+            if (!has_interval(p.row)) set_interval(p.row, prediction);
             p.limits = largest_parts(prediction.report.breakdown_s);
             if (p.row.run_finished < 0) add_run(p.row, *s, prediction);
         });
@@ -225,6 +229,7 @@ class Search {
             return found;
         });
         std::ranges::reverse(result_.refined);
+        for (SearchPoint& p : result_.refined) evaluator_->say_interval(p);
     }
 
     const SearchOptions& options_;

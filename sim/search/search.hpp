@@ -41,6 +41,7 @@ struct SearchOptions {
     double beat = std::numeric_limits<double>::infinity(); // points whose bound is no better than this score are left out
     std::string database;                                  // SQLite file of simulated points: a search that is stopped goes on; empty: none
     bool fresh = false;
+    bool intervals = true;     // of every point; off: of those alone that are printed, which takes fewer simulations of short steps
     Reach reach = Reach::disk; // where nothing fits with all on the devices, homes as far as this are searched, the nearer ones first
     double within_days = 0;    // of the whole run, which the scenario must have: a point that takes longer is no answer; 0: no limit
     Shard shard{}; // these forms alone, dealt out by their hash: the databases of all shards together have all that one search needs

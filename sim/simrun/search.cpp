@@ -129,6 +129,7 @@ int run_search(const std::string& file, const Options& options, const SearchComm
         if (!space) return bad_input;
         searching.space.space = *space;
     }
+    searching.intervals = !command.csv.empty() || !searching.shard.whole(); // whoever reads the parts' files may print any point
     console::StatusLine line(!options.quiet);
     searching.progress = [&](const SearchProgress& p) {
         if (line.due()) line.show(progress_text(p, line.seconds(), searching.by));

@@ -28,7 +28,9 @@ std::string in_one_line(const std::vector<Problem>& problems) {
     return text;
 }
 
-void fill(SweepRow& row, const Report& r) {
+void fill(SweepRow& row, const Prediction& prediction) {
+    const Report& r = prediction.report;
+    set_interval(row, prediction);
     row.world_size = r.world_size;
     row.step_time_s = r.step_time_s;
     row.tokens_per_s = r.tokens_per_s;
@@ -39,9 +41,7 @@ void fill(SweepRow& row, const Report& r) {
     row.time_to_target_s = r.target.s;
     row.peak_bytes = r.memory.stages.empty() ? 0 : fullest(r.memory).peak.count;
     row.capacity_bytes = r.memory.capacity.count;
-    row.step_time_error_bar = r.error_bar.step_time;
     row.memory_error_bar = r.error_bar.memory;
-    row.step_time_interval = r.error_bar.interval;
     row.cost_usd = r.cost_usd;
     row.energy_j = r.energy_j;
     row.status = r.memory.fits ? PointStatus::fits : PointStatus::too_big;
@@ -79,9 +79,18 @@ void add_run(SweepRow& row, const Scenario& scenario, const Prediction& predicti
     row.run_cost_usd = run.cost_usd;
 }
 
-bool complete(const SweepRow& row, const std::string& json) {
+bool complete(const SweepRow& row, const std::string& json) { return has_run(row, json) && has_interval(row); }
+
+bool has_run(const SweepRow& row, const std::string& json) {
     return row.status != PointStatus::fits || row.run_finished >= 0 || json.find("\"run\":") == std::string::npos;
 }
+
+void set_interval(SweepRow& row, const Prediction& prediction) {
+    row.step_time_error_bar = prediction.report.error_bar.step_time;
+    row.step_time_interval = prediction.report.error_bar.interval;
+}
+
+bool has_interval(const SweepRow& row) { return row.status != PointStatus::fits || row.step_time_error_bar >= 0; }
 
 SweepOrder evaluation_order(const SweepDocument& document) {
     const auto& axes = document.axes();
@@ -132,16 +141,18 @@ void told_by_exception(SweepRow& row) {
 
 } // namespace
 
-SweepRow evaluate_scenario(const Scenario& scenario, bool whole_run, const Replan& replan, ReadyPlans* kept) {
+SweepRow evaluate_scenario(const Scenario& scenario, bool whole_run, const Replan& replan, ReadyPlans* kept, bool interval) {
     SweepRow row;
     try {
         PredictOptions predicting;
         predicting.only_if_fits = true;
-        predicting.shares_up_to = interval_shares;
+        predicting.shares_up_to = interval ? interval_shares : 0;
         ReadyPlans none(1, false);
         const std::shared_ptr<const ReadyPlan> plan = (kept ? *kept : none).of(scenario, true);
         const Prediction prediction = predict(scenario, *plan, predicting);
-        fill(row, prediction.report);
+        fill(row, prediction);
+        const SimulationStats& stats = prediction.simulation.stats;
+        if (!interval && stats.events + stats.replayed_ops < interval_shares) row.step_time_error_bar = -1, row.step_time_interval = {};
         if (whole_run) add_run(row, scenario, prediction, replan);
     } catch (...) { told_by_exception(row); }
     return row;
@@ -173,7 +184,7 @@ SweepRow evaluate(const SweepPoint& point, std::int64_t index, const std::string
         ReadyPlans none;
         const std::shared_ptr<const ReadyPlan> plan = (kept ? *kept : none).of(*parsed.scenario, true);
         const Prediction prediction = predict(*parsed.scenario, *plan, predicting);
-        fill(row, prediction.report);
+        fill(row, prediction);
         const bool replan = replans && parsed.scenario->run && parsed.scenario->run->elastic == Elasticity::replan;
         add_run(row, *parsed.scenario, prediction, replan ? replans(point.json) : Replan{});
     } catch (...) { told_by_exception(row); }

@@ -36,7 +36,7 @@ struct SweepRow {
     double step_time_s = 0, tokens_per_s = 0, tokens_per_s_per_gpu = 0, mfu = 0, hfu = 0, bubble_fraction = 0;
     std::int64_t peak_bytes = 0, capacity_bytes = 0;
     double time_to_target_s = 0;                          // training.convergence; 0: there is no target
-    double step_time_error_bar = 0, memory_error_bar = 0; // half widths as fractions (ErrorBar); 0: not known
+    double step_time_error_bar = 0, memory_error_bar = 0; // half widths as fractions (ErrorBar); 0: not known, -1: not asked for
     TimeInterval step_time_interval;
     double cost_usd = 0, energy_j = 0; // of a step; 0: not known
     // "run": its figures over the simulated runs (sim/job/whole_run.hpp, RunFigures).
@@ -93,11 +93,18 @@ struct SweepRunOptions {
 // A hash of everything that its figures depend on: its text, the contents of the files that the text names, the constants it carries, and
 // this program's own code and data (key.cpp).
 std::string point_hash(const SweepPoint& point);
-// Whether a stored row holds all that this point gives now; files of before runs were simulated lack theirs.
+// Whether a stored row holds all that this point gives now; files of before runs were simulated lack theirs, and searches leave out
+// intervals that they do not print.
 bool complete(const SweepRow& row, const std::string& json);
+bool has_run(const SweepRow& row, const std::string& json);
+bool has_interval(const SweepRow& row);
 // A resolved scenario's figures; hash, label and index are left empty, and its plan is not verified. whole_run: those of its "run", too.
-// Never throws: what goes wrong is in the row. kept: plans of the scenarios before, for those that have the same.
-SweepRow evaluate_scenario(const Scenario& scenario, bool whole_run = false, const Replan& replan = {}, ReadyPlans* kept = nullptr);
+// Never throws: what goes wrong is in the row. kept: plans of the scenarios before, for those that have the same. interval: false leaves
+// out the interval of the step time where it takes several more simulations.
+SweepRow evaluate_scenario(const Scenario& scenario, bool whole_run = false, const Replan& replan = {}, ReadyPlans* kept = nullptr,
+                           bool interval = true);
+// The interval of the step time, of a prediction with shares_up_to = interval_shares.
+void set_interval(SweepRow& row, const Prediction& prediction);
 // Adds the figures of the scenario's "run" to a row that fits, on one thread. Throws as run_figures() does.
 void add_run(SweepRow& row, const Scenario& scenario, const Prediction& prediction, const Replan& replan = {});
 // Never throws: what goes wrong is in the row.

@@ -4,6 +4,7 @@
 #include "sim/search/print.hpp"
 #include "sim/search/search.hpp"
 #include "sim/sweep/merge.hpp"
+#include "sim/sweep/store.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -481,6 +482,29 @@ TEST(Search, ADatabaseKnowsTheConstants) {
     own.space.parsing.constants = constants;
     EXPECT_EQ(search(dense, own).counts.reused, 0);
     EXPECT_GT(search(dense, own).counts.reused, 0);
+    std::filesystem::remove(file);
+}
+
+// What is printed has its interval, and the same, whether every point has one or not; a database says which have none.
+TEST(Search, LeavesOutIntervalsThatItDoesNotPrint) {
+    const auto file = std::filesystem::temp_directory_path() / ("orrery-search-intervals-" + std::to_string(::getpid()) + ".sqlite");
+    SearchOptions options = with_space(few);
+    const SearchResult all = search(dense, options);
+    options.intervals = false;
+    options.database = file.string();
+    const SearchResult printed = search(dense, options);
+    EXPECT_EQ(to_json(printed, options), to_json(all, options));
+    EXPECT_EQ(to_text(printed, options, {}), to_text(all, options, {}));
+    const auto without = std::ranges::count_if(printed.points, [](const SearchPoint& p) { return !has_interval(p.row); });
+    EXPECT_GT(without, 0);
+    EXPECT_TRUE(std::ranges::all_of(all.points, [](const SearchPoint& p) { return has_interval(p.row); }));
+    const std::map<std::string, SweepRow> stored = SweepStore(file.string()).rows();
+    EXPECT_GE(std::ranges::count_if(stored, [](const auto& r) { return !complete(r.second, ""); }), without) << "a sweep adds them";
+    EXPECT_GT(search(dense, options).counts.reused, 0);
+    options.intervals = true;
+    options.refine = false;
+    const SearchResult again = search(dense, options);
+    EXPECT_TRUE(std::ranges::all_of(again.points, [](const SearchPoint& p) { return has_interval(p.row); }));
     std::filesystem::remove(file);
 }
 
