@@ -64,7 +64,7 @@ std::shared_ptr<const RunData> simulate_run(const std::string& scenario_json, co
         predicting.simulate.stop = stop;
         predicting.simulate.trace = predicting.simulate.only_small_traces = true;
         predicting.shares_up_to = interval_shares;
-        predicting.cache = true;
+        predicting.cache = CacheOf::all;
         Prediction p = predict(scenario, *data->plan, predicting);
         Simulation& simulation = p.simulation;
         data->report = std::move(p.report);

@@ -46,7 +46,7 @@ Report report_of(const Scenario& scenario, const TryOptions& options) {
     if (!options.simulate) {
         const Fabric fabric(scenario.cluster);
         const CostModel cost(scenario, fabric);
-        return report(scenario, plan, {}, memory(plan, walked, scenario, false), cost);
+        return report(scenario, plan, {}, memory(plan, walked, scenario, CacheOf::no_stage), cost);
     }
     PredictOptions predicting;
     predicting.only_if_fits = !options.too_big_too;

@@ -290,6 +290,19 @@ void add_learned(StageMemory& stage, const LearnedConstants& learned) {
                         "simrun learn: " + std::to_string(learned.memory->rows) + " measured", MemoryMeasure::allocated});
 }
 
+StageMemory stage_memory(const Plan& plan, const PlanMemory& walked, const Scenario& scenario, Bytes capacity, std::size_t i, bool cache) {
+    StageMemory stage = walked.stages[i];
+    stage.peak = stage.allocated_peak;
+    for (const ReserveItem& item : reserve(plan, scenario, plan.programs[i], walked.apart[i])) add_reserve(stage, item);
+    if (cache && scenario.cluster.device.vendor != "cpu") add_cache(stage, plan, plan.programs[i], scenario, capacity);
+    if (plan.apart)
+        add_reserve(stage, {"messages of workers", message_buffers(plan, scenario, stage.stage), "sim/memory/loose.hpp",
+                            MemoryMeasure::allocated});
+    const LearnedConstants* learned = learned_for(scenario);
+    if (learned && learned->memory && scenario.runtime.reserved_gb < 0) add_learned(stage, *learned);
+    return stage;
+}
+
 } // namespace
 
 double moving_share(const StageMemory& stage) {
@@ -300,25 +313,20 @@ double moving_share(const StageMemory& stage) {
     return std::clamp(1 - states / static_cast<double>(stage.peak.count), 0.0, 1.0);
 }
 
-MemoryReport memory(const Plan& plan, const Scenario& scenario, bool cache) { return memory(plan, walk(plan), scenario, cache); }
+MemoryReport memory(const Plan& plan, const Scenario& scenario, CacheOf cache) { return memory(plan, walk(plan), scenario, cache); }
 
-MemoryReport memory(const Plan& plan, const PlanMemory& walked, const Scenario& scenario, bool cache) {
+MemoryReport memory(const Plan& plan, const PlanMemory& walked, const Scenario& scenario, CacheOf cache) {
     MemoryReport report;
     report.capacity = scenario.cluster.device.memory;
     for (const OtherNodes& o : scenario.cluster.others)
         report.capacity = std::min(report.capacity, o.device.memory); // any stage may lie there
-    const LearnedConstants* learned = learned_for(scenario);
     for (std::size_t i = 0; i < plan.programs.size(); ++i) {
-        StageMemory stage = walked.stages[i];
-        stage.peak = stage.allocated_peak;
-        for (const ReserveItem& item : reserve(plan, scenario, plan.programs[i], walked.apart[i])) add_reserve(stage, item);
-        if (cache && scenario.cluster.device.vendor != "cpu") add_cache(stage, plan, plan.programs[i], scenario, report.capacity);
-        if (plan.apart)
-            add_reserve(stage, {"messages of workers", message_buffers(plan, scenario, stage.stage), "sim/memory/loose.hpp",
-                                MemoryMeasure::allocated});
-        if (learned && learned->memory && scenario.runtime.reserved_gb < 0) add_learned(stage, *learned);
-        report.fits = report.fits && stage.peak <= report.capacity;
-        report.stages.push_back(std::move(stage));
+        report.stages.push_back(stage_memory(plan, walked, scenario, report.capacity, i, cache == CacheOf::all));
+        report.fits = report.fits && report.stages.back().peak <= report.capacity;
+    }
+    if (cache == CacheOf::fullest && !report.stages.empty()) {
+        const auto i = static_cast<std::size_t>(&fullest(report) - report.stages.data());
+        report.stages[i] = stage_memory(plan, walked, scenario, report.capacity, i, true);
     }
     if (plan.served) {
         report.host = {server_memory(plan, scenario), scenario.cluster.host.memory + scenario.cluster.host.cxl};

@@ -82,9 +82,10 @@ struct PlanMemory {
 };
 PlanMemory walk(const Plan& plan);
 
-// cache: with what the caching allocator reserves beside what is allocated (segments.hpp). That takes longer than the rest, and what a job
-// needs is the same without.
-MemoryReport memory(const Plan& plan, const PlanMemory& walked, const Scenario& scenario, bool cache = true);
-MemoryReport memory(const Plan& plan, const Scenario& scenario, bool cache = true); // both
+// Of which stages it is worked out what the caching allocator reserves beside what is allocated (segments.hpp). That takes longer than the
+// rest, and what a job needs is the same without.
+enum class CacheOf : std::uint8_t { no_stage, fullest, all };
+MemoryReport memory(const Plan& plan, const PlanMemory& walked, const Scenario& scenario, CacheOf cache = CacheOf::all);
+MemoryReport memory(const Plan& plan, const Scenario& scenario, CacheOf cache = CacheOf::all); // both
 
 } // namespace orrery

@@ -93,7 +93,7 @@ struct PredictOptions {
     const PlanMemory* walked = nullptr; // of the plan, where the caller has it
     bool bound = true;                  // the plan has its dependencies (sim/plan/lower.hpp)
     RunMemo* memo = nullptr;            // of its simulations
-    bool cache = false;                 // what the caching allocator reserves too, for whom shows it
+    CacheOf cache = CacheOf::no_stage;  // of those that the report shows
 };
 Prediction predict(const Scenario& scenario, const PredictOptions& options = {});
 // With a plan that several scenarios have (sim/plan/inputs.hpp).

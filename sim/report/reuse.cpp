@@ -11,7 +11,7 @@ namespace orrery {
 
 namespace {
 
-bool fits(const ReadyPlan& ready, const Scenario& scenario) { return memory(ready.plan, ready.memory, scenario, false).fits; }
+bool fits(const ReadyPlan& ready, const Scenario& scenario) { return memory(ready.plan, ready.memory, scenario, CacheOf::no_stage).fits; }
 
 } // namespace
 
@@ -43,7 +43,7 @@ std::shared_ptr<const ReadyPlan> ReadyPlans::of(const Scenario& scenario, bool o
     UnboundPlan unbound(scenario);
     auto made = std::make_shared<ReadyPlan>();
     made->memory = walk(unbound.plan());
-    made->bound = !only_if_fits || memory(unbound.plan(), made->memory, scenario, false).fits;
+    made->bound = !only_if_fits || memory(unbound.plan(), made->memory, scenario, CacheOf::no_stage).fits;
     if (made->bound) {
         made->memo = std::make_shared<RunMemo>();
         made->plan = std::move(unbound).bound();

@@ -71,7 +71,7 @@ std::optional<Run> run_of(const std::string& file, const Options& options, std::
     const std::optional<Scenario> scenario = load(file, options);
     if (!scenario) return std::nullopt;
     PredictOptions predicting;
-    predicting.cache = true;
+    predicting.cache = CacheOf::all;
     predicting.simulate.trace = true;
     predicting.shares_up_to = 1'000'000; // the interval of the difference rests on them
     Prediction p = naming(file, [&] { return predict(*scenario, plan_like(*scenario, traced), predicting); });

@@ -132,12 +132,12 @@ int run_scenario(const std::string& file, const Options& options, const Scenario
     const std::optional<Scenario> scenario = load(file, options);
     if (!scenario) return bad_input;
     PredictOptions predicting;
-    predicting.cache = true;
     predicting.simulate.fold = how.fold;
     predicting.simulate.replay = how.replay;
     // As long as the prediction itself several times; what was learned needs them for its interval.
     predicting.shares = options.verbose || (options.constants && options.constants->holds_learned());
     const bool json = options.json || options.output.ends_with(".json");
+    predicting.cache = json ? CacheOf::all : options.quiet && options.output.empty() ? CacheOf::no_stage : CacheOf::fullest;
     if (json || !options.quiet || !options.output.empty()) predicting.shares_up_to = interval_shares;
     predicting.simulate.trace = !how.trace.empty() || (options.verbose && !json);
     predicting.simulate.only_small_traces = how.trace.empty();
@@ -173,7 +173,7 @@ int run_scenarios(const std::vector<std::string>& files, const Options& options)
         const std::optional<Scenario> scenario = load(file, options);
         if (!scenario) return bad_input;
         PredictOptions predicting;
-        predicting.cache = options.json;
+        predicting.cache = options.json ? CacheOf::all : CacheOf::no_stage;
         predicting.shares_up_to = interval_shares;
         const Prediction p = naming(file, [&] { return predict(*scenario, predicting); });
         const Report& r = p.report;

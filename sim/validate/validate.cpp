@@ -169,7 +169,7 @@ void predict_row(ValidationRow& row, bool shares) {
         PredictOptions predicting;
         predicting.shares = shares;
         predicting.shares_up_to = interval_shares;
-        predicting.cache = true;
+        predicting.cache = CacheOf::all;
         predicting.simulate.factors = row.factors;
         const Prediction p = predict(*parsed.scenario, predicting);
         row.breakdown_s = p.report.breakdown_s;

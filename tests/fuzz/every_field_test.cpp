@@ -48,7 +48,7 @@ void check_slower(const Scenario& s, const Simulation& base) {
 // By `simrun`: the whole pipeline and every text it makes of it. `thorough`: memory over time too.
 void check_report(const Scenario& s, bool thorough) {
     PredictOptions options;
-    options.cache = true;
+    options.cache = CacheOf::all;
     options.shares_up_to = interval_shares;
     options.simulate.trace = thorough;
     const Prediction p = predict(s, options);

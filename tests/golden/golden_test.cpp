@@ -72,7 +72,7 @@ class Golden : public testing::TestWithParam<std::string> {
 TEST_P(Golden, Report) {
     const Scenario s = scenario();
     PredictOptions with_cache; // as simrun prints it
-    with_cache.cache = true;
+    with_cache.cache = CacheOf::all;
     Report report = predict(s, with_cache).report;
     report.error_bar = {}; // changes with every row that is validated
     compare(GetParam() + ".report.txt", to_text(report, s, {false, 100, false}));

@@ -98,8 +98,8 @@ TEST(Reserve, SlackIsWhatSegmentsHoldBesideWhatIsAllocated) {
     Scenario processor = h100();
     processor.cluster.device.vendor = "cpu"; // a step's memory is planned there, and nothing is cached
     EXPECT_FALSE(find(memory(with_collective(8), processor).stages[0], "allocator slack").has_value());
-    EXPECT_FALSE(find(memory(with_collective(8), h100(), false).stages[0], "allocator slack").has_value());
-    EXPECT_EQ(memory(with_collective(8), h100(), false).stages[0].peak, s.peak) << "no job needs it";
+    EXPECT_FALSE(find(memory(with_collective(8), h100(), CacheOf::no_stage).stages[0], "allocator slack").has_value());
+    EXPECT_EQ(memory(with_collective(8), h100(), CacheOf::no_stage).stages[0].peak, s.peak) << "no job needs it";
 }
 
 TEST(Reserve, CommunicatorsCostMemoryWhereTheyAreUsed) {
