@@ -90,6 +90,8 @@ KernelTime by_entry(const PointwiseTable& t, const KernelTables& k, MemoryDevice
 } // namespace
 
 KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const Pointwise& op, double buffer_bytes) {
+    if (op.kind == PointwiseKind::pad_rows) // of rows moved by an index
+        return by_entry(t, k, d, entry_name(op), op.direction, static_cast<double>(op.elements), 0, true);
     if (op.by_expert) return by_entry(t, k, d, "weighted-bias", op.direction, static_cast<double>(op.elements), buffer_bytes, false);
     return by_entry(t, k, d, entry_name(op), op.direction, static_cast<double>(op.elements), buffer_bytes, op.fused);
 }
@@ -127,8 +129,8 @@ KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDev
                        : op.by_index ? ((op.part == Permute::Part::gather) == forward ? "permute-by-index" : "unpermute-by-index")
                        : op.part == Permute::Part::gather ? "permute"
                                                           : "unpermute";
-    return by_entry(t, k, d, name, op.direction, static_cast<double>(op.rows * op.cols), 0,
-                    op.fused); // a token is read once for each of its rows
+    // A token is read once for each of its rows. Rows moved by an index are timed kernel by kernel: nothing that nobody counted is left.
+    return by_entry(t, k, d, name, op.direction, static_cast<double>(op.rows * op.cols), 0, op.fused || op.by_index);
 }
 
 KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const CrossEntropy& op, LossKernels eager) {

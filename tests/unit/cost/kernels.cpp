@@ -263,6 +263,21 @@ TEST(PointwiseCost, EagerNormsAndRotationsMoveWhatTheirOperatorsDo) {
 }
 
 // A loop over experts launches kernels around each expert's products; grouped products and Megatron's experts do not.
+// pytorch/ao's pull request 4623 times 196,608 rows of 2,048 on a B200.
+TEST(PointwiseCost, RowsMovedByAnIndexTakeWhatWasMeasured) {
+    const Costs costs(on_device("b200-192gb"));
+    const std::int64_t rows = 196608, cols = 2048;
+    const auto moved = [&](Permute::Part part, Direction direction) {
+        return costs.compute_us(Permute{part, direction, rows / 8, rows, cols, false, true});
+    };
+    EXPECT_NEAR(moved(Permute::Part::gather, Direction::forward), 340, 0.08 * 340) << "a gather";
+    EXPECT_NEAR(moved(Permute::Part::scatter, Direction::backward), 1850, 0.02 * 1850) << "its adjoint";
+    for (const bool fused : {false, true}) { // a compiler leaves the index alone
+        const Pointwise pad{PointwiseKind::pad_rows, Direction::forward, rows * cols, fused};
+        EXPECT_NEAR(costs.compute_us(pad, 4.0 * rows * cols), 590, 0.04 * 590) << "a row of zeros is appended by a copy, then a gather";
+    }
+}
+
 TEST(PointwiseCost, ALoopOverExpertsLaunchesKernelsForEach) {
     const Linear w{Direction::forward, 64, 1536, 2048, 128, DType::bf16, DType::bf16};
     const auto kernels = [&](Framework framework, int year) {
