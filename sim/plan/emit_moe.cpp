@@ -26,8 +26,18 @@ bool experts_fit_tiles(const Scenario& s) {
     return s.model.moe && s.model.hidden_size % tile == 0 && s.model.moe->expert_ffn_size % tile == 0;
 }
 
+// torch._grouped_mm reads them on the device, and only an exchange between ranks asks the host for them.
+bool Emitter::host_waits() const {
+    const bool on_device = l.practice.expert_rows != ExpertRows::kernels && s().strategy.expert_parallel == 1;
+    return host_waits_for_counts(s()) && !on_device;
+}
+
+// Megatron adds a bias in a sequence of kernels an expert unless the products' kernels do; PyTorch's operators repeat it for all rows at
+// once.
+bool Emitter::biases_by_expert() const { return !s().runtime.fused_experts && l.practice.expert_rows == ExpertRows::kernels; }
+
 bool Emitter::in_no_graph(const Node& n) const {
-    if (!s().runtime.cuda_graphs || !host_waits_for_counts(s())) return false;
+    if (!s().runtime.cuda_graphs || !host_waits()) return false;
     if (n.kind == NodeKind::permute || n.kind == NodeKind::unpermute || n.kind == NodeKind::dispatch || n.kind == NodeKind::combine)
         return true;
     const auto of_experts = [&](ValueId v) { return value(v).expert; };
@@ -45,7 +55,7 @@ bool Emitter::read_by_activation(ValueId v) const {
 
 // The counts of all ranks that rows may come from, to the host, which waits for them.
 void Emitter::know_counts(const Node& n, BufferId counts, const std::string& suffix) {
-    if (!host_waits_for_counts(s())) return;
+    if (!host_waits()) return;
     const bool told = n.dispatches_tokens && !gathers(s().runtime); // a dispatch of tokens tells each rank what it will get
     const bool over_ep = s().strategy.expert_parallel > 1, over_tensor = s().strategy.expert_tensor_parallel > 1;
     const char* const comm = !over_tensor ? "ep" : over_ep || n.dispatches_tokens ? "ep.etp" : "etp";
@@ -209,7 +219,8 @@ void Emitter::forward_weigh(const Node& n, const Making& m) {
 
 void Emitter::forward_weighted_bias(const Node& n, const Making& m) {
     const bool fused = s().runtime.fused_experts;
-    emit(name_of(n, m), Pointwise{PointwiseKind::weighted_bias, Direction::forward, elements(value(n.out[0])), n.fused, fused, !fused},
+    emit(name_of(n, m),
+         Pointwise{PointwiseKind::weighted_bias, Direction::forward, elements(value(n.out[0])), n.fused, fused, biases_by_expert()},
          with_counts(n, {m.in[0], m.in[1], weight(n.params[0])}), {output(n, 0, m)});
 }
 
@@ -331,8 +342,7 @@ void Emitter::adjoint_weighted_bias(const Node& n, BufferId dy) {
     if (needs_gradient[n.in[1]]) {
         const BufferId dp = fresh_gradient(n.in[1], ".bias.grad", DType::fp32);
         emit(n.name + ".bwd",
-             Pointwise{PointwiseKind::weighted_bias, Direction::backward, elements(value(n.out[0])), n.fused, false,
-                       !s().runtime.fused_experts},
+             Pointwise{PointwiseKind::weighted_bias, Direction::backward, elements(value(n.out[0])), n.fused, false, biases_by_expert()},
              with_counts(n, {dy, weight(n.params[0])}), {dp});
         add_gradient(n.in[1], dp, true);
     }
@@ -340,7 +350,7 @@ void Emitter::adjoint_weighted_bias(const Node& n, BufferId dy) {
         const BufferId db = weight_gradient(n.params[0]);
         emit(n.name + ".grad",
              Pointwise{PointwiseKind::weighted_bias, Direction::weight_gradient, elements(value(n.out[0])), n.fused, false,
-                       !s().runtime.fused_experts},
+                       biases_by_expert()},
              with_counts(n, {dy, need(n.in[1]), db}), {db});
     }
     add_gradient(n.in[0], dy, false);

@@ -122,6 +122,8 @@ struct Emitter {
     AdjointRule adjoint_narrow, adjoint_joined;
     ForwardRule forward_route, forward_permute, forward_dispatch, forward_combine, forward_weigh, forward_weighted_bias,
         forward_unpermute; // emit_moe.cpp
+    bool host_waits() const;
+    bool biases_by_expert() const;
     BufferId widen_rows(const Node& n, const std::string& name, BufferId rows);
     BufferId rows_to_sum(const Node& n, const std::string& name, BufferId rows);
     bool sums_read_rows(const Node& n) const; // the adjoint of a sum of experts' rows reads these
