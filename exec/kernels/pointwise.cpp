@@ -352,6 +352,7 @@ template <class T> void run(const Pointwise& w, const Call& c) {
     case PointwiseKind::copy:
     case PointwiseKind::index:    // of every place in order
     case PointwiseKind::pad_rows: // rows of experts need no padding here
+    case PointwiseKind::score_rows:
         return copy<T>(c);
     case PointwiseKind::zero:
         for (std::size_t i = 0; i < c.out.size(); ++i)

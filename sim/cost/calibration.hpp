@@ -103,6 +103,8 @@ struct KernelTables {
     double sustained_16 = 1, sustained_8 = 1, sustained_other = 1, sustained_attention = 1;
     Source sustained_source;
     UnalignedTable unaligned;
+    double torch_groups = 0; // speed of torch._grouped_mm, all experts in one kernel, against that of single products; 0: not known
+    Source torch_groups_source;
     double memory_fused = 1, memory_eager = 1, kernel_us = 2;
     Source memory_source;
 };

@@ -131,6 +131,10 @@ void calibration::replace_groups(KernelTables& t, const Json& j) {
     if (j.contains("unaligned"))
         t.unaligned = {j.at("unaligned").at("batched").get<double>(), j.at("unaligned").at("alone").get<double>(),
                        source_of(j.at("unaligned"))};
+    if (j.contains("torch_groups")) {
+        t.torch_groups = j.at("torch_groups").at("speed").get<double>();
+        t.torch_groups_source = source_of(j.at("torch_groups"));
+    }
     if (j.contains("memory")) {
         const Json& m = j.at("memory");
         t.memory_fused = m.at("fused").get<double>();

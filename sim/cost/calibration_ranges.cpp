@@ -69,6 +69,7 @@ constexpr ConstantRange ranges[] = {
     {"memory", "kernel_us", 0, 1e4},
     {"unaligned", "batched", 1e-3, 1},
     {"unaligned", "alone", 1e-3, 1},
+    {"torch_groups", "speed", 0, 10},
     {"systolic", "array", 1, 1e6},
     {"systolic", "group_rows", 0, 1e6},
     {"systolic", "lanes", 0, 1e6},
@@ -165,7 +166,7 @@ void check_constants(const Json& file) {
                 check_flat(group, values, std::string(group) + "." + dtype);
     if (file.contains("prefill")) check_prefill(file["prefill"]);
     if (file.contains("attention")) check_attention(file["attention"]);
-    for (const char* group : {"sustained", "memory", "unaligned", "systolic", "reference"})
+    for (const char* group : {"sustained", "memory", "unaligned", "torch_groups", "systolic", "reference"})
         if (file.contains(group)) check_flat(group, file[group], group);
 }
 

@@ -123,6 +123,15 @@ double CostModel::Data::gemm(DType dtype, DType out, GemmShape shape, std::int64
     return us;
 }
 
+// PyTorch's kernel for all experts, of 16 bits: what multiplies rows that its own operators move.
+bool CostModel::Data::torch_groups(const Linear& w) const {
+    return w.groups > 1 && practice.expert_rows != ExpertRows::kernels && kernels.torch_groups > 0 && bytes_per_element(w.dtype) == 2;
+}
+
+int CostModel::Data::launches(const Linear& w) const {
+    return torch_groups(w) ? 2 : static_cast<int>(w.groups); // one of the two sets the groups' addresses and sizes
+}
+
 // A framework's grouped linear is a kernel an expert. On streams side by side though they be, each fills the device, and one is through
 // before the next has got far: one after another they are within 9 % of Transformer Engine's on B200 (MooreThreads/SimuMax e691807,
 // configs/system/b200_bf16_ceperm.json: 20 to 256 experts of 128 to 9832 rows), packed as one kernel 18 % too fast. Kernels made for all
@@ -138,6 +147,7 @@ double CostModel::Data::grouped(const Linear& w) const {
             std::min(kernels.systolic.group_rows, rows) * static_cast<double>(w.groups - 1) / rows;
     }
     const double together = gemm(w.dtype, w.out_dtype, gemm_shape(w), w.groups, w.accumulate, whole, again);
+    if (torch_groups(w)) return together / kernels.torch_groups;
     if (w.groups == 1 || packed) return together;
     return std::max(together, static_cast<double>(w.groups) * gemm(w.dtype, w.out_dtype, gemm_shape(w), 1, w.accumulate, whole));
 }
@@ -271,9 +281,8 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
     return std::visit(
         Overloaded{
             [&](const Linear& w) -> KernelTime {
-                KernelTime t = op.modules > 1 && keys_share > 0
-                                   ? in_modules(w, op.pieces, op.modules)
-                                   : KernelTime{in_pieces(w, op.pieces), static_cast<int>(w.groups) * op.pieces};
+                KernelTime t = op.modules > 1 && keys_share > 0 ? in_modules(w, op.pieces, op.modules)
+                                                                : KernelTime{in_pieces(w, op.pieces), launches(w) * op.pieces};
                 if (w.groups > 1 && practice.loops_over_experts) t = with_loop(t, w);
                 if (practice.autocast && bytes_per_element(w.dtype) == 2) return with_autocast(t, w, op.modules);
                 if (!is_low(w.dtype)) return t;

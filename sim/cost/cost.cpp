@@ -196,7 +196,9 @@ std::vector<Provenance> CostModel::provenance() const {
     if (d.runtime.fused_experts) line("epilogues of experts' products", d.pointwise.epilogue_source);
     if (d.makes_calls()) line("calls", d.pointwise.calls.source);
     if (d.practice.module_hooks && d.device.launch_us < 0) line("hooks", d.pointwise.calls.hook_source);
-    if (d.experts && d.practice.rows_by_index) line("rows by index", d.pointwise.by_index_source);
+    if (d.experts && d.practice.expert_rows != ExpertRows::kernels) line("rows by index", d.pointwise.by_index_source);
+    if (d.experts && d.practice.expert_rows != ExpertRows::kernels && d.kernels.torch_groups > 0)
+        line("products of experts in one kernel", d.kernels.torch_groups_source);
     if (d.experts && d.practice.loops_over_experts) line("loop over experts", d.pointwise.expert_loop_source);
     if (d.strategy.pipeline_parallel > 1 && exchange_sync().ps > 0) line("exchanges", d.pointwise.exchange_source);
     if (d.list_copy_us > 0) line("collectives on lists", d.pointwise.list_source);

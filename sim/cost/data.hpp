@@ -120,7 +120,9 @@ struct CostModel::Data {
     GemmRate rate(DType t) const;
     KernelTime compress(const Plan& plan, const Op& op, const Compress& w) const; // compress.cpp
     double gemm(DType dtype, DType out, GemmShape shape, std::int64_t batch, bool accumulate, bool aligned, Reworked again = {}) const;
-    double grouped(const Linear& w) const;               // us
+    bool torch_groups(const Linear& w) const; // torch._grouped_mm makes it
+    double grouped(const Linear& w) const;    // us
+    int launches(const Linear& w) const;
     double in_pieces(const Linear& w, int pieces) const; // us
     KernelTime in_modules(const Linear& w, int pieces, int modules) const;
     double steps_apart(const Attention& w) const; // us

@@ -63,6 +63,8 @@ const char* entry_name(const Pointwise& p) {
         return "clamp";
     case PointwiseKind::pad_rows:
         return p.direction == Direction::forward || p.direction == Direction::backward ? "pad-rows" : "unpad-rows";
+    case PointwiseKind::score_rows:
+        return "score-rows";
     case PointwiseKind::zero:
         return "zero";
     case PointwiseKind::index:
@@ -90,6 +92,9 @@ KernelTime by_entry(const PointwiseTable& t, const KernelTables& k, MemoryDevice
 } // namespace
 
 KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const Pointwise& op, double buffer_bytes) {
+    const bool scores = op.kind == PointwiseKind::score_rows;
+    if (scores || op.kind == PointwiseKind::pad_rows) // of rows moved by an index, counted kernel by kernel
+        return by_entry(t, k, d, entry_name(op), op.direction, static_cast<double>(op.elements), 0, op.fused || !scores);
     if (op.by_expert) return by_entry(t, k, d, "weighted-bias", op.direction, static_cast<double>(op.elements), buffer_bytes, false);
     return by_entry(t, k, d, entry_name(op), op.direction, static_cast<double>(op.elements), buffer_bytes, op.fused);
 }
@@ -123,12 +128,16 @@ KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDev
 KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const Permute& op) {
     // The adjoint of a gather is a scatter: the entry of a part and direction is that of the forward part and its adjoint.
     const bool forward = op.direction == Direction::forward;
-    const char* name = op.part == Permute::Part::sort ? "sort-rows"
-                       : op.by_index ? ((op.part == Permute::Part::gather) == forward ? "permute-by-index" : "unpermute-by-index")
+    const bool to_experts = (op.part == Permute::Part::gather) == forward, by_index = op.by != ExpertRows::kernels;
+    const char* name = op.part == Permute::Part::sort     ? "sort-rows"
+                       : by_index && to_experts           ? "permute-by-index"
+                       : op.by == ExpertRows::padded      ? "unpermute-by-index"
+                       : op.by == ExpertRows::added       ? "unpermute-by-adding"
+                       : op.by == ExpertRows::gathered    ? "unpermute-by-gathering"
                        : op.part == Permute::Part::gather ? "permute"
                                                           : "unpermute";
-    return by_entry(t, k, d, name, op.direction, static_cast<double>(op.rows * op.cols), 0,
-                    op.fused); // a token is read once for each of its rows
+    // A token is read once for each of its rows. Rows moved by an index are timed kernel by kernel: nothing that nobody counted is left.
+    return by_entry(t, k, d, name, op.direction, static_cast<double>(op.rows * op.cols), 0, op.fused || by_index);
 }
 
 KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const CrossEntropy& op, LossKernels eager) {

@@ -52,14 +52,15 @@ void Emitter::recompute_run(std::int32_t node) {
     while (marked(last + 1)) ++last;
     if (s().runtime.recompute_early_stop) {
         // The layer's tail (last linear, its reduction, the add) makes nothing the adjoint reads: residual and exit read no value of
-        // theirs.
+        // theirs, sums of experts' rows these rows at most.
+        const std::int32_t end = last;
         const auto read_later = [&](std::int32_t i) {
             const NodeKind k = g.nodes[i].kind;
-            if (k != NodeKind::residual && k != NodeKind::exit && k != NodeKind::linear) return true;
-            for (std::int32_t j = i + 1; j <= last; ++j)
+            if (k != NodeKind::residual && k != NodeKind::exit && k != NodeKind::linear && !sums_read_rows(g.nodes[i])) return true;
+            for (std::int32_t j = i + 1; j <= end; ++j)
                 for (ValueId v : g.nodes[i].out)
                     for (ValueId u : g.nodes[j].in)
-                        if (u == v) return true;
+                        if (u == v && (j <= last || sums_read_rows(g.nodes[j]))) return true;
             return false;
         };
         while (last > node && !read_later(last)) --last;

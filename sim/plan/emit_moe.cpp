@@ -26,8 +26,18 @@ bool experts_fit_tiles(const Scenario& s) {
     return s.model.moe && s.model.hidden_size % tile == 0 && s.model.moe->expert_ffn_size % tile == 0;
 }
 
+// torch._grouped_mm reads them on the device, and only an exchange between ranks asks the host for them.
+bool Emitter::host_waits() const {
+    const bool on_device = l.practice.expert_rows != ExpertRows::kernels && s().strategy.expert_parallel == 1;
+    return host_waits_for_counts(s()) && !on_device;
+}
+
+// Megatron adds a bias in a sequence of kernels an expert unless the products' kernels do; PyTorch's operators repeat it for all rows at
+// once.
+bool Emitter::biases_by_expert() const { return !s().runtime.fused_experts && l.practice.expert_rows == ExpertRows::kernels; }
+
 bool Emitter::in_no_graph(const Node& n) const {
-    if (!s().runtime.cuda_graphs || !host_waits_for_counts(s())) return false;
+    if (!s().runtime.cuda_graphs || !host_waits()) return false;
     if (n.kind == NodeKind::permute || n.kind == NodeKind::unpermute || n.kind == NodeKind::dispatch || n.kind == NodeKind::combine)
         return true;
     const auto of_experts = [&](ValueId v) { return value(v).expert; };
@@ -45,7 +55,7 @@ bool Emitter::read_by_activation(ValueId v) const {
 
 // The counts of all ranks that rows may come from, to the host, which waits for them.
 void Emitter::know_counts(const Node& n, BufferId counts, const std::string& suffix) {
-    if (!host_waits_for_counts(s())) return;
+    if (!host_waits()) return;
     const bool told = n.dispatches_tokens && !gathers(s().runtime); // a dispatch of tokens tells each rank what it will get
     const bool over_ep = s().strategy.expert_parallel > 1, over_tensor = s().strategy.expert_tensor_parallel > 1;
     const char* const comm = !over_tensor ? "ep" : over_ep || n.dispatches_tokens ? "ep.etp" : "etp";
@@ -180,16 +190,16 @@ void Emitter::forward_route(const Node& n, const Making& m) {
          read, {output(n, 0, m), output(n, 1, m), output(n, 2, m)});
 }
 
-// By index: gathered, then by a second index to rows that are padded for the experts' kernel.
+// By an index; where the experts' kernel wants rows padded, by a second one to these.
 void Emitter::forward_permute(const Node& n, const Making& m) {
     if (!n.dispatches_tokens) know_counts(n, m.in[2], m.again ? ".again" : "");
-    const bool by_index = l.practice.rows_by_index;
-    const BufferId sent = output(n, 0, m), gathered = by_index ? make(name_of(n, m) + ".rows", value(n.out[0]), dtype_of(n)) : sent;
+    const bool padded = l.practice.expert_rows == ExpertRows::padded;
+    const BufferId sent = output(n, 0, m), gathered = padded ? make(name_of(n, m) + ".rows", value(n.out[0]), dtype_of(n)) : sent;
     emit(name_of(n, m),
          Permute{Permute::Part::gather, Direction::forward, rows(n.in[0]), rows(n.out[0]), cols(n.out[0]), s().runtime.permute_fusion,
-                 by_index},
+                 l.practice.expert_rows},
          {m.in[0], m.in[1], m.in[3]}, {gathered, output(n, 1, m)});
-    if (by_index)
+    if (padded)
         emit(name_of(n, m) + ".pad", Pointwise{PointwiseKind::pad_rows, Direction::forward, elements(value(n.out[0])), n.fused}, {gathered},
              {sent});
 }
@@ -209,26 +219,47 @@ void Emitter::forward_weigh(const Node& n, const Making& m) {
 
 void Emitter::forward_weighted_bias(const Node& n, const Making& m) {
     const bool fused = s().runtime.fused_experts;
-    emit(name_of(n, m), Pointwise{PointwiseKind::weighted_bias, Direction::forward, elements(value(n.out[0])), n.fused, fused, !fused},
+    emit(name_of(n, m),
+         Pointwise{PointwiseKind::weighted_bias, Direction::forward, elements(value(n.out[0])), n.fused, fused, biases_by_expert()},
          with_counts(n, {m.in[0], m.in[1], weight(n.params[0])}), {output(n, 0, m)});
 }
 
-// By index: out of the padded rows, and summed with their weights in fp32, which is kept for the gradient of the weights.
+// The experts' rows in fp32, which are kept for the gradient of their weights.
+BufferId Emitter::widen_rows(const Node& n, const std::string& name, BufferId rows) {
+    const Value& v = value(n.in[0]);
+    const BufferId wide = make(name + ".rows.fp32", v, DType::fp32);
+    emit(name + ".widen", Pointwise{PointwiseKind::cast, Direction::forward, elements(v), n.fused}, {rows}, {wide});
+    wide_rows[n.layer] = wide;
+    return wide;
+}
+
+// What of the experts' rows is summed. By an index: out of the padded rows, in fp32; or weighted, where a compiler makes one kernel of it
+// all, which leaves the rows themselves for the gradient of the weights.
+BufferId Emitter::rows_to_sum(const Node& n, const std::string& name, BufferId rows) {
+    const Value& v = value(n.in[0]);
+    if (l.practice.expert_rows == ExpertRows::padded) {
+        const BufferId plain = make(name + ".rows", v, v.dtype);
+        emit(name + ".unpad", Pointwise{PointwiseKind::pad_rows, Direction::input_gradient, elements(v), n.fused}, {rows}, {plain});
+        return widen_rows(n, name, plain);
+    }
+    if (l.practice.expert_rows != ExpertRows::added) return rows;
+    const BufferId read = n.fused ? rows : widen_rows(n, name, rows), scored = make(name + ".scored", v, v.dtype);
+    emit(name + ".score", Pointwise{PointwiseKind::score_rows, Direction::forward, elements(v), n.fused}, {read}, {scored});
+    return scored;
+}
+
 void Emitter::forward_unpermute(const Node& n, const Making& m) {
     std::vector<BufferId> in = m.in;
-    if (l.practice.rows_by_index) {
-        const Value& rows_in = value(n.in[0]);
-        const std::string name = name_of(n, m);
-        const BufferId plain = make(name + ".rows", rows_in, rows_in.dtype), wide = make(name + ".rows.fp32", rows_in, DType::fp32);
-        emit(name + ".unpad", Pointwise{PointwiseKind::pad_rows, Direction::input_gradient, elements(rows_in), n.fused}, {in[0]}, {plain});
-        emit(name + ".widen", Pointwise{PointwiseKind::cast, Direction::forward, elements(rows_in), n.fused}, {plain}, {wide});
-        in[0] = wide;
-        wide_rows[n.layer] = wide;
-    }
+    in[0] = rows_to_sum(n, name_of(n, m), in[0]);
     emit(name_of(n, m),
          Permute{Permute::Part::scatter, Direction::forward, rows(n.out[0]), rows(n.in[0]), cols(n.out[0]), s().runtime.permute_fusion,
-                 l.practice.rows_by_index},
+                 l.practice.expert_rows},
          in, {output(n, 0, m)});
+}
+
+bool Emitter::sums_read_rows(const Node& n) const {
+    const ExpertRows by = l.practice.expert_rows;
+    return n.kind == NodeKind::unpermute && (by == ExpertRows::gathered || (by == ExpertRows::added && n.fused));
 }
 
 // How many rows of whole sequences each expert has: the sum over the ranks that hold parts of them (Megatron-Core reduces over its
@@ -268,15 +299,14 @@ void Emitter::adjoint_route(const Node& n, BufferId dy) {
 void Emitter::adjoint_permute(const Node& n, BufferId dy) {
     const bool fused = s().runtime.permute_fusion;
     const BufferId dx = fresh_gradient(n.in[0]), dp = fresh_gradient(n.in[3], ".grad", DType::fp32);
-    if (l.practice.rows_by_index) {
+    if (l.practice.expert_rows == ExpertRows::padded) {
         const BufferId plain = fresh_gradient(n.out[0], ".rows.grad");
         emit(n.name + ".pad.bwd", Pointwise{PointwiseKind::pad_rows, Direction::backward, elements(value(n.out[0])), n.fused}, {dy},
              {plain});
         dy = plain;
     }
     emit(n.name + ".bwd",
-         Permute{Permute::Part::scatter, Direction::backward, rows(n.in[0]), rows(n.out[0]), cols(n.out[0]), fused,
-                 l.practice.rows_by_index},
+         Permute{Permute::Part::scatter, Direction::backward, rows(n.in[0]), rows(n.out[0]), cols(n.out[0]), fused, l.practice.expert_rows},
          {dy, gradient_of(n.out[1]), need(n.in[1]), need(n.in[3])}, {dx, dp});
     add_gradient(n.in[0], dx, true);
     add_gradient(n.in[3], dp, true);
@@ -312,8 +342,7 @@ void Emitter::adjoint_weighted_bias(const Node& n, BufferId dy) {
     if (needs_gradient[n.in[1]]) {
         const BufferId dp = fresh_gradient(n.in[1], ".bias.grad", DType::fp32);
         emit(n.name + ".bwd",
-             Pointwise{PointwiseKind::weighted_bias, Direction::backward, elements(value(n.out[0])), n.fused, false,
-                       !s().runtime.fused_experts},
+             Pointwise{PointwiseKind::weighted_bias, Direction::backward, elements(value(n.out[0])), n.fused, false, biases_by_expert()},
              with_counts(n, {dy, weight(n.params[0])}), {dp});
         add_gradient(n.in[1], dp, true);
     }
@@ -321,7 +350,7 @@ void Emitter::adjoint_weighted_bias(const Node& n, BufferId dy) {
         const BufferId db = weight_gradient(n.params[0]);
         emit(n.name + ".grad",
              Pointwise{PointwiseKind::weighted_bias, Direction::weight_gradient, elements(value(n.out[0])), n.fused, false,
-                       !s().runtime.fused_experts},
+                       biases_by_expert()},
              with_counts(n, {dy, need(n.in[1]), db}), {db});
     }
     add_gradient(n.in[0], dy, false);
@@ -331,12 +360,18 @@ void Emitter::adjoint_unpermute(const Node& n, BufferId dy) {
     const bool fused = s().runtime.permute_fusion;
     dy = cast_gradient(n, n.out[0], dy, n.gradient_dtype);
     const BufferId drows = fresh_gradient(n.in[0], ".grad", n.gradient_dtype);
-    std::vector<BufferId> read{dy, need(n.in[1])};
-    if (const auto wide = wide_rows.find(n.layer); wide != wide_rows.end()) read.push_back(wide->second); // for the weights' gradient
-    emit(
-        n.name + ".bwd",
-        Permute{Permute::Part::gather, Direction::backward, rows(n.out[0]), rows(n.in[0]), cols(n.out[0]), fused, l.practice.rows_by_index},
-        read, {drows});
+    std::vector<BufferId> read{dy, need(n.in[1])}, weighted; // for the gradient of the weights, the rows themselves
+    if (sums_read_rows(n)) weighted.push_back(need(n.in[0]));
+    if (const auto wide = wide_rows.find(n.layer); wide != wide_rows.end()) weighted.push_back(wide->second);
+    const bool apart = l.practice.expert_rows == ExpertRows::added;
+    if (!apart) read.insert(read.end(), weighted.begin(), weighted.end());
+    const BufferId back = apart ? fresh_gradient(n.in[0], ".scored.grad", n.gradient_dtype) : drows;
+    emit(n.name + ".bwd",
+         Permute{Permute::Part::gather, Direction::backward, rows(n.out[0]), rows(n.in[0]), cols(n.out[0]), fused, l.practice.expert_rows},
+         read, {back});
+    if (apart)
+        emit(n.name + ".score.bwd", Pointwise{PointwiseKind::score_rows, Direction::backward, elements(value(n.in[0])), n.fused},
+             {back, weighted.front()}, {drows});
     add_gradient(n.in[0], drows, true);
 }
 

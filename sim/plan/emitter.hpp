@@ -122,6 +122,12 @@ struct Emitter {
     AdjointRule adjoint_narrow, adjoint_joined;
     ForwardRule forward_route, forward_permute, forward_dispatch, forward_combine, forward_weigh, forward_weighted_bias,
         forward_unpermute; // emit_moe.cpp
+    bool host_waits() const;
+    bool biases_by_expert() const;
+    BufferId widen_rows(const Node& n, const std::string& name, BufferId rows);
+    BufferId rows_to_sum(const Node& n, const std::string& name, BufferId rows);
+    bool sums_read_rows(const Node& n) const; // the adjoint of a sum of experts' rows reads these
+
     AdjointRule adjoint_route, adjoint_permute, adjoint_dispatch, adjoint_combine, adjoint_weigh, adjoint_weighted_bias, adjoint_unpermute;
     ForwardRule forward_split, forward_gather_context, forward_to_heads, forward_from_heads, forward_ring; // emit_context.cpp
     AdjointRule adjoint_split, adjoint_gather_context, adjoint_to_heads, adjoint_from_heads, adjoint_ring;

@@ -60,6 +60,7 @@ const char* pointwise_name(const Pointwise& p) {
     case PointwiseKind::unpack:
     case PointwiseKind::join_columns:
     case PointwiseKind::pad_rows:
+    case PointwiseKind::score_rows:
         return "copy";
     case PointwiseKind::clamp:
         return "clamp";

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sim/graph/dropout_site.hpp"
+#include "sim/scenario/practice.hpp"
 #include "sim/scenario/scenario.hpp"
 #include "topology/units.hpp"
 
@@ -106,6 +107,7 @@ enum class PointwiseKind : std::uint8_t {
     average,
     join_columns,
     pad_rows,
+    score_rows,
     by_owner,
     sum_parts,
     own_part,
@@ -127,12 +129,13 @@ enum class PointwiseKind : std::uint8_t {
 // by_expert: a weighted_bias added by a sequence of kernels an expert. average: sums over the workers (Plan::workers), divided by their
 // number. join_columns: [ranks x rows][part] to [rows][ranks x part] for tensor-parallel ranks; its adjoint: this rank's columns. pad_rows:
 // experts' rows to a layout in which each expert's count is a multiple, by a list of places; out of it with direction input_gradient, and
-// the adjoints of both ways. Of buckets: by_owner: slices, each as long as a shard, by the rank of a node that sends them on, where they
-// lay node by node: [nodes][ranks][shard] to [ranks][nodes][shard], cast. sum_parts: of [parts][n] the n sums. own_part: of what lies side
-// by side in the operands the part of the rank's own index along Axis::dp. difference: a - b, b side by side. outer_step: what workers had
-// in common, moved by the mean of what each moved away (DiLoCo). add_scaled: a + s b with s LoRA's alpha / rank; its adjoint: s dy. swap:
-// pairs of operands exchange their places, which takes no time. own_share: times what the worker weighs among all (Plan::shares), of which
-// one is the mean.
+// the adjoints of both ways. score_rows: experts' rows times their tokens' probabilities where software multiplies there, which the plan's
+// numbers had from the activation: a copy. Of buckets: by_owner: slices, each as long as a shard, by the rank of a node that sends them on,
+// where they lay node by node: [nodes][ranks][shard] to [ranks][nodes][shard], cast. sum_parts: of [parts][n] the n sums. own_part: of what
+// lies side by side in the operands the part of the rank's own index along Axis::dp. difference: a - b, b side by side. outer_step: what
+// workers had in common, moved by the mean of what each moved away (DiLoCo). add_scaled: a + s b with s LoRA's alpha / rank; its adjoint: s
+// dy. swap: pairs of operands exchange their places, which takes no time. own_share: times what the worker weighs among all (Plan::shares),
+// of which one is the mean.
 struct Pointwise {
     PointwiseKind kind;
     Direction direction;
@@ -174,7 +177,7 @@ struct Permute {
     Direction direction;
     std::int64_t tokens, rows, cols;
     bool fused;
-    bool by_index = false; // PyTorch's own indexing: a gather's adjoint adds rows one by one; sums of rows are products in fp32
+    ExpertRows by = ExpertRows::kernels; // in PyTorch's own indexing a gather's adjoint adds rows one by one
 };
 
 enum class OptimizerKind : std::uint8_t { sgd, momentum, adam, lamb, lars };

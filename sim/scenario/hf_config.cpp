@@ -188,6 +188,20 @@ Json mistral(const Config& c) {
     return model;
 }
 
+Json phi3(const Config& c) {
+    Json model = llama(c);
+    model["norm_epsilon"] = c.rate("rms_norm_eps", 1e-5); // Phi3Config's default
+    model["dropout"] = c.rate("resid_pdrop", 0.0);
+    if (const std::int64_t window = c.number("sliding_window", 0); window > 0) model["attention"]["sliding_window"] = window;
+    const Json inner = c.json.value("rope_parameters", Json::object());
+    const double outer = c.rate("partial_rotary_factor", 1),
+                 rotated = inner.is_object() ? inner.value("partial_rotary_factor", outer) : outer;
+    if (rotated != 1)
+        c.problems.push_back(
+            {"/partial_rotary_factor", "partial_rotary_factor other than 1 (Phi-4-mini) is not modelled: all of a head is rotated"});
+    return model;
+}
+
 Json qwen2(const Config& c) {
     Json model = llama(c);
     model["attention"]["qkv_bias"] = true;
@@ -290,16 +304,53 @@ Json deepseek(const Config& c) {
     return model;
 }
 
+// Layers of a kind that no field of a model says.
+void refuse(const Config& c, const std::string& what) {
+    c.problems.push_back({"/model_type", "model_type = \"" + c.text("model_type", "") + "\" is not modelled: " + what});
+}
+
+// A number that caps logits by a tangent, null: none.
+void refuse_caps(const Config& c) {
+    for (const char* key : {"attn_logit_softcapping", "final_logit_softcapping"})
+        if (const auto cap = c.json.find(key); cap != c.json.end() && !cap->is_null())
+            c.problems.push_back({pointer_step(key), std::string(key) + " = " + short_text(*cap) + " is not modelled: logits have no cap"});
+}
+
+Json gemma(const Config& c) {
+    refuse(c, "its layers have norms before and after attention and MLP, four a layer");
+    refuse_caps(c);
+    return nullptr;
+}
+
+Json olmo2(const Config& c) {
+    refuse(c, "its norms come after attention and MLP, and those of queries and keys go over all heads at once");
+    return nullptr;
+}
+
 struct Architecture {
     const char* model_type;
-    Json (*read)(const Config&);
+    Json (*read)(const Config&); // null where it is refused
 };
 
 constexpr Architecture architectures[] = {
-    {"bloom", bloom},     {"deepseek_v2", deepseek}, {"deepseek_v3", deepseek}, {"gpt2", gpt2},           {"gpt_neox", gpt_neox},
-    {"gpt_oss", gpt_oss}, {"llama", llama_own},      {"mistral", mistral},      {"mixtral", mixtral},     {"mpt", mpt},
-    {"opt", opt},         {"qwen2", qwen2},          {"qwen3", qwen3},          {"qwen3_moe", qwen3_moe},
+    {"bloom", bloom},
+    {"deepseek_v2", deepseek},
+    {"deepseek_v3", deepseek},
+    {"gpt2", gpt2},
+    {"gpt_neox", gpt_neox},
+    {"gpt_oss", gpt_oss},
+    {"llama", llama_own},
+    {"mistral", mistral},
+    {"mixtral", mixtral},
+    {"mpt", mpt},
+    {"opt", opt},
+    {"phi3", phi3},
+    {"qwen2", qwen2},
+    {"qwen3", qwen3},
+    {"qwen3_moe", qwen3_moe},
 };
+
+constexpr Architecture refused[] = {{"gemma2", gemma}, {"gemma3", gemma}, {"gemma3_text", gemma}, {"olmo2", olmo2}};
 
 } // namespace
 
@@ -323,6 +374,8 @@ Json model_from_hf(std::string_view text, std::vector<Problem>& problems, std::v
             if (const double scale = yarn_scale(config); scale != 1 && model.value("position", "") == "rope") model["rope_scale"] = scale;
             return model;
         }
+    for (const Architecture& a : refused)
+        if (type == a.model_type) return a.read(Config{config, problems, notes});
     const auto near = nearest(type, hf_architectures());
     problems.push_back({"/model_type", "model_type = \"" + type + "\" is not one this reads" +
                                            (near ? ": did you mean \"" + *near + "\"?" : ".") + " It reads " + join(hf_architectures())});

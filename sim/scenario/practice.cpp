@@ -95,6 +95,14 @@ void resolve_step(Practice& p, const Scenario& s, const Software& w) {
     p.copies_half_gradients = w.is({F::megatron});
 }
 
+ExpertRows expert_rows_of(const Scenario& s, const Software& w) {
+    if (s.runtime.permute_fusion || s.runtime.fused_experts || s.runtime.token_dispatcher != TokenDispatcher::alltoall)
+        return ExpertRows::kernels;
+    if (w.is({F::fsdp2, F::torchtitan}) && w.year >= 2025) return w.year >= 2026 ? ExpertRows::added : ExpertRows::padded;
+    const bool transformers = w.is({F::ddp, F::fsdp}) || transformers_under_deepspeed(s, w);
+    return transformers && w.year >= 2026 ? ExpertRows::gathered : ExpertRows::kernels;
+}
+
 void resolve_kernels(Practice& p, const Scenario& s, const Software& w) {
     const bool core = megatron_core(w.name), modules = core || w.is({F::te, F::nanotron});
     p.module_calls = modules && w.year >= 2024;
@@ -106,8 +114,7 @@ void resolve_kernels(Practice& p, const Scenario& s, const Software& w) {
     p.compiler_sees_casts = w.is({F::fsdp2, F::torchtitan, F::jax});
     p.module_hooks = w.is({F::deepspeed}) && s.strategy.zero_stage == 3 && w.year >= 2022;
     p.pads_expert_rows = modules;
-    p.rows_by_index = ((w.is({F::fsdp2, F::torchtitan}) && w.year >= 2025) || (w.is({F::fsdp}) && w.year >= 2026)) &&
-                      !s.runtime.permute_fusion && !s.runtime.fused_experts && s.runtime.token_dispatcher == TokenDispatcher::alltoall;
+    p.expert_rows = expert_rows_of(s, w);
     p.loops_over_experts = w.year < 2026 && s.strategy.expert_parallel == 1 && !s.runtime.fused_experts && !s.runtime.permute_fusion &&
                            (w.is({F::ddp, F::fsdp}) || transformers_under_deepspeed(s, w));
     p.masked_dispatch = w.is({F::jax});

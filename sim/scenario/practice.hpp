@@ -50,6 +50,14 @@ enum class KernelRelease : std::uint8_t {
 };
 template <> struct Spelling<KernelRelease> { static constexpr const char* all[] = {"long-blocks", "aiter", "cudnn-9.19"}; };
 
+// How rows come to a mixture's experts and back. kernels: the framework's own, or its dispatcher's, permute them. Else PyTorch's operators
+// do, around torch._grouped_mm: rows are gathered by an index. padded (torchtitan's moe.py of 2025): they are gathered again into rows that
+// are padded for the kernel, and out of them; each token's rows are summed with their weights by a product in fp32, whose operand is kept.
+// added (torchtitan since April 2026: its pull requests 2774, 2775): rows of 16 bits are not padded; they are weighted in fp32 and added to
+// their tokens by an index put that sorts (ops/scatter_add.py), whose adjoint gathers. gathered (grouped_mm_experts_forward of Transformers
+// 5): weighted as they are, gathered into the order of their tokens and summed there.
+enum class ExpertRows : std::uint8_t { kernels, padded, added, gathered };
+
 struct Practice {
     Sharding sharding = Sharding::buckets;
     Stack stack = Stack::other;
@@ -209,10 +217,7 @@ struct Practice {
     // Each module with parameters of its own has hooks before and after its forward and its backward pass that look up, ask for, wait for
     // and let go of its parameters, in Python (DeepSpeed's ZeRO-3 since 2022, parameter_offload.py; calibration: hooks).
     bool module_hooks = false;
-    // A mixture in PyTorch's own operators around torch._grouped_mm (torchtitan's moe.py): rows are gathered by an index, gathered again
-    // into rows that are padded for the kernel, and out of them; each token's rows are summed with their weights by a product in fp32,
-    // whose operand is kept. Not where a dispatcher with kernels of its own permutes them.
-    bool rows_by_index = false;
+    ExpertRows expert_rows = ExpertRows::kernels;
     // Norms are Transformer Engine's kernels (Megatron-Core since 2024; calibration: head_norms).
     bool engine_norms = false;
     // Casts to 8 bits are Transformer Engine's of before 2025 under Megatron, slower with the recipes that calibration lists

@@ -262,7 +262,42 @@ TEST(PointwiseCost, EagerNormsAndRotationsMoveWhatTheirOperatorsDo) {
     EXPECT_DOUBLE_EQ(rotation(complex, Direction::backward), rotation(complex, Direction::forward));
 }
 
+// torch._grouped_mm has one kernel for all experts, and one that sets it up; where PyTorch has none there is one an expert.
+TEST(PointwiseCost, PyTorchMultipliesAllExpertsInOneKernel) {
+    const Linear w{Direction::forward, 4096, 1536, 2048, 128, DType::bf16, DType::bf16};
+    const auto made = [&](const char* device, Framework framework, int year) {
+        const Costs c = eager_torch(device, year, framework);
+        Plan plan;
+        Op op;
+        op.name = "experts";
+        op.work = w;
+        const ComputeCost cost = c.model.compute(plan, op);
+        return std::pair{cost.kernels, microseconds(cost.duration)};
+    };
+    EXPECT_EQ(made("h100-sxm-80gb", Framework::torchtitan, 2026).first, 2);
+    EXPECT_EQ(made("mi300x", Framework::torchtitan, 2026).first, 128);
+    EXPECT_EQ(made("h100-sxm-80gb", Framework::torchtitan, 2024).first, 128);
+    const double one = made("b200-192gb", Framework::torchtitan, 2026).second, each = made("b200-192gb", Framework::megatron, 2026).second;
+    EXPECT_GT(one, 1.3 * each) << "CUTLASS's fixed tiles on Blackwell";
+    EXPECT_LT(made("h100-sxm-80gb", Framework::torchtitan, 2026).second, 1.01 * made("h100-sxm-80gb", Framework::megatron, 2026).second);
+}
+
 // A loop over experts launches kernels around each expert's products; grouped products and Megatron's experts do not.
+// pytorch/ao's pull request 4623 times 196,608 rows of 2,048 on a B200.
+TEST(PointwiseCost, RowsMovedByAnIndexTakeWhatWasMeasured) {
+    const Costs costs(on_device("b200-192gb"));
+    const std::int64_t rows = 196608, cols = 2048;
+    const auto moved = [&](Permute::Part part, Direction direction) {
+        return costs.compute_us(Permute{part, direction, rows / 8, rows, cols, false, ExpertRows::padded});
+    };
+    EXPECT_NEAR(moved(Permute::Part::gather, Direction::forward), 340, 0.08 * 340) << "a gather";
+    EXPECT_NEAR(moved(Permute::Part::scatter, Direction::backward), 1850, 0.02 * 1850) << "its adjoint";
+    for (const bool fused : {false, true}) { // a compiler leaves the index alone
+        const Pointwise pad{PointwiseKind::pad_rows, Direction::forward, rows * cols, fused};
+        EXPECT_NEAR(costs.compute_us(pad, 4.0 * rows * cols), 590, 0.04 * 590) << "a row of zeros is appended by a copy, then a gather";
+    }
+}
+
 TEST(PointwiseCost, ALoopOverExpertsLaunchesKernelsForEach) {
     const Linear w{Direction::forward, 64, 1536, 2048, 128, DType::bf16, DType::bf16};
     const auto kernels = [&](Framework framework, int year) {
@@ -273,7 +308,7 @@ TEST(PointwiseCost, ALoopOverExpertsLaunchesKernelsForEach) {
         op.work = w;
         return c.model.compute(plan, op).kernels;
     };
-    EXPECT_EQ(kernels(Framework::fsdp, 2026), 128);
+    EXPECT_EQ(kernels(Framework::fsdp, 2026), 2) << "grouped_mm of Transformers 5";
     EXPECT_EQ(kernels(Framework::megatron, 2025), 128);
     EXPECT_NEAR(kernels(Framework::fsdp, 2025), 128 + 128 * (14.5 - 3) / 2, 1) << "half of a layer's";
 }

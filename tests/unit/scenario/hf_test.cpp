@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 #include <string>
 
 using namespace orrery;
@@ -77,4 +78,37 @@ TEST(HuggingFace, AMissingFileIsNamed) {
     ASSERT_EQ(imported.problems.size(), 1u);
     EXPECT_EQ(imported.problems[0].where, "/model/hf_config");
     EXPECT_NE(imported.problems[0].what.find("none.json"), std::string::npos);
+}
+
+// Phi-3-mini: 3,821,079,552 parameters in its checkpoint; the window goes over all layers.
+TEST(HuggingFace, Phi3CountsItsParameters) {
+    const ModelResult imported = import(folder + "/phi-3-mini.json");
+    ASSERT_TRUE(imported.model) << to_text(imported.problems);
+    EXPECT_EQ(parameter_count(*imported.model), 3'821'079'552);
+    EXPECT_EQ(imported.model->attention.sliding_window, 2047);
+    EXPECT_EQ(imported.model->kv_heads, 32);
+}
+
+// What no field of a model says is refused where the file says it.
+TEST(HuggingFace, LayersThatAreNotModelledAreRefusedByField) {
+    const auto problems_of = [](const std::string& config) {
+        const std::string path = ::testing::TempDir() + "/orrery_hf_refused.json";
+        std::ofstream(path) << config;
+        return to_text(import(path).problems);
+    };
+    const std::string sizes =
+        R"("hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2, "intermediate_size": 128, "vocab_size": 256)";
+    const auto named = [&](const std::string& type, const std::string& more, const char* field) {
+        const std::string text = problems_of("{\"model_type\": \"" + type + "\", " + sizes + more + "}");
+        EXPECT_NE(text.find(field), std::string::npos) << text;
+        return text;
+    };
+    const std::string capped =
+        named("gemma2", R"(, "attn_logit_softcapping": 50.0, "final_logit_softcapping": null)", "attn_logit_softcapping = 50");
+    EXPECT_EQ(capped.find("final_logit_softcapping"), std::string::npos) << capped;
+    named("gemma2", "", "four a layer");
+    named("gemma3_text", "", "model_type = \"gemma3_text\"");
+    named("olmo2", "", "over all heads at once");
+    named("phi3", R"(, "partial_rotary_factor": 0.75)", "partial_rotary_factor other than 1");
+    named("phi3", R"(, "rope_parameters": {"partial_rotary_factor": 0.75})", "partial_rotary_factor other than 1");
 }
