@@ -492,6 +492,22 @@ TEST(Simexec, KeepsAnotherRunsCheckpoints) {
     EXPECT_TRUE(fs::exists(folder / "step-00000007" / "notes")); // not ours
 }
 
+// Two runs in one folder would remove each other's checkpoints: the second is refused, and the first goes on.
+TEST(Simexec, ASecondRunIsKeptOutOfTheFolder) {
+    const fs::path folder = scratch("shared");
+    const std::string line = "run" + small + " --checkpoint " + folder.string();
+    const Words words{"sh", "-c", "exec " + program + " " + line + " -q --steps 1000000 --every 2"};
+    const Process first = start_process(words, scratch("shared.txt"));
+    for (int tries = 0; tries < 2000 && !fs::exists(folder / ".lock"); ++tries) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    const ProgramOutcome second = run(line + " -q --steps 1000000 --resume " + folder.string());
+    EXPECT_EQ(second.code, 1);
+    EXPECT_NE(second.err.find(folder.string() + " is in use"), std::string::npos) << second.err;
+    EXPECT_NE(second.err.find("process " + std::to_string(first.id)), std::string::npos) << second.err;
+    kill(first.id, SIGTERM);
+    EXPECT_EQ(first.wait(30), 5) << first.text();
+    EXPECT_EQ(run(line + " -q --steps 1 --resume " + folder.string()).err.find("is in use"), std::string::npos);
+}
+
 TEST(Simexec, LooksAtItsOutputsFirst) {
     const fs::path file = scratch("a_file"), absent = scratch("absent") / "x.json";
     std::ofstream(file) << "text";
