@@ -425,6 +425,7 @@ int run_run(const std::string& file, const Options& options, const RunOptions& a
         corpus.width = text->width();
         how.text_is = text->fingerprint();
         how.text_tokens = text->count();
+        how.text_form = text->form();
         const std::int64_t needed = scenario->training.sequence_length + 2 + scenario->model.mtp_layers;
         if (text->count() < needed)
             return refuse(

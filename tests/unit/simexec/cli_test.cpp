@@ -237,6 +237,14 @@ TEST(Simexec, TrainsOnTokenFiles) {
     const std::int32_t magic = 20240520;
     std::memcpy(header.data(), &magic, 4);
     EXPECT_EQ(loss(put("llmc.bin", header + words)), expected);
+    const auto said = [](const std::string& more) { return run("run" + small + " --steps 1 --text " + more).out; };
+    const std::string guess = said(scratch("nano.bin").string());
+    EXPECT_NE(guess.find("tokens of 2 bytes, guessed from its name in .bin"), std::string::npos) << guess;
+    EXPECT_NE(guess.find("--token-type sets another"), std::string::npos) << guess;
+    EXPECT_NE(said(scratch("tokens.txt").string()).find("tokens of 1 byte, guessed, for its name does not end"), std::string::npos);
+    EXPECT_NE(said(scratch("megatron.bin").string()).find("tokens of 4 bytes, as the .idx file beside it says"), std::string::npos);
+    EXPECT_NE(said(scratch("long.tok").string() + " --token-type uint32").find("tokens of 4 bytes, as --token-type says"),
+              std::string::npos);
     const ProgramOutcome odd = run("run" + small + " --text " + put("odd.bin", words + "x"));
     EXPECT_EQ(odd.code, 1);
     EXPECT_NE(odd.err.find("no whole number of tokens"), std::string::npos) << odd.err;
