@@ -61,11 +61,18 @@ TextFile::TextFile(const fs::path& file, TokenType type) : file_(mapped(file)), 
              : by_header > 0             ? by_header
              : asks                      ? 2
                                          : 1;
+    why_ = type != TokenType::by_file ? "as --token-type says"
+           : by_index > 0             ? "as the .idx file beside it says (--token-type sets another)"
+           : by_header > 0            ? "as its header says, which llm.c writes (--token-type sets another)"
+           : asks                     ? "guessed from its name in .bin, as nanoGPT writes them (--token-type sets another)"
+                                      : "guessed, for its name does not end in .bin (--token-type sets another)";
     if (by_index == 0 && by_header > 0) tokens_.remove_prefix(1024);
     if (tokens_.size() % static_cast<std::size_t>(width_) != 0)
         refuse(file, fmt::format("has {} bytes, which is no whole number of tokens of {} bytes: give its type with --token-type",
                                  tokens_.size(), width_));
 }
+
+std::string TextFile::form() const { return fmt::format("tokens of {} byte{}, {}", width_, width_ == 1 ? "" : "s", why_); }
 
 std::int64_t TextFile::fingerprint() const {
     constexpr std::size_t places = 512, bytes = 64;

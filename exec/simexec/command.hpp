@@ -53,6 +53,7 @@ struct RunOptions {
     double least_rate = 0;        // at the end of the decay, a share of the learning rate
     std::int64_t text_is = 0;     // of the text's contents: what ranks compare, and checkpoints keep
     std::int64_t text_tokens = 0; // of it
+    std::string text_form;        // what a token of it is taken to be; "": there is no text
     std::int64_t job = 0;         // of the scenario's text and overrides: what ranks compare
     double memory_gb = 0;         // a rank may hold, as the plan counts it; 0: as much as there is
     int copy_every = 0;           // steps between copies of the state into memory, here and on a peer's machine; 0: none

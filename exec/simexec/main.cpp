@@ -9,6 +9,7 @@
 #include "exec/queues/device.hpp"
 #include "exec/queues/launch.hpp"
 #include "exec/queues/store.hpp"
+#include "exec/simexec/others.hpp"
 #include "sim/console/command_line.hpp"
 #include "topology/input_error.hpp"
 
@@ -403,7 +404,7 @@ template <class T> bool is(const std::exception& e) { return dynamic_cast<const 
 
 // The process that speaks, where all know the same.
 bool speaks(const std::exception& e) {
-    if (is<SaidElsewhere>(e) || is<UnwrittenElsewhere>(e)) return false;
+    if (is<SaidElsewhere>(e) || is<UnwrittenElsewhere>(e) || is<RefusedElsewhere>(e)) return false;
     const auto launched = launched_rank();
     if (!launched || launched->size == 1) return true;
     const auto* gone = dynamic_cast<const PeerGone*>(&e);

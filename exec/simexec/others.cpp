@@ -89,7 +89,8 @@ Others over(const Fleet& fleet, const LaunchedRank& at, double patience) {
     const auto number = std::make_shared<int>(0); // of the gathers and barriers so far: the same on all ranks
     const auto store = fleet.store;
     const auto fail = [store, at](const std::exception& e) {
-        if (dynamic_cast<const StoreLost*>(&e) || dynamic_cast<const SaidElsewhere*>(&e)) return;
+        if (dynamic_cast<const StoreLost*>(&e) || dynamic_cast<const SaidElsewhere*>(&e) || dynamic_cast<const RefusedElsewhere*>(&e))
+            return;
         try {
             if (!store->get(failed_key)) store->set(failed_key, e.what());
         } catch (const StoreLost&) { // then all know

@@ -9,11 +9,17 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace orrery::simexec {
+
+// Rank 0 refuses the job, and has said why: the others only end.
+struct RefusedElsewhere : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
 
 struct Others {
     using Numbers = std::vector<std::int64_t>;

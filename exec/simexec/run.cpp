@@ -1,5 +1,6 @@
 // `simexec run SCENARIO.json`: train it here, by the plan the simulator would time.
 #include "exec/checkpoint/files.hpp"
+#include "exec/checkpoint/folder_lock.hpp"
 #include "exec/cuda/plugin.hpp"
 #include "exec/executors/executors.hpp"
 #include "exec/kernels/room.hpp"
@@ -113,6 +114,25 @@ void require_its_text(const std::string& from, const CheckpointState& state, con
                     name->second.empty() ? "leave out --text" : "name that file with --text " + name->second));
 }
 
+// Of a supervised run: the process of the attempt before, on another machine perhaps, ends within this time.
+constexpr double patience_for_the_last_s = 10;
+
+// The folder of checkpoints is this job's alone from here on: its rank 0 holds the lock, and all ranks end where another job has it.
+std::unique_ptr<FolderLock> lock_checkpoints(const RunOptions& how, const Others* others) {
+    if (how.checkpoint.empty()) return nullptr;
+    std::unique_ptr<FolderLock> lock;
+    std::string why;
+    if (!others || others->rank == 0) {
+        lock = std::make_unique<FolderLock>(how.checkpoint, how.watch.empty() ? 0 : patience_for_the_last_s);
+        why = lock->problem().empty() ? holds_other_run(how) : lock->problem(); // another has come and gone meanwhile
+    }
+    const bool refused = others ? others->any(!why.empty()) : !why.empty();
+    if (!refused) return lock;
+    if (!others) throw std::runtime_error(why);
+    say_once(*others, others->rank == 0, why);
+    throw RefusedElsewhere(why.empty() ? "rank 0 may not write checkpoints" : why);
+}
+
 // The world as it begins: fresh, or as the checkpoint has it. The step to begin with; nothing, with a message, where there is none to do.
 std::optional<std::int64_t> begin_or_resume(World& world, const Scenario& scenario, const RunOptions& how, const Others* others,
                                             const PeerLink& link) {
@@ -201,6 +221,7 @@ struct Job {
     std::optional<Fleet> fleet{};   // of GPUs
     std::optional<Others> others{}; // nothing: all ranks are in this process
     std::unique_ptr<Heartbeats> heartbeats{};
+    std::unique_ptr<FolderLock> folder{}; // of checkpoints
 
     int train();
     std::unique_ptr<Executor> executor(World& of);
@@ -278,6 +299,7 @@ int Job::deliver_all(const Result& r) {
 int Job::train() {
     if (transport && options.verbose) std::fputs(fmt::format("rank {} is process {}\n", transport->rank, getpid()).c_str(), stderr);
     const PeerLink link = link_of(transport, others, how);
+    folder = lock_checkpoints(how, others ? &*others : nullptr);
     const std::optional<std::int64_t> first = begin_or_resume(*world, scenario, how, others ? &*others : nullptr, link);
     if (!first) return bad_input;
     if (others) agree(*first);
@@ -403,6 +425,7 @@ int run_run(const std::string& file, const Options& options, const RunOptions& a
         corpus.width = text->width();
         how.text_is = text->fingerprint();
         how.text_tokens = text->count();
+        how.text_form = text->form();
         const std::int64_t needed = scenario->training.sequence_length + 2 + scenario->model.mtp_layers;
         if (text->count() < needed)
             return refuse(

@@ -151,6 +151,7 @@ std::string as_text(const World& world, const Result& r, const RunOptions& how, 
                                                                    counted(world.plan.mesh.ranks(), "rank"), how.executor, r.on);
     if (world.scenario.training.precision != DType::fp32)
         text += fmt::format("  {} training: {}\n", name(world.scenario.training.precision), stored_as(world.scenario, how));
+    if (!how.text_form.empty()) text += fmt::format("  text       {}: {} {}\n", how.text, grouped(how.text_tokens), how.text_form);
     text += fmt::format("  loss       {:.4f} -> {:.4f}\n", r.first_loss, r.last_loss);
     if (r.eval_loss) text += fmt::format("  of held text  {:.4f}\n", *r.eval_loss);
     text += fmt::format("  step time  {} (median)      tokens/s  {}\n", seconds_text(r.step_s), metric(f.tokens_per_s, 4));

@@ -27,6 +27,9 @@ Words words(const Comparison& c) {
     return {"A", "B", "B to A"};
 }
 
+// Traces of months (simrun export --to run-trace) are of no step.
+const char* compared(const Comparison& c) { return c.a.source.find("whole run") != std::string::npos ? "run" : "step"; }
+
 // For a prediction: its error. For two runs: the change from the first to the second.
 std::string change_of(const Comparison& c, double a, double b) { return c.measured ? change(a, b) : change(b, a); }
 
@@ -91,7 +94,7 @@ std::string to_text(const Comparison& c, int worst, const TextStyle& style) {
     const Words w = words(c);
     std::string text = fmt::format("{}: {} ({}, {} ranks)\n{}: {} ({}, {} ranks)\n\n", w.a, c.a.name, c.a.source, grouped(c.a.ranks), w.b,
                                    c.b.name, c.b.source, grouped(c.b.ranks));
-    text += fmt::format("step  {}  {}   {}\n", seconds_text(c.a.step_s), seconds_text(c.b.step_s),
+    text += fmt::format("{:4}  {}  {}   {}\n", compared(c), seconds_text(c.a.step_s), seconds_text(c.b.step_s),
                         paint(change_of(c, c.a.step_s, c.b.step_s), Ink::bold, style));
     if (!c.parts.empty()) text += parts_of(c, style);
     if (c.mean_ratio > 0 && c.measured) {
@@ -105,7 +108,8 @@ std::string to_text(const Comparison& c, int worst, const TextStyle& style) {
     if (!c.memory.empty()) text += heading("Memory at the peak of the fullest rank", style) + memory_of(c, style);
     for (const std::string& note : c.notes) text += fmt::format("\nnote: {}", note);
     if (!c.notes.empty()) text += "\n";
-    return text + "\ntimes: means over ranks of one step; waits of transfers that were posted and moved nothing are left out\n";
+    return text + fmt::format("\ntimes: means over ranks of one {}; waits of transfers that were posted and moved nothing are left out\n",
+                              compared(c));
 }
 
 } // namespace orrery

@@ -144,6 +144,7 @@ AtThisPace pace_of(const SearchPoint& p, double tokens) {
 std::string no_answer(const SearchResult& r) {
     if (!r.points.empty() || !r.problems.empty()) return {};
     if (!r.whole && !r.nearest_miss && !r.nearest_late) return "the search was stopped before any point was simulated";
+    if (r.empty_part) return "this part of the space is empty: all of its points fell to other parts, and nothing is left to do here";
     if (r.counts.legal <= 0)
         return "no combination of the free fields is legal" +
                (r.nearest_refusal.what.empty() ? std::string() : "; the first that was refused: " + r.nearest_refusal.what);

@@ -7,6 +7,7 @@
 #include "sim/search/evaluate.hpp"
 #include "sim/search/words.hpp"
 #include "sim/sweep/key.hpp"
+#include "sim/sweep/store.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -33,6 +34,8 @@ class Search {
         result_.refused = space_.refused;
         result_.nearest_refusal = space_.nearest;
         keep_shard();
+        if (result_.empty_part && !options_.database.empty())
+            SweepStore{options_.database}; // whoever joins the parts' files finds this one
         result_.counts.legal = space_.legal();
         result_.whole = goes_on();
         if (!result_.problems.empty() || space_.forms.empty()) return std::move(result_);
@@ -62,6 +65,7 @@ class Search {
             const std::string first = json_of(space_, {static_cast<std::int32_t>(i), 0, 0, 0});
             if (options_.shard.has(deal_hash({"", {}, first, std::nullopt}))) mine.push_back(space_.forms[i]);
         }
+        result_.empty_part = mine.empty() && !space_.forms.empty();
         space_.forms = std::move(mine);
     }
 

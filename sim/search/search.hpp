@@ -84,6 +84,7 @@ struct SearchResult {
     std::optional<SearchPoint> nearest_late; // where nothing ends in time: the fastest that fits
     double within_days = 0;                  // the time that runs had; 0: no limit
     Problem nearest_refusal;                 // where nothing is legal
+    bool empty_part = false;                 // a part of a space (SearchOptions::shard) to which none of its forms fell
     bool whole = true;                       // the space was enumerated before the search was stopped
     bool proven = false;                     // of points.front()
     bool near_enough = false;                // not proven, but within the gap that was asked for

@@ -14,6 +14,7 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <filesystem>
 #include <map>
 
@@ -47,7 +48,7 @@ bool write_best(const SearchResult& r, const SearchOptions& searching, const std
 }
 
 int exit_of(const SearchResult& r) {
-    if (!r.points.empty()) return done;
+    if (!r.points.empty() || r.empty_part) return done;
     return r.nearest_miss || r.nearest_late || r.counts.by_deadline > 0 ? too_big : bad_input;
 }
 
@@ -154,7 +155,9 @@ int run_search(const std::string& file, const Options& options, const SearchComm
     const bool json = options.json || options.output.ends_with(".json");
     if (json || !options.quiet || !options.output.empty())
         if (!deliver(json ? to_json(result, searching) : to_text(result, searching, output_style(options)), options)) return bad_input;
-    if (const std::string why = no_answer(result); !why.empty()) {
+    if (result.empty_part) {
+        if (!options.quiet) std::fputs(fmt::format("simrun: {}: {}\n", file, no_answer(result)).c_str(), stderr);
+    } else if (const std::string why = no_answer(result); !why.empty()) {
         const std::string out =
             result.nearest_miss && !interrupted ? way_out(result.nearest_miss->json, options, searching.space.parsing.base_dir, true) : "";
         complain(file + ": " + why + (out.empty() ? "" : ". From the nearest, " + out));

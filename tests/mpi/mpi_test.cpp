@@ -314,6 +314,22 @@ TEST_F(Mpi, FullDiskEndsTheJob) {
     for (const auto& entry : fs::directory_iterator(folder)) ADD_FAILURE() << "left behind: " << entry.path();
 }
 
+// Ranks of one job share its folder; those of a second job are refused, which is said once.
+TEST_F(Mpi, ASecondJobIsKeptOutOfTheFolder) {
+    const fs::path folder = scratch("shared");
+    const Words job{"--set", "strategy.data_parallel=2", "--steps", "1000000", "--every", "1000", "--checkpoint", folder.string()};
+    const Process first = start(over(2, job), "first");
+    for (int tries = 0; tries < 1000 && !fs::exists(folder / ".lock"); ++tries) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    const Process second = start(over(2, job), "second");
+    EXPECT_EQ(second.wait(25), 1) << second.text();
+    EXPECT_EQ(times(second.text(), "simexec: error"), 1) << second.text();
+    EXPECT_TRUE(times(second.text(), "is in use") == 1 || times(second.text(), "holds checkpoints of an earlier run") == 1)
+        << second.text();
+    EXPECT_TRUE(first.alive()) << first.text();
+    kill(first.id, SIGTERM);
+    EXPECT_NE(first.wait(25), -1) << first.text();
+}
+
 TEST_F(Mpi, AnotherTypeIsRefused) {
     const std::string file = scenario(2);
     const Words words{"mpirun", "-n", "1", simexec, "run", file, "--executor", "mpi", "--set", "strategy.data_parallel=2",

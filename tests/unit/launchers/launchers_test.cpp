@@ -213,15 +213,6 @@ TEST(Launched, GoOnFromACheckpoint) {
     fs::remove_all(folder);
 }
 
-TEST(Launched, AnotherLearningRateIsRefused) {
-    const Started s = start_all(torchrun, 2, 2, free_port(), "rate", [](int rank) {
-        return rank == 3 ? Words{"--set", "training.learning_rate=0.02"} : Words{};
-    });
-    for (const Process& p : s.processes) EXPECT_EQ(p.wait(30), 6) << p.text();
-    EXPECT_EQ(times(said(s), "rank 3 has another scenario file or --set than rank 0"), 1) << said(s);
-    EXPECT_EQ(times(said(s), "simexec: error"), 1) << said(s);
-}
-
 // A step's losses on rank 0 say that all of them train.
 bool trains(const Started& s) {
     for (int tries = 0; tries < 1500; ++tries) {
@@ -229,6 +220,34 @@ bool trains(const Started& s) {
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
     return false;
+}
+
+// Processes of one job share its folder; another job is refused, which its rank 0 says.
+TEST(Launched, ASecondJobIsKeptOutOfTheFolder) {
+    const fs::path folder = scratch("shared");
+    const auto job = [&](const std::string& name) {
+        return start_all(torchrun, 1, 4, free_port(), name,
+                         [&](int) { return Words{"--checkpoint", folder.string(), "--steps", "1000000", "--every", "1000000", "-v"}; });
+    };
+    const Started first = job("holds");
+    ASSERT_TRUE(trains(first)) << said(first);
+    const Started second = job("comes");
+    for (const Process& p : second.processes) EXPECT_EQ(p.wait(30), 1) << p.text();
+    EXPECT_EQ(times(said(second), folder.string() + " is in use"), 1) << said(second);
+    EXPECT_EQ(times(said(second), "simexec: error"), 1) << said(second);
+    for (const Process& p : first.processes) EXPECT_TRUE(p.alive()) << p.text();
+    for (const Process& p : first.processes) kill(p.id, SIGTERM);
+    for (const Process& p : first.processes) EXPECT_EQ(p.wait(30), 5) << p.text();
+    fs::remove_all(folder);
+}
+
+TEST(Launched, AnotherLearningRateIsRefused) {
+    const Started s = start_all(torchrun, 2, 2, free_port(), "rate", [](int rank) {
+        return rank == 3 ? Words{"--set", "training.learning_rate=0.02"} : Words{};
+    });
+    for (const Process& p : s.processes) EXPECT_EQ(p.wait(30), 6) << p.text();
+    EXPECT_EQ(times(said(s), "rank 3 has another scenario file or --set than rank 0"), 1) << said(s);
+    EXPECT_EQ(times(said(s), "simexec: error"), 1) << said(s);
 }
 
 void lose(int victim, int speaker, const std::string& name) {

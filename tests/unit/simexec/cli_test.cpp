@@ -237,6 +237,14 @@ TEST(Simexec, TrainsOnTokenFiles) {
     const std::int32_t magic = 20240520;
     std::memcpy(header.data(), &magic, 4);
     EXPECT_EQ(loss(put("llmc.bin", header + words)), expected);
+    const auto said = [](const std::string& more) { return run("run" + small + " --steps 1 --text " + more).out; };
+    const std::string guess = said(scratch("nano.bin").string());
+    EXPECT_NE(guess.find("tokens of 2 bytes, guessed from its name in .bin"), std::string::npos) << guess;
+    EXPECT_NE(guess.find("--token-type sets another"), std::string::npos) << guess;
+    EXPECT_NE(said(scratch("tokens.txt").string()).find("tokens of 1 byte, guessed, for its name does not end"), std::string::npos);
+    EXPECT_NE(said(scratch("megatron.bin").string()).find("tokens of 4 bytes, as the .idx file beside it says"), std::string::npos);
+    EXPECT_NE(said(scratch("long.tok").string() + " --token-type uint32").find("tokens of 4 bytes, as --token-type says"),
+              std::string::npos);
     const ProgramOutcome odd = run("run" + small + " --text " + put("odd.bin", words + "x"));
     EXPECT_EQ(odd.code, 1);
     EXPECT_NE(odd.err.find("no whole number of tokens"), std::string::npos) << odd.err;
@@ -490,6 +498,22 @@ TEST(Simexec, KeepsAnotherRunsCheckpoints) {
     EXPECT_FALSE(fs::exists(folder / "step-00000009"));
     EXPECT_FALSE(fs::exists(folder / "step-00000008"));
     EXPECT_TRUE(fs::exists(folder / "step-00000007" / "notes")); // not ours
+}
+
+// Two runs in one folder would remove each other's checkpoints: the second is refused, and the first goes on.
+TEST(Simexec, ASecondRunIsKeptOutOfTheFolder) {
+    const fs::path folder = scratch("shared");
+    const std::string line = "run" + small + " --checkpoint " + folder.string();
+    const Words words{"sh", "-c", "exec " + program + " " + line + " -q --steps 1000000 --every 2"};
+    const Process first = start_process(words, scratch("shared.txt"));
+    for (int tries = 0; tries < 2000 && !fs::exists(folder / ".lock"); ++tries) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    const ProgramOutcome second = run(line + " -q --steps 1000000 --resume " + folder.string());
+    EXPECT_EQ(second.code, 1);
+    EXPECT_NE(second.err.find(folder.string() + " is in use"), std::string::npos) << second.err;
+    EXPECT_NE(second.err.find("process " + std::to_string(first.id)), std::string::npos) << second.err;
+    kill(first.id, SIGTERM);
+    EXPECT_EQ(first.wait(30), 5) << first.text();
+    EXPECT_EQ(run(line + " -q --steps 1 --resume " + folder.string()).err.find("is in use"), std::string::npos);
 }
 
 TEST(Simexec, LooksAtItsOutputsFirst) {

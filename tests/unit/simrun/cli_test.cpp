@@ -194,6 +194,8 @@ TEST_F(Simrun, ComparesWholeRuns) {
     const Ran traces = run("compare few.trace many.trace");
     EXPECT_EQ(traces.code, 0) << traces.err;
     for (const char* kind : {"training", "restart", "save"}) EXPECT_NE(traces.out.find(kind), std::string::npos) << traces.out;
+    EXPECT_TRUE(std::regex_search(traces.out, std::regex("\nrun   [0-9.]+ "))) << traces.out;
+    EXPECT_EQ(traces.out.find("step"), std::string::npos) << traces.out;
 }
 
 // Every example of every command's help that needs nothing but a scenario, as it stands there.
@@ -272,6 +274,24 @@ TEST_F(Simrun, SlurmScriptSearchesInParts) {
     const Ran wrong = run("sbatch sweep.json --by cost");
     EXPECT_EQ(wrong.code, 1);
     EXPECT_NE(wrong.err.find("for a search"), std::string::npos) << wrong.err;
+}
+
+// With more parts than a space has forms some have no point: they are done, and their files can be joined.
+TEST_F(Simrun, AnEmptyPartOfASearchIsDone) {
+    const std::string job = scenario();
+    int empty = 0;
+    for (int n = 1; n <= 16; ++n) {
+        const std::string part = std::to_string(n);
+        const Ran r = run("search " + job + " --no-refine --shard " + part + "/16 --database " + part + ".sqlite");
+        EXPECT_EQ(r.code, 0) << r.err;
+        EXPECT_EQ(r.err.find("error"), std::string::npos) << r.err;
+        empty += (r.out + r.err).find("this part of the space is empty") != std::string::npos ? 1 : 0;
+    }
+    EXPECT_GT(empty, 0);
+    EXPECT_LT(empty, 16);
+    std::string files;
+    for (int n = 1; n <= 16; ++n) files += std::to_string(n) + ".sqlite ";
+    EXPECT_EQ(run("merge " + files + "-o all.sqlite").code, 0);
 }
 
 // A search without an answer ends in the nearest miss and what it lacks, with the exit codes of the help.
