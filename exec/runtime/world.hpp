@@ -31,9 +31,11 @@ struct Rank {
 
 // Which results must be numbers: none is looked at; the losses, and the gradients an optimizer takes; every op's.
 enum class Watch : std::uint8_t { nothing, ends, all };
+// Names step, rank, op, tensor and element; or the loss, which all ranks know.
 struct NotFinite : std::runtime_error {
-    using std::runtime_error::runtime_error;
-}; // names rank, step, op, tensor and element
+    explicit NotFinite(const std::string& what, bool known_to_all = false) : std::runtime_error(what), all_know(known_to_all) {}
+    bool all_know;
+};
 
 struct World {
     Scenario scenario;

@@ -43,6 +43,7 @@ bool memory_as_predicted(const Scenario& s, const Learned& learned) {
 } // namespace
 
 int run_agree(const std::string& file, const Options& options, const AgreeOptions& how) {
+    if (const std::string why = several_started("compare", "start one process"); !why.empty()) return refuse(why);
     const std::optional<Scenario> scenario = load(file, options, true);
     if (!scenario) return bad_input;
     if (const std::string why = unlike_one_rank(*scenario); !why.empty())

@@ -219,11 +219,8 @@ int run_check(const std::vector<std::string>& files, const Options& asked, const
     options.overrides.insert(options.overrides.begin(), "runtime.allocator=plan");
     if (how.device == "cpu") options.overrides.insert(options.overrides.begin(), "runtime.launch_us=0");
     if (how.executor == "mpi" && files.size() > 1) return complain("--executor mpi checks one scenario a call"), bad_input;
-    if (const auto launched = launched_rank(); how.device == "cpu" && how.executor != "mpi" && launched && launched->size > 1)
-        return complain(fmt::format("{} started {} processes, and each would run all ranks of the scenario: add --executor mpi, or start "
-                                    "one process",
-                                    launched->by, launched->size)),
-               bad_input;
+    if (how.device == "cpu" && how.executor != "mpi")
+        if (const std::string why = several_started("run", "add --executor mpi, or start one process"); !why.empty()) return refuse(why);
     if (const std::string why = why_unwritable({{"-o", options.output}, {"--trace", how.trace}, {"--row", how.row}}); !why.empty())
         return complain(why), bad_input;
     if (files.size() > 1) return check_many(files, options, how);

@@ -119,6 +119,9 @@ void complain(const std::string& text);                       // "simexec: error
 // launcher ends them when it sees the first one end.
 int refuse(const std::string& text); // bad_input
 void let_the_first_speak();
+// Why a command that runs all ranks in one process is refused where a launcher started several; empty: there is one. does: what each
+// process would do with all ranks; way: what to do instead.
+std::string several_started(const std::string& does, const std::string& way);
 
 // A scenario that can be executed here, or nothing after every problem has been printed.
 std::optional<Scenario> load(const std::string& file, const Options& options, bool forced_routing = false);

@@ -34,6 +34,12 @@ void let_the_first_speak() {
     if (launched && launched->local_rank > 0) std::this_thread::sleep_for(std::chrono::seconds(2));
 }
 
+std::string several_started(const std::string& does, const std::string& way) {
+    const auto launched = launched_rank();
+    if (!launched || launched->size == 1) return {};
+    return fmt::format("{} started {} processes, and each would {} all ranks of the scenario: {}", launched->by, launched->size, does, way);
+}
+
 int refuse(const std::string& text) {
     let_the_first_speak();
     complain(text);

@@ -407,6 +407,7 @@ bool speaks(const std::exception& e) {
     if (is<SaidElsewhere>(e) || is<UnwrittenElsewhere>(e) || is<RefusedElsewhere>(e)) return false;
     const auto launched = launched_rank();
     if (!launched || launched->size == 1) return true;
+    if (const auto* nan = dynamic_cast<const NotFinite*>(&e); nan && nan->all_know) return launched->rank == 0;
     const auto* gone = dynamic_cast<const PeerGone*>(&e);
     if (gone && gone->rank != 0) return launched->rank == 0;        // its process keeps the store, and saw it
     if (gone || is<StoreLost>(e)) return launched->local_rank <= 1; // rank 0's process is gone: someone on each node says so

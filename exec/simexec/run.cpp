@@ -119,14 +119,13 @@ constexpr double patience_for_the_last_s = 10;
 
 // The folder of checkpoints is this job's alone from here on: its rank 0 holds the lock, and all ranks end where another job has it.
 std::unique_ptr<FolderLock> lock_checkpoints(const RunOptions& how, const Others* others) {
-    if (how.checkpoint.empty()) return nullptr;
     std::unique_ptr<FolderLock> lock;
     std::string why;
-    if (!others || others->rank == 0) {
+    if (!how.checkpoint.empty() && (!others || others->rank == 0)) {
         lock = std::make_unique<FolderLock>(how.checkpoint, how.watch.empty() ? 0 : patience_for_the_last_s);
         why = lock->problem().empty() ? holds_other_run(how) : lock->problem(); // another has come and gone meanwhile
     }
-    const bool refused = others ? others->any(!why.empty()) : !why.empty();
+    const bool refused = others ? others->any(!why.empty()) : !why.empty(); // asked of all, also where one has no folder: see agree()
     if (!refused) return lock;
     if (!others) throw std::runtime_error(why);
     say_once(*others, others->rank == 0, why);
@@ -409,10 +408,8 @@ int run_run(const std::string& file, const Options& options, const RunOptions& a
     if (!scenario) return bad_input;
     RunOptions how = asked;
     how.job = term(fmt::format("{}\n{}", read_text(file).value_or(""), fmt::join(options.overrides, "\n")));
-    if (const auto launched = launched_rank(); how.device == "cpu" && how.executor != "mpi" && launched && launched->size > 1)
-        return refuse(fmt::format("{} started {} processes, and each would train all ranks of the scenario: add --executor mpi, or start "
-                                  "one process",
-                                  launched->by, launched->size));
+    if (how.device == "cpu" && how.executor != "mpi")
+        if (const std::string why = several_started("train", "add --executor mpi, or start one process"); !why.empty()) return refuse(why);
     if (const std::string why = check_weights(*scenario, how); !why.empty()) return refuse(why);
     if (const std::string why = no_warmup(*scenario); !why.empty()) return refuse(why);
     if (const std::string why = why_unwritable(options, how); !why.empty()) return refuse(why);

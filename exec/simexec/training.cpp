@@ -85,8 +85,8 @@ void Training::take_loss(bool first, std::int64_t step, Result& r) const {
     r.last_loss = mean_loss(world);
     if (first) r.first_loss = r.last_loss;
     if (std::isfinite(r.last_loss)) return;
-    if (others && others->rank > 0) let_the_first_speak(); // all have the same loss
-    throw NotFinite(fmt::format("training has failed at step {}: the loss is no number", step));
+    if (others && others->rank > 0) let_the_first_speak();
+    throw NotFinite(fmt::format("training has failed at step {}: the loss is no number", step), true);
 }
 
 std::string hold_text(Corpus& corpus, std::int64_t count, const Scenario& s, RunOptions& how) {

@@ -38,13 +38,13 @@ class Search {
             SweepStore{options_.database}; // whoever joins the parts' files finds this one
         result_.counts.legal = space_.legal();
         result_.whole = goes_on();
-        if (!result_.problems.empty() || space_.forms.empty()) return std::move(result_);
+        if (!result_.problems.empty()) return std::move(result_);
         for (const SpaceMachine& machine : space_.machines) {
             objectives_.push_back(Objective::of(options_.by, options_.within_days, machine.variations.base(), result_.problems));
             result_.unproven = objectives_.back().unproven(machine.variations.base());
             if (space_.steps_differ) objectives_.back().step_tokens = tokens_of_a_step(space_.machines.front().variations.base());
         }
-        if (!result_.problems.empty()) return std::move(result_);
+        if (!result_.problems.empty() || space_.forms.empty()) return std::move(result_);
         evaluator_ = std::make_unique<Evaluator>(space_, objectives_, options_);
         workers_ = std::make_unique<Workers>(space_, options_.space.jobs);
         branches_ = std::make_unique<Branches>(space_, objectives_, options_.by, options_.exhaustive, *workers_);

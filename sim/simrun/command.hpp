@@ -78,6 +78,8 @@ int run_merge(const std::vector<std::string>& files, const Options& options);
 int run_sbatch(const std::string& file, const Options& options, const SbatchCommand& command);
 int run_advise(const std::string& file, const Options& options, int rules); // rules: on so many random jobs; 0: advice on the file
 int run_search(const std::string& file, const Options& options, const SearchCommand& command);
+// Says what a search of this scenario would be refused for, before it simulates anything; false: nothing.
+bool refused_search(const std::string& file, const std::string& text, const Options& options, const SearchCommand& command);
 int run_plan(const std::string& file, const std::string& after, const Options& options);
 int run_list(const std::string& what, const Options& options);
 int run_schema(const Options& options, bool markdown);

@@ -87,7 +87,7 @@ Table schedule_table() {
 
 // The fields that choose a strategy, in the order a person meets them.
 Table strategies() {
-    static constexpr std::array<std::array<const char*, 3>, 50> rows{{
+    static constexpr std::array<std::array<const char*, 3>, 52> rows{{
         {"data parallelism", "data_parallel", "derived from the devices where left out"},
         {"gradient accumulation", "training.global_batch_size", "over data_parallel x micro_batch_size: microbatches a step"},
         {"ZeRO 1, 2, 3 and FSDP", "zero_stage", "optimizer states, + gradients, + parameters sharded over data-parallel ranks"},
@@ -124,9 +124,12 @@ Table strategies() {
         {"streaming DiLoCo", "synchronization",
          "kind streaming_diloco: fragments of the layers meet one after another, and steps go on for overlap_steps meanwhile"},
         {"optimizer offload", "offload.optimizer",
-         "cpu: states and update on the host, all or optimizer_fraction of them; overlap.offload: copies beside the update"},
+         "cpu: states and update on the host, all or optimizer_fraction of them (Twin-Flow, ZeRO-Offload++); overlap.offload: copies "
+         "beside the update"},
         {"delayed update", "offload.delayed_update",
          "with offload.optimizer: the host updates beside the next step, whose weights are one update behind (ZeRO-Offload)"},
+        {"PipeDream", "schedule", "pipedream-async: no flush between microbatches; each goes back with the weights it went forward with"},
+        {"PipeDream-2BW", "weight_versions", "2bw, with schedule pipedream-async: two versions of the weights, one update behind"},
         {"parameter server", "synchronization",
          "kind parameter_server: gradients to servers on nodes' hosts, parameters back, nobody waits beyond staleness_bound; simulated"},
         {"gossip", "synchronization",
@@ -139,7 +142,8 @@ Table strategies() {
          "nvme, and offload.gradients: read from NVMe to the host, copied to the device, gathered, each a unit ahead or more "
          "(ZeRO-Infinity; offload.buffers)"},
         {"gradient and parameter offload", "offload.gradients",
-         "cpu, with offload.parameters: shards, or what one device has, live on the host and pass through the device unit by unit"},
+         "cpu, with offload.parameters: shards, or what one device has, live on the host and pass through the device unit by unit (FSDP's "
+         "CPUOffloadPolicy: with offload.optimizer)"},
         {"gradient compression", "gradient_compression",
          "fp16, bf16: gradients cast for their all-reduce, and back; int8, int4: in blocks, added up slice by slice; hierarchical: between "
          "nodes alone (ByteGrad)"},

@@ -108,6 +108,24 @@ std::string progress_text(const SearchProgress& p, double seconds, SearchBy by) 
 
 } // namespace
 
+bool refused_search(const std::string& file, const std::string& text, const Options& options, const SearchCommand& command) {
+    SearchOptions searching = options_of(options, command, file);
+    if (!command.space.empty()) {
+        const auto space = read_input(command.space);
+        if (!space) return true;
+        searching.space.space = *space;
+    }
+    searching.refine = false;
+    searching.top = 0;
+    searching.go_on = [] { return false; };
+    const SearchResult nothing = search(text, searching);
+    if (!nothing.problems.empty())
+        complain(command.space.empty() ? file : file + " with " + command.space, nothing.problems);
+    else if (nothing.counts.legal <= 0)
+        complain(file + ": " + no_answer(nothing));
+    return !nothing.problems.empty() || nothing.counts.legal <= 0;
+}
+
 int run_search(const std::string& file, const Options& options, const SearchCommand& command) {
     const auto text = read_input(file);
     if (!text) return bad_input;

@@ -1,6 +1,5 @@
 // `simrun merge` and `simrun sbatch`: a sweep or a search on many machines.
 #include "sim/scenario/sweep.hpp"
-#include "sim/scenario/variations.hpp"
 #include "sim/sweep/merge.hpp"
 
 #include "sim/simrun/command.hpp"
@@ -132,14 +131,13 @@ int run_sbatch(const std::string& file, const Options& options, const SbatchComm
     if (!text) return bad_input;
     const std::string stem = std::filesystem::path(file).stem().string();
     if (!is_sweep(*text)) {
-        ParseOptions parsing;
-        parsing.base_dir = std::filesystem::path(file).parent_path().string();
-        parsing.overrides = options.overrides;
-        if (!command.space.empty() && !read_input(command.space)) return bad_input;
-        if (const Variations read(*text, parsing); !read.problems().empty()) {
-            complain(file, read.problems());
-            return bad_input;
-        }
+        SearchCommand of_task;
+        of_task.space = command.space;
+        of_task.allow = command.allow;
+        of_task.within_days = command.within_days;
+        of_task.gap = command.gap;
+        if (!command.by.empty()) of_task.by = command.by;
+        if (refused_search(file, *text, options, of_task)) return bad_input;
         return deliver(script_of(stem, work_of_search(file, options, command), command), options) ? done : bad_input;
     }
     if (!command.space.empty() || !command.by.empty() || command.within_days > 0 || command.gap > 0 || !command.allow.empty()) {

@@ -281,6 +281,16 @@ TEST(Launched, LibrariesErrorsHaveTheirCodes) {
     }
 }
 
+// Commands that run all ranks in one process would do it as often as there are processes.
+TEST(Launched, CommandsOfOneProcessAreRefused) {
+    const std::string file = scenario(1, 4);
+    for (const std::string command : {"run", "check", "agree"}) {
+        const Process p = start_with(torchrun(0, 1, 2, "29400"), {simexec, command, file, "--steps", "1"}, "whole-" + command);
+        EXPECT_EQ(p.wait(30), 1) << p.text();
+        EXPECT_NE(p.text().find(" started 2 processes, and each would "), std::string::npos) << p.text();
+    }
+}
+
 TEST(Launched, MoreProcessesThanRanksAreRefused) {
     const Started s = start_all(torchrun, 1, 4, free_port(), "many", [](int) { return Words{"--set", "strategy.data_parallel=1"}; });
     for (const Process& p : s.processes) EXPECT_EQ(p.wait(30), 1) << p.text();

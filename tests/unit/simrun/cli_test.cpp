@@ -276,6 +276,22 @@ TEST_F(Simrun, SlurmScriptSearchesInParts) {
     EXPECT_NE(wrong.err.find("for a search"), std::string::npos) << wrong.err;
 }
 
+// A script is printed of a search that its tasks would not refuse.
+TEST_F(Simrun, SlurmScriptIsRefusedForWhatItsTasksWouldRefuse) {
+    const std::string job = scenario();
+    write("wrong.json", R"({"/strategy/recomputation": ["none"]})");
+    write("never.json", R"({"/strategy/tensor_parallel": [7]})");
+    EXPECT_EQ(run("sbatch " + job + " -o part.sh").code, 0);
+    for (const std::string more : {"--space wrong.json", "--space never.json", "--within 30", "--by goodput"}) {
+        const Ran task = run("search " + job + " " + more + " --shard 1/8 --database one.sqlite"),
+                  script = run("sbatch " + job + " " + more);
+        EXPECT_EQ(task.code, 1) << more << ": with no point in this part, too";
+        EXPECT_EQ(script.code, 1) << more;
+        EXPECT_EQ(script.out, "") << more;
+        EXPECT_EQ(script.err, task.err) << more;
+    }
+}
+
 // With more parts than a space has forms some have no point: they are done, and their files can be joined.
 TEST_F(Simrun, AnEmptyPartOfASearchIsDone) {
     const std::string job = scenario();
