@@ -28,7 +28,7 @@ void llama3_70b_all_free(benchmark::State& state) {
         const auto begin = std::chrono::steady_clock::now();
         SearchOptions options;
         options.space.jobs = 1;
-        options.refine = false;
+        options.refine = options.intervals = false; // as `simrun search` has it
         r = search(llama_70b, options);
         seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     }
@@ -54,7 +54,7 @@ void llama3_405b_all_free(benchmark::State& state) {
         options.space.go_on = [&] {
             return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() < static_cast<double>(state.range(0));
         };
-        options.refine = false;
+        options.refine = options.intervals = false; // as `simrun search` has it
         r = search(llama_405b, options);
     }
     state.counters["legal"] = static_cast<double>(r.counts.legal);
@@ -97,7 +97,7 @@ void points_of_llama3_70b(benchmark::State& state) {
     for (auto _ : state) {
         i = (i + 7919) % space.forms.size(); // all over the space
         const Scenario* s = variation.with(settings_of(space, {static_cast<std::int32_t>(i), 0, 0, 0}));
-        if (s) benchmark::DoNotOptimize(evaluate_scenario(*s));
+        if (s) benchmark::DoNotOptimize(evaluate_scenario(*s, false, {}, nullptr, false));
     }
     state.counters["points/s"] = benchmark::Counter(static_cast<double>(state.iterations()), benchmark::Counter::kIsRate);
 }
@@ -113,9 +113,9 @@ void points_that_share_a_plan(benchmark::State& state) {
         state.PauseTiming();
         i = (i + 7919) % space.forms.size();
         const Scenario* s = variation.with(settings_of(space, {static_cast<std::int32_t>(i), 0, 0, 0}));
-        if (s) evaluate_scenario(*s, false, {}, &plans);
+        if (s) evaluate_scenario(*s, false, {}, &plans, false);
         state.ResumeTiming();
-        if (s) benchmark::DoNotOptimize(evaluate_scenario(*s, false, {}, &plans));
+        if (s) benchmark::DoNotOptimize(evaluate_scenario(*s, false, {}, &plans, false));
     }
     state.counters["points/s"] = benchmark::Counter(static_cast<double>(state.iterations()), benchmark::Counter::kIsRate);
 }

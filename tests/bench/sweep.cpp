@@ -1,5 +1,5 @@
 // Scenarios a second on one core: what a sweep does for each point, the text parsed and all. Points that differ in links or devices share
-// their plan. CPU time a point on a shared two-core virtual machine: llama3_70b 18 ms, gpt3_175b 30 ms, llama3_70b_networks 4.3 ms. Half
+// their plan. CPU time a point on a shared two-core virtual machine: llama3_70b 14 ms, gpt3_175b 25 ms, llama3_70b_networks 3.6 ms. Half
 // of the first is lowering and verifying, half simulating points that fit.
 #include "sim/sweep/sweep.hpp"
 #include "sim/report/reuse.hpp"
