@@ -21,7 +21,7 @@ class TextFile {
     std::string_view tokens() const { return tokens_; } // their bytes, without a header
     int width() const { return width_; }                // bytes of a token: 1, 2 or 4
     std::int64_t count() const { return static_cast<std::int64_t>(tokens_.size()) / width_; }
-    // What a token is taken to be, and what says so: "tokens of 2 bytes, as nanoGPT writes files that end in .bin".
+    // The size taken for a token, and what says so: "tokens of 2 bytes, as nanoGPT writes files that end in .bin".
     std::string form() const;
     // Stands for the contents: of the length and some thousand places, so that long files take no time.
     std::int64_t fingerprint() const;

@@ -114,7 +114,7 @@ void require_its_text(const std::string& from, const CheckpointState& state, con
                     name->second.empty() ? "leave out --text" : "name that file with --text " + name->second));
 }
 
-// Of a supervised run: the process of the attempt before, on another machine perhaps, ends within this time.
+// The attempt before of a supervised run may be on another machine: its process ends within this time.
 constexpr double patience_for_the_last_s = 10;
 
 // The folder of checkpoints is this job's alone from here on: its rank 0 holds the lock, and all ranks end where another job has it.

@@ -186,6 +186,50 @@ struct ClassMaker {
 
 } // namespace
 
+std::int32_t costs_end(const Machine& m, const BundleClass& c) {
+    const auto next = static_cast<std::size_t>(&c - m.bundles.data()) + 1;
+    return next < m.bundles.size() ? m.bundles[next].costs : static_cast<std::int32_t>(m.bundle_costs.size());
+}
+
+void set_limits(const Machine& m, BundleCost& cost, const OwnLimits& own) {
+    cost.cap = cost.limit = own.least();
+    for (std::int32_t u = cost.uses_begin; u < cost.uses_end; ++u)
+        cost.limit = std::min(cost.limit, m.links[at(m.uses[at(u)].link)].capacity / m.uses[at(u)].weight);
+}
+
+void find_shared(Machine& m) {
+    std::vector<double> most(m.links.size(), 0), of_bundle(m.links.size(), 0);
+    const auto for_costs = [&](const BundleClass& b, auto&& action) {
+        for (std::int32_t i = b.costs; i < costs_end(m, b); ++i) action(m.bundle_costs[at(i)]);
+    };
+    for (const BundleClass& b : m.bundles) {
+        for_costs(b, [&](const BundleCost& cost) {
+            for (std::int32_t u = cost.uses_begin; u < cost.uses_end; ++u) {
+                double& high = of_bundle[at(m.uses[at(u)].link)];
+                high = std::max(high, m.uses[at(u)].weight * cost.limit);
+            }
+        });
+        for_costs(b, [&](const BundleCost& cost) {
+            for (std::int32_t u = cost.uses_begin; u < cost.uses_end; ++u)
+                most[at(m.uses[at(u)].link)] += std::exchange(of_bundle[at(m.uses[at(u)].link)], 0);
+        });
+    }
+    std::vector<std::int32_t> number(m.links.size(), -1);
+    m.shared_capacity.clear();
+    m.shared.clear();
+    for (std::size_t l = 0; l < m.links.size(); ++l) {
+        if (most[l] <= m.links[l].capacity * (1 + 1e-12)) continue;
+        number[l] = static_cast<std::int32_t>(m.shared_capacity.size());
+        m.shared_capacity.push_back(m.links[l].capacity);
+    }
+    for (BundleCost& cost : m.bundle_costs) {
+        cost.shared_begin = static_cast<std::int32_t>(m.shared.size());
+        for (std::int32_t u = cost.uses_begin; u < cost.uses_end; ++u)
+            if (std::int32_t n = number[at(m.uses[at(u)].link)]; n >= 0) m.shared.push_back({n, m.uses[at(u)].weight});
+        cost.shared_end = static_cast<std::int32_t>(m.shared.size());
+    }
+}
+
 void compile_bundles(Compilation& c, const Wires& wires, bool fold_ranks) {
     std::vector<std::int16_t> stage_of = stages_of_ranks(c.plan);
     Unfolded all = find_instances(c, wires, stage_of);

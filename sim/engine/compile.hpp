@@ -46,6 +46,10 @@ struct Compilation {
 std::int64_t window_of(const Plan& plan);
 void compile_programs(Compilation& c, bool launch_blocking);
 void compile_bundles(Compilation& c, const Wires& wires, bool fold_ranks);
+// Cap and limit of a bundle's cost, whose uses are known.
+void set_limits(const Machine& machine, BundleCost& cost, const OwnLimits& own);
+// A link that all bundles together cannot fill never slows one: only the others are shared.
+void find_shared(Machine& machine);
 
 // Category of a communication by its communicator's axes and what it is for.
 Category communication_category(AxisMask axes, Phase phase);

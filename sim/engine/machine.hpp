@@ -221,10 +221,6 @@ Machine retimed(Machine machine, const CostFactors& by);
 bool rests_on(const Machine& machine, CostGroup group);
 // The costs of a bundle class end here.
 std::int32_t costs_end(const Machine& machine, const BundleClass& bundle);
-// Cap and limit of a bundle's cost, whose uses are known.
-void set_limits(const Machine& machine, BundleCost& cost, const OwnLimits& own);
-// A link that all bundles together cannot fill never slows one: only the others are shared.
-void find_shared(Machine& machine);
 
 // Runs it (simulate() is compile, then this).
 Simulation run(const Machine& machine, const SimulateOptions& options);

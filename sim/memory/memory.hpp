@@ -82,8 +82,8 @@ struct PlanMemory {
 };
 PlanMemory walk(const Plan& plan);
 
-// Of which stages it is worked out what the caching allocator reserves beside what is allocated (segments.hpp). That takes longer than the
-// rest, and what a job needs is the same without.
+// The stages for which the reserve of the caching allocator beside what is allocated is worked out (segments.hpp). That takes longer than
+// the rest, and a job needs the same memory without.
 enum class CacheOf : std::uint8_t { no_stage, fullest, all };
 MemoryReport memory(const Plan& plan, const PlanMemory& walked, const Scenario& scenario, CacheOf cache = CacheOf::all);
 MemoryReport memory(const Plan& plan, const Scenario& scenario, CacheOf cache = CacheOf::all); // both

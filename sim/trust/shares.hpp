@@ -16,7 +16,7 @@ namespace orrery {
 
 using CostShares = ByEnum<CostGroup, double, cost_group_count>; // by group; they add up to 1, or are all 0 where nothing was simulated
 
-// Of a simulation with its slower steps (SimulateOptions::slower_up_to); else all 0.
+// The simulation must have its slower steps (SimulateOptions::slower_up_to); without them all shares are 0.
 CostShares cost_shares(const Simulation& simulation);
 
 } // namespace orrery

@@ -421,7 +421,7 @@ TEST(StackLaws, MixturesInPyTorchsOperatorsTellTheHostNothing) {
     EXPECT_GT(waits("", R"(, "permute_fusion": true)"), 0) << "another's kernels";
 }
 
-// What is made again ends with the experts' second linear: nothing reads the sum of its rows.
+// Recomputation ends with the experts' second linear: nothing reads the sum of its rows.
 TEST(StackLaws, RecomputedMixturesOf2026SumNoRowsAgain) {
     const auto sums = [](int year) {
         const Plan p = lower(llama("", R"(, "recompute": "full")", fmt::format(R"(, "year": {})", year), "qwen3-30b-a3b"));

@@ -89,7 +89,7 @@ TEST(HuggingFace, Phi3CountsItsParameters) {
     EXPECT_EQ(imported.model->kv_heads, 32);
 }
 
-// What no field of a model says is refused where the file says it.
+// A config that says something for which a model has no field is refused at that place.
 TEST(HuggingFace, LayersThatAreNotModelledAreRefusedByField) {
     const auto problems_of = [](const std::string& config) {
         const std::string path = ::testing::TempDir() + "/orrery_hf_refused.json";

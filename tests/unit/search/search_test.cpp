@@ -485,7 +485,7 @@ TEST(Search, ADatabaseKnowsTheConstants) {
     std::filesystem::remove(file);
 }
 
-// What is printed has its interval, and the same, whether every point has one or not; a database says which have none.
+// Printed points have the same intervals whether every point has one or not; a database says which have none.
 TEST(Search, LeavesOutIntervalsThatItDoesNotPrint) {
     const auto file = std::filesystem::temp_directory_path() / ("orrery-search-intervals-" + std::to_string(::getpid()) + ".sqlite");
     SearchOptions options = with_space(few);
