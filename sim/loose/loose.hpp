@@ -47,6 +47,7 @@ struct LooseReport {
     double server_share = 0;           // of the time that servers update
     double steps_between_averages = 0; // of a worker (gossip, async_average)
     LooseLink busiest;                 // the link with the largest share
+    std::vector<double> link_bytes;    // by link of the fabric, in step_s
 };
 
 // Throws Stopped where `stop` says so.

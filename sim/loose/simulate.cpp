@@ -331,6 +331,8 @@ class LooseCourse {
         for (std::size_t w = 0; w < of_.size(); ++w)
             r.fastest = std::max(r.fastest, static_cast<double>(of_[w].steps - before_[w]) * workers_ / steps);
         r.bytes_per_step = clock_.bytes() / steps * workers_;
+        r.link_bytes = clock_.sent();
+        for (double& bytes : r.link_bytes) bytes *= workers_ / steps;
         r.server_share = std::min(1.0, server_busy_ / seconds);
         r.steps_between_averages = averages_ > 0 ? steps / static_cast<double>(averages_) : 0;
         for (std::size_t l = 0; l < clock_.sent().size(); ++l) {

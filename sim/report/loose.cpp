@@ -6,6 +6,46 @@
 
 namespace orrery {
 
+namespace {
+
+// Bytes that leave nodes: a byte between two nodes passes one NIC out and one in.
+double between_nodes(const Fabric& fabric, std::span<const double> by_link) {
+    const Links& links = fabric.links();
+    double bytes = 0;
+    for (std::size_t i = 0; i < by_link.size(); ++i)
+        if (by_link[i] > 0 && links[static_cast<LinkId>(i)].kind == LinkKind::nic) bytes += by_link[i] / 2;
+    return bytes;
+}
+
+double between_nodes(const Fabric& fabric, const Simulation& simulation) {
+    double bytes = 0;
+    for (const LinkUse& use : simulation.links)
+        if (fabric.links()[use.link].kind == LinkKind::nic) bytes += use.bytes * use.twins / 2;
+    return bytes;
+}
+
+} // namespace
+
+void count_meetings(Report& r, const Scenario& s, const Plan& plan, const Fabric& fabric, const CostModel& cost,
+                    const Simulation& simulation, const SimulateOptions& options) {
+    if (!s.strategy.workers() || r.step_time_s <= 0) return;
+    Meetings& m = r.meetings;
+    m.bytes_between_nodes = between_nodes(fabric, simulation);
+    if (plan.further.empty()) return;
+    m.steps = static_cast<double>(plan.repeat);
+    for (const PlanPhase& phase : plan.further)
+        if (phase.steps) m.steps += static_cast<double>(phase.repeat);
+    Plan alone = plan;
+    alone.repeat = 1;
+    alone.further.clear();
+    SimulateOptions of_a_step;
+    of_a_step.fold = options.fold, of_a_step.replay = options.replay, of_a_step.sharing = options.sharing;
+    of_a_step.factors = options.factors, of_a_step.stop = options.stop;
+    const double step = std::min(r.step_time_s, simulate(alone, s, fabric, cost, of_a_step).step_time.seconds());
+    m.sync_time_s = m.steps * (r.step_time_s - step);
+    m.compute_utilization = step / r.step_time_s;
+}
+
 void follow_workers(Report& r, const Scenario& s, const Plan& plan, const Fabric& fabric, const CostModel& cost,
                     const SimulateOptions& options) {
     if (!s.strategy.loose() || r.step_time_s <= 0) return;
@@ -13,6 +53,11 @@ void follow_workers(Report& r, const Scenario& s, const Plan& plan, const Fabric
     r.loose = follow(loose_work(s, plan, fabric, cost, alone, options), options.stop);
     if (r.loose.busiest.link >= 0) r.busiest_link = fabric.link_name(r.loose.busiest.link);
     const double longer = r.loose.step_s / alone;
+    Meetings& m = r.meetings;
+    m.steps = std::max(1.0, r.loose.steps_between_averages);
+    m.compute_utilization = 1 / longer;
+    m.sync_time_s = m.steps * (r.loose.step_s - alone);
+    m.bytes_between_nodes += between_nodes(fabric, r.loose.link_bytes);
     r.step_time_s = r.loose.step_s;
     const double waits = std::min(r.loose.wait_s, std::max(0.0, r.loose.step_s - alone));
     r.breakdown_s[Category::exposed_dp] += waits;
@@ -20,7 +65,8 @@ void follow_workers(Report& r, const Scenario& s, const Plan& plan, const Fabric
     for (double* rate :
          {&r.tokens_per_s, &r.tokens_per_s_per_gpu, &r.samples_per_s, &r.model_tflops_per_gpu, &r.mfu, &r.hfu, &r.bubble_fraction})
         *rate /= longer;
-    for (double* whole : {&r.energy_j, &r.cost_usd, &r.target.s, &r.target.usd}) *whole *= longer;
+    for (double* whole : {&r.energy_j, &r.cost_usd}) *whole *= longer;
+    set_target(r, s);
 }
 
 std::string loose_strategy_text(const Strategy& g) {
@@ -35,6 +81,18 @@ std::string loose_strategy_text(const Strategy& g) {
     if (s.kind == Synchronization::Kind::async_average) return ", averaged with random peers beside the steps";
     return fmt::format(", averaged with {} peer{} a step{}", s.degree, s.degree == 1 ? "" : "s",
                        s.overlap_steps > 0 ? fmt::format(", {} steps later", s.overlap_steps) : "");
+}
+
+std::string meetings_text(const Report& r, const TextStyle& style) {
+    const Meetings& m = r.meetings;
+    if (m.steps <= 0) return "";
+    std::string text = fmt::format("workers step {:.1f} % of the time (compute utilization)", 100 * m.compute_utilization);
+    text += m.steps > 1 ? fmt::format("; meeting every {:.4g} steps adds {} each time", m.steps, seconds_text(m.sync_time_s))
+                        : fmt::format("; meeting adds {} to a step", seconds_text(m.sync_time_s));
+    if (m.bytes_between_nodes > 0)
+        text += fmt::format("; {} a step leave nodes, {} a token", metric(m.bytes_between_nodes, 3, "B"),
+                            metric(m.bytes_between_nodes / r.tokens_per_step, 3, "B"));
+    return wrapped(text, style.width, "  ", "    ");
 }
 
 std::string loose_text(const Report& r, const Scenario& s, const TextStyle& style) {

@@ -94,17 +94,6 @@ void fill_tokens(Report& r, const Scenario& s) {
     if (s.run) r.run_tokens = s.run->steps > 0 ? static_cast<double>(s.run->steps) * r.tokens_per_step : s.run->tokens;
 }
 
-void fill_target(Report& r, const Scenario& s, double step) {
-    if (!s.training.convergence) return;
-    const Convergence& c = *s.training.convergence;
-    const double batch = static_cast<double>(s.training.global_batch_size);
-    r.target.name = c.target.empty() ? "the target" : c.target;
-    r.target.samples = samples_to_target(c, batch, s.strategy.workers());
-    r.target.steps = r.target.samples / batch;
-    r.target.s = r.target.steps * step;
-    r.target.usd = r.target.steps * r.cost_usd;
-}
-
 void fill_experts(Report& r, const Scenario& s) {
     if (!s.model.moe) return;
     const MoeSpec& moe = *s.model.moe;
@@ -180,7 +169,7 @@ Report report(const Scenario& scenario, const Plan& plan, const Simulation& simu
         fill_rates(r, scenario, r.step_time_s);
         fill_lanes(r, simulation, r.step_time_s);
         fill_energy_and_cost(r, scenario, r.step_time_s);
-        fill_target(r, scenario, r.step_time_s);
+        set_target(r, scenario);
     }
     r.notes = scenario.notes;
     add_assumptions(r, scenario);
@@ -188,6 +177,17 @@ Report report(const Scenario& scenario, const Plan& plan, const Simulation& simu
     r.configuration = configuration_of(scenario, r);
     r.error_bar = error_bar(r.configuration, validated_rows());
     return r;
+}
+
+void set_target(Report& r, const Scenario& s) {
+    if (!s.training.convergence) return;
+    const Convergence& c = *s.training.convergence;
+    const double batch = static_cast<double>(s.training.global_batch_size);
+    r.target.name = c.target.empty() ? "the target" : c.target;
+    r.target.samples = samples_to_target(c, batch, s.strategy.workers(), r.mean_staleness());
+    r.target.steps = r.target.samples / batch;
+    r.target.s = r.target.steps * r.step_time_s;
+    r.target.usd = r.target.steps * r.cost_usd;
 }
 
 double watts_of(const Cluster& c, int devices) {

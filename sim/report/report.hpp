@@ -23,6 +23,14 @@ struct TimeToTarget {
     double samples = 0, steps = 0, s = 0, usd = 0;
 };
 
+// Workers that each train parameters of their own and meet every `steps` steps (local SGD, DiLoCo, servers, peers).
+struct Meetings {
+    double steps = 0;               // between two meetings; 0: there are no such workers
+    double sync_time_s = 0;         // exposed, of one meeting: what the steps between two take beyond a worker's steps alone
+    double compute_utilization = 1; // a worker's steps alone over all of the time: H t / (H t + sync)
+    double bytes_between_nodes = 0; // in a step, as a mean: what leaves nodes for meetings and for the steps themselves
+};
+
 struct Report {
     std::string name;
     int world_size = 0, data_parallel = 0;
@@ -37,6 +45,7 @@ struct Report {
     Staleness staleness;                                 // of the weights that gradients were made with
     LooseReport loose;                                   // of workers that meet outside the plan (Strategy::loose)
     std::string busiest_link;                            // the name of its
+    Meetings meetings;                                   // of workers that each train parameters of their own
     double trained_parameters = 0;                       // of those of the model and its adapters
     double parameters = 0, flops_per_step = 0;           // model FLOPs of a step, all ranks, no recompute
     struct Experts {                                     // of a mixture's layer; load empty: the model has none
@@ -56,9 +65,14 @@ struct Report {
     ErrorBar error_bar;                 // of the nearest validated rows
     CostShares shares{};                // of the step, by group of constants: its sensitivities; 0 where not asked for
 
+    // Updates between the weights that a gradient is made with and those it is added to, in the mean.
+    double mean_staleness() const { return loose.step_s > 0 ? loose.staleness : staleness.mean; }
     double headroom() const; // what the fullest stage leaves of the device's memory, as a fraction of it; < 0: it does not fit
     bool narrow() const;     // that is less than predictions of memory are off by
 };
+
+// The report's time to its target, from its step time and staleness. Nothing where the scenario has no training.convergence.
+void set_target(Report& report, const Scenario& scenario);
 
 // So many tokens at the pace of this step, without failures, saves or evaluation. 0: not known.
 struct AtThisPace {

@@ -192,6 +192,7 @@ std::string headline(const Report& r, const Scenario& s, const TextStyle& style)
                             r.staleness.mean, r.staleness.worst, r.staleness.versions,
                             s.strategy.offload.delayed_update ? "the host updates beside the next step"
                                                               : fmt::format("drained every {} steps", s.strategy.flush_every));
+    text += meetings_text(r, style);
     text += loose_text(r, s, style);
     text += fmt::format("  {}\n", software_text(s));
     if (!s.perturb.empty())

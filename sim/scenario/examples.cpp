@@ -185,6 +185,7 @@ constexpr FieldExample examples[] = {
     {"training.convergence.min_steps", "1000, with min_samples ..", "none"},
     {"training.convergence.critical_batch_size", "1000, with min_samples ..", "min_samples / min_steps"},
     {"training.convergence.replica_penalty", "0.1, with min_samples ..", "0"},
+    {"training.convergence.staleness_penalty", "0.05, with min_samples ..", "0"},
     {"strategy.framework", "fsdp2", "megatron"},
     {"strategy.data_parallel", "4", "the devices over the other degrees"},
     {"strategy.tensor_parallel", "2", "1"},

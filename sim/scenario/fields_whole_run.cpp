@@ -348,6 +348,9 @@ const Fields& convergence_fields() {
         number(
             "replica_penalty", [](Scenario& s) { return &s.training.convergence->replica_penalty; }, "local SGD: share of samples more", 0,
             100),
+        number(
+            "staleness_penalty", [](Scenario& s) { return &s.training.convergence->staleness_penalty; },
+            "share of samples more for each update that gradients are old in the mean", 0, 100),
     };
     return fields;
 }

@@ -8,6 +8,12 @@ namespace {
 
 constexpr double trillion = 1e12;
 
+// To the target with gradients that are not old: those that are take no fewer.
+double least_steps_to_target(const Scenario& s) {
+    const double batch = static_cast<double>(s.training.global_batch_size);
+    return samples_to_target(*s.training.convergence, batch, s.strategy.workers(), 0) / batch;
+}
+
 } // namespace
 
 double tokens_of_a_step(const Scenario& s) {
@@ -16,10 +22,13 @@ double tokens_of_a_step(const Scenario& s) {
 
 bool of_run(SearchBy by) { return by == SearchBy::goodput || by == SearchBy::run_time || by == SearchBy::run_cost; }
 
+bool of_target(SearchBy by) { return by == SearchBy::target_time || by == SearchBy::target_cost; }
+
 Objective Objective::of(SearchBy by, double within_days, const Scenario& scenario, std::vector<Problem>& problems) {
     const Cluster& cluster = scenario.cluster;
     const double usd = usd_per_second(cluster, cluster.devices()), watts = watts_of(cluster, cluster.devices());
-    if ((by == SearchBy::cost || by == SearchBy::run_cost) && usd <= 0)
+    const bool money = by == SearchBy::cost || by == SearchBy::run_cost || by == SearchBy::target_cost;
+    if (money && usd <= 0)
         problems.push_back(
             {"/cluster/price_usd_per_device_hour",
              "the price of " + cluster.device.name + " is not known: set cluster.price_usd_per_device_hour to rank by cost"});
@@ -29,17 +38,22 @@ Objective Objective::of(SearchBy by, double within_days, const Scenario& scenari
     if (of_run(by) && !scenario.run)
         problems.push_back({"/run", "goodput, run_time and run_cost are figures of a whole run, and the scenario has no \"run\": add one, "
                                     "for example --set 'run={\"tokens\": 1e12}'"});
-    const bool money = by == SearchBy::cost || by == SearchBy::run_cost;
+    if (of_target(by) && !scenario.training.convergence)
+        problems.push_back({"/training/convergence",
+                            "target_time and target_cost are figures of a training until its target, and the scenario has none: add one, "
+                            "for example --set 'training.convergence={\"min_samples\": 1e6, \"critical_batch_size\": 1000}'"});
     Objective o;
     o.by = by;
     o.per_second = by == SearchBy::device_time ? cluster.devices() : money ? usd : by == SearchBy::energy ? watts : 1;
     if (within_days <= 0) return o;
-    if (!scenario.run || (scenario.run->tokens <= 0 && scenario.run->steps <= 0)) {
-        problems.push_back(
-            {"/run", "a deadline needs to know how long the run is: give its tokens, for example --set 'run={\"tokens\": 1e12}'"});
+    const bool long_known = scenario.run && (scenario.run->tokens > 0 || scenario.run->steps > 0);
+    if (!long_known && !scenario.training.convergence) {
+        problems.push_back({"/run", "a deadline needs to know how long the run is: give its tokens, for example --set 'run={\"tokens\": "
+                                    "1e12}', or what its target takes, training.convergence"});
         return o;
     }
     o.within_s = within_days * 86400;
+    if (!long_known || of_target(by)) return o;
     o.run_steps = static_cast<double>(scenario.run->steps);
     o.run_tokens = scenario.run->tokens;
     return o;
@@ -48,12 +62,14 @@ Objective Objective::of(SearchBy by, double within_days, const Scenario& scenari
 bool Objective::late(const SweepRow& row) const {
     if (std::isinf(within_s)) return false;
     if (of_run(by)) return row.run_s > within_s;
+    if (until_target()) return row.time_to_target_s > within_s;
     return (run_steps > 0 ? run_steps * row.step_time_s : run_tokens / row.tokens_per_s) > within_s;
 }
 
 double Objective::longest_step(const Scenario& s) const {
     if (std::isinf(within_s)) return within_s;
-    return within_s / (run_steps > 0 ? run_steps : run_tokens / tokens_of_a_step(s)) * (1 + 1e-9);
+    const double steps = until_target() ? least_steps_to_target(s) : run_steps > 0 ? run_steps : run_tokens / tokens_of_a_step(s);
+    return within_s / steps * (1 + 1e-9);
 }
 
 double Objective::score(const SweepRow& row) const {
@@ -66,6 +82,9 @@ double Objective::score(const SweepRow& row) const {
         return row.run_s / row.run_tokens * trillion;
     case SearchBy::run_cost:
         return row.run_usd_per_trillion_tokens();
+    case SearchBy::target_time:
+    case SearchBy::target_cost:
+        return row.time_to_target_s * per_second;
     case SearchBy::time:
     case SearchBy::device_time:
     case SearchBy::cost:
@@ -77,6 +96,7 @@ double Objective::score(const SweepRow& row) const {
 
 double Objective::bound(double step_s, const Scenario& scenario) const {
     if (by == SearchBy::goodput) return 1;
+    if (of_target(by)) return per_second * step_s * least_steps_to_target(scenario) * (1 - 1e-12);
     const double tokens = of_run(by) ? trillion : step_tokens;
     return per_second * step_s * (tokens > 0 ? tokens / tokens_of_a_step(scenario) * (1 - 1e-12) : 1);
 }

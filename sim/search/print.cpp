@@ -24,17 +24,30 @@ std::string lacking(const SearchPoint& p) {
     return bytes > 0 ? gigabytes(bytes) + " GB a device" : "room on its node";
 }
 
+std::int64_t global_batch(const SearchPoint& p) {
+    const auto training = nlohmann::json::parse(p.json.empty() ? "{}" : p.json).value("training", nlohmann::json::object());
+    return training.value("global_batch_size", std::int64_t{0});
+}
+
+double target_usd(const SearchPoint& p) { return p.row.step_time_s > 0 ? p.cost_usd * p.row.time_to_target_s / p.row.step_time_s : 0; }
+
 Table table_of(const SearchResult& result, const std::vector<std::size_t>& which, const TextStyle& style) {
     const double best = result.points.front().score;
     Table t{{"", "step time", "80 % interval", "behind", "peak memory", "bubble", "MFU", "USD a step", "strategy"},
             {true, true, true, true, true, true, true, true, false},
             {},
             true};
+    const auto add = [&](const std::string& title) {
+        t.header.insert(t.header.end() - 1, title);
+        t.right.insert(t.right.end() - 1, true);
+    };
+    const bool batches =
+        std::ranges::any_of(result.points, [&](const SearchPoint& p) { return global_batch(p) != global_batch(result.points.front()); });
+    const bool target = std::ranges::any_of(which, [&](std::size_t i) { return result.points[i].row.time_to_target_s > 0; });
+    if (batches) add("global batch");
+    if (target) add("days to the target"), add("USD to the target");
     const bool runs = std::ranges::any_of(which, [&](std::size_t i) { return result.points[i].row.run_finished >= 0; });
-    if (runs) {
-        t.header.insert(t.header.end() - 1, {"goodput", "days", "USD of the run"});
-        t.right.insert(t.right.end() - 1, {true, true, true});
-    }
+    if (runs) add("goodput"), add("days"), add("USD of the run");
     for (const std::size_t i : which) {
         const SearchPoint& p = result.points[i];
         const SweepRow& r = p.row;
@@ -45,9 +58,11 @@ Table table_of(const SearchResult& result, const std::vector<std::size_t>& which
                           fmt::format("{:.1f} %", r.bubble_fraction * 100), fmt::format("{:.1f} %", r.mfu * 100),
                           p.cost_usd > 0 ? fmt::format("{:.3g}", p.cost_usd) : "",
                           r.label + (p.limits.empty() ? "" : "; time: " + p.limits)});
+        auto& cells = t.rows.back();
+        if (batches) cells.insert(cells.end() - 1, grouped(global_batch(p)));
+        if (target) cells.insert(cells.end() - 1, {days_text(r.time_to_target_s), target_usd(p) > 0 ? metric(target_usd(p), 3) : ""});
         if (!runs) continue;
         const bool ends = r.run_finished >= 1;
-        auto& cells = t.rows.back();
         cells.insert(cells.end() - 1, {ends ? fmt::format("{:.2f} %", r.run_goodput * 100) : "",
                                        ends                 ? days_text(r.run_s)
                                        : r.run_finished < 0 ? ""
@@ -133,6 +148,11 @@ double tokens_of_run(const SearchPoint& p) {
     return steps > 0 ? steps * p.row.step_time_s * p.row.tokens_per_s : run.value("tokens", 0.0);
 }
 
+// Whether what is asked for is the time to the target, not that of the run.
+bool until_target(const SearchResult& r, const SearchPoint& p) {
+    return p.row.time_to_target_s > 0 && (r.until_target || tokens_of_run(p) <= 0);
+}
+
 // Without failures.
 AtThisPace pace_of(const SearchPoint& p, double tokens) {
     const double seconds = tokens / p.row.tokens_per_s, steps = seconds / p.row.step_time_s;
@@ -150,11 +170,14 @@ std::string no_answer(const SearchResult& r) {
                (r.nearest_refusal.what.empty() ? std::string() : "; the first that was refused: " + r.nearest_refusal.what);
     const bool late = r.counts.by_deadline + r.counts.too_late > 0;
     if (r.nearest_late) {
-        const double days = pace_of(*r.nearest_late, tokens_of_run(*r.nearest_late)).seconds / 86400, over = days - r.within_days;
-        return fmt::format("no legal point that fits{} ends its run in time, which is {:.6g} days: the fastest, {}, takes {} days without "
+        const SearchPoint& fastest = *r.nearest_late;
+        const bool target = until_target(r, fastest);
+        const double days = (target ? fastest.row.time_to_target_s : pace_of(fastest, tokens_of_run(fastest)).seconds) / 86400;
+        const double over = days - r.within_days;
+        return fmt::format("no legal point that fits{} {} in time, which is {:.6g} days: the fastest, {}, takes {} days without "
                            "failures{}. More or faster devices, or more days, would help",
-                           r.counts.left > 0 ? ", of those looked at before the search was stopped," : "", r.within_days,
-                           r.nearest_late->row.label, days_text(days * 86400),
+                           r.counts.left > 0 ? ", of those looked at before the search was stopped," : "",
+                           target ? "reaches its target" : "ends its run", r.within_days, fastest.row.label, days_text(days * 86400),
                            over > 0 ? fmt::format(", {} too many", days_text(over * 86400)) : ", and more with them");
     }
     if (late && !r.nearest_miss && r.counts.left == 0)
@@ -219,6 +242,9 @@ std::string to_text(const SearchResult& r, const SearchOptions& options, const T
     if (first.row.tokens_per_s > 0) {
         text += "A trillion tokens by the first: " + to_text(pace_of(first, 1e12));
         if (const double tokens = tokens_of_run(first); tokens > 0) text += "; the run, without losses: " + to_text(pace_of(first, tokens));
+        if (first.row.time_to_target_s > 0)
+            text += fmt::format("; to the target, without losses: {}{}", span_text(first.row.time_to_target_s),
+                                target_usd(first) > 0 ? ", " + metric(target_usd(first), 3) + " USD" : "");
         text += "\n\n";
     }
     text += to_text(table_of(r, different(r.points, lead, static_cast<std::size_t>(options.top)), style), style);
@@ -268,6 +294,11 @@ std::string to_json(const SearchResult& r, const SearchOptions& options) {
                         {"wall_s", p.row.run_s},
                         {"tokens", p.row.run_tokens},
                         {"cost_usd", p.row.run_cost_usd}};
+        if (p.row.time_to_target_s > 0) {
+            j["global_batch_size"] = global_batch(p);
+            j["target"] = {{"time_to_target_s", p.row.time_to_target_s}};
+            if (target_usd(p) > 0) j["target"]["cost_to_target_usd"] = target_usd(p);
+        }
         const auto pace = [&](const char* key, double tokens) {
             const AtThisPace at = pace_of(p, tokens);
             j[key] = {{"tokens", tokens}, {"days", at.seconds / 86400}};
@@ -321,13 +352,15 @@ std::string to_csv(const SearchResult& r) {
     const auto known = [](double figure) { return figure > 0 ? fmt::format("{}", figure) : std::string(); };
     std::string text =
         "strategy,score,bound,step_time_s,tokens_per_s,mfu,bubble_fraction,world_size,peak_bytes,capacity_bytes,step_time_error_"
-        "bar,step_time_faster,step_time_slower,memory_error_bar,cost_usd,energy_j,run_goodput,run_days,run_cost_usd,hash\n";
+        "bar,step_time_faster,step_time_slower,memory_error_bar,cost_usd,energy_j,run_goodput,run_days,run_cost_usd,global_batch_size,time_"
+        "to_target_s,hash\n";
     for (const SearchPoint& p : r.points)
-        text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", csv_cell(p.row.label), p.score, p.bound,
-                            p.row.step_time_s, p.row.tokens_per_s, p.row.mfu, p.row.bubble_fraction, p.row.world_size, p.row.peak_bytes,
-                            p.row.capacity_bytes, p.row.step_time_error_bar, p.row.step_time_interval.faster,
-                            p.row.step_time_interval.slower, p.row.memory_error_bar, p.cost_usd, p.energy_j, known(p.row.run_goodput),
-                            known(p.row.run_s / 86400), known(p.row.run_cost_usd), p.row.hash);
+        text +=
+            fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", csv_cell(p.row.label), p.score, p.bound,
+                        p.row.step_time_s, p.row.tokens_per_s, p.row.mfu, p.row.bubble_fraction, p.row.world_size, p.row.peak_bytes,
+                        p.row.capacity_bytes, p.row.step_time_error_bar, p.row.step_time_interval.faster, p.row.step_time_interval.slower,
+                        p.row.memory_error_bar, p.cost_usd, p.energy_j, known(p.row.run_goodput), known(p.row.run_s / 86400),
+                        known(p.row.run_cost_usd), global_batch(p), known(p.row.time_to_target_s), p.row.hash);
     return text;
 }
 

@@ -270,7 +270,7 @@ namespace {
 
 // The fastest that fits, whenever it ends.
 std::optional<SearchPoint> fastest(std::string_view json_text, SearchOptions options) {
-    options.by = SearchBy::time;
+    options.by = of_target(options.by) ? SearchBy::target_time : SearchBy::time;
     options.within_days = 0;
     options.refine = options.fresh = false;
     options.top = 0;
@@ -304,6 +304,7 @@ SearchResult search_near_and_far(std::string_view json_text, const SearchOptions
 SearchResult search(std::string_view json_text, const SearchOptions& options) {
     SearchResult result = search_near_and_far(json_text, options);
     result.within_days = options.within_days;
+    result.until_target = of_target(options.by);
     if (result.points.empty() && result.counts.by_deadline + result.counts.too_late > 0 && result.counts.left == 0)
         if (std::optional<SearchPoint> point = fastest(json_text, options)) result.nearest_late = std::move(point);
     return result;

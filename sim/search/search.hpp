@@ -17,8 +17,9 @@
 namespace orrery {
 
 // The figure to make small. time: of a step. device_time: step time x devices (tokens a second and device). memory: the peak of the fullest
-// stage. For a scenario with "run": goodput: its reciprocal; run_time, run_cost: of a trillion tokens that count in the end.
-enum class SearchBy : std::uint8_t { time, device_time, cost, energy, memory, goodput, run_time, run_cost };
+// stage. For a scenario with "run": goodput: its reciprocal; run_time, run_cost: of a trillion tokens that count in the end. For one with
+// training.convergence: target_time, target_cost: of all steps to its target, without failures.
+enum class SearchBy : std::uint8_t { time, device_time, cost, energy, memory, goodput, run_time, run_cost, target_time, target_cost };
 const char* unit(SearchBy by);
 
 struct SearchProgress {
@@ -83,6 +84,7 @@ struct SearchResult {
     std::optional<SearchPoint> nearest_miss; // where nothing fits: the point that lacks least
     std::optional<SearchPoint> nearest_late; // where nothing ends in time: the fastest that fits
     double within_days = 0;                  // the time that runs had; 0: no limit
+    bool until_target = false;               // .. until the target of training.convergence
     Problem nearest_refusal;                 // where nothing is legal
     bool empty_part = false;                 // a part of a space (SearchOptions::shard) to which none of its forms fell
     bool whole = true;                       // the space was enumerated before the search was stopped

@@ -59,6 +59,10 @@ const char* unit(SearchBy by) {
         return "s per 1e12 tokens of the run";
     case SearchBy::run_cost:
         return "USD per 1e12 tokens of the run";
+    case SearchBy::target_time:
+        return "s to the target";
+    case SearchBy::target_cost:
+        return "USD to the target";
     case SearchBy::memory:
         break;
     }

@@ -300,8 +300,8 @@ void add_advise(CLI::App& app, Parsed& p) {
                 "Exit: 0 it fits, 1 bad input, 2 it does not fit in memory.");
 }
 
-const std::vector<std::string> search_figures{"time",    "tokens_per_s_per_gpu", "cost", "energy", "memory", "goodput", "run_time",
-                                              "run_cost"};
+const std::vector<std::string> search_figures{"time",     "tokens_per_s_per_gpu", "cost",       "energy", "memory", "goodput", "run_time",
+                                              "run_cost", "target_time",          "target_cost"};
 
 void add_parts(CLI::App& app, Parsed& p) {
     CLI::App* merging = add_command(app, p, "merge", "Join the files of a sweep's parts (--shard) into one");
@@ -349,8 +349,8 @@ void add_search(CLI::App& app, Parsed& p) {
     add_jobs(*sub, p.options);
     sub->add_option("--by", p.search.by,
                     "What is made small (default: time, of a step); tokens_per_s_per_gpu and goodput are made large; goodput, run_time, "
-                    "run_cost: of "
-                    "a scenario with \"run\"")
+                    "run_cost: of a scenario with \"run\"; target_time, target_cost: of one with training.convergence, and the best "
+                    "batch where --space names several")
         ->check(CLI::IsMember(search_figures))
         ->type_name("FIGURE");
     sub->add_option("--top", p.search.top, "Number of strategies to print, each of other degrees")
@@ -373,7 +373,8 @@ void add_search(CLI::App& app, Parsed& p) {
     sub->add_option("--database", p.search.database, "Keep simulated points in this file (SQLite): a search that is stopped goes on")
         ->type_name("FILE");
     sub->add_option("--within", p.search.within_days,
-                    "A run that takes longer is no answer; the scenario says how long it is: \"run\": {\"tokens\": 1e12}")
+                    "A run that takes longer is no answer; the scenario says how long it is: \"run\": {\"tokens\": 1e12}, or "
+                    "training.convergence")
         ->check(console::above_zero())
         ->type_name("DAYS");
     sub->add_option(

@@ -27,10 +27,16 @@ std::atomic<bool> interrupted{false};
 void stop(int) { interrupted = true; }
 
 SearchBy search_by(const std::string& name) {
-    static const std::map<std::string, SearchBy> names{{"time", SearchBy::time},         {"tokens_per_s_per_gpu", SearchBy::device_time},
-                                                       {"cost", SearchBy::cost},         {"energy", SearchBy::energy},
-                                                       {"memory", SearchBy::memory},     {"goodput", SearchBy::goodput},
-                                                       {"run_time", SearchBy::run_time}, {"run_cost", SearchBy::run_cost}};
+    static const std::map<std::string, SearchBy> names{{"time", SearchBy::time},
+                                                       {"tokens_per_s_per_gpu", SearchBy::device_time},
+                                                       {"cost", SearchBy::cost},
+                                                       {"energy", SearchBy::energy},
+                                                       {"memory", SearchBy::memory},
+                                                       {"goodput", SearchBy::goodput},
+                                                       {"run_time", SearchBy::run_time},
+                                                       {"run_cost", SearchBy::run_cost},
+                                                       {"target_time", SearchBy::target_time},
+                                                       {"target_cost", SearchBy::target_cost}};
     const auto it = names.find(name);
     return it == names.end() ? SearchBy::time : it->second;
 }
