@@ -27,7 +27,7 @@ KernelFacts facts_of(const Scenario& s) {
     KernelFacts f;
     f.micro_batch = s.training.micro_batch_size;
     f.sequence = s.training.sequence_length;
-    f.workers = s.strategy.workers() ? s.strategy.data_parallel : 1;
+    f.workers = s.strategy.worker_count();
     f.sequence_parts = static_cast<std::int64_t>(s.strategy.tensor_parallel) * s.strategy.context_parallel;
     f.loss_tokens = s.training.global_batch_size * s.training.sequence_length / f.workers;
     f.replicas = s.strategy.data_parallel * s.strategy.context_parallel;

@@ -262,7 +262,7 @@ template <class T> void own_part(const Call& c) {
 // A worker's numbers, times its share of all samples.
 template <class T> void own_share(const Call& c) {
     const Plan& plan = c.context.plan;
-    const auto worker = static_cast<std::size_t>(c.coordinate(Axis::dp) + c.coordinate(Axis::dpr) * plan.mesh.extent(Axis::dp));
+    const auto worker = static_cast<std::size_t>(c.coordinate(Axis::dpr));
     require(worker < plan.shares.size(), "a worker has no share");
     const T share = static_cast<T>(plan.shares[worker]);
     for (std::size_t k = 0; k < c.out.size(); ++k)

@@ -40,8 +40,7 @@ std::string prefix(Quantity q) {
 std::string name_of(const World& world, const Rank& rank, Quantity q, const std::string& part) {
     const bool own = q == Quantity::states || (q == Quantity::parameters && world.scenario.strategy.streaming());
     if (!own || world.plan.workers == 0) return prefix(q) + part;
-    const auto worker = rank.context.at[Axis::dp] + rank.context.at[Axis::dpr] * world.plan.mesh.extent(Axis::dp);
-    return fmt::format("{}worker-{}/{}", prefix(q), worker, part);
+    return fmt::format("{}worker-{}/{}", prefix(q), rank.context.at[Axis::dpr], part);
 }
 
 // As the checkpoint has it: workers may go on from a synchronous run, whose states all share. Empty: it has none.

@@ -287,8 +287,10 @@ namespace {
 std::int64_t own_sample(const World& world, std::int64_t step, std::int64_t slot) {
     const std::vector<int>& samples = world.scenario.strategy.synchronization.samples;
     const auto workers = static_cast<std::int64_t>(samples.size());
-    const std::int64_t micro = world.facts.micro_batch, worker = slot / micro % workers,
-                       so_far = step * world.scenario.training.global_batch_size / workers, in_round = slot / micro / workers * micro;
+    const std::int64_t micro = world.facts.micro_batch, ranks = world.scenario.strategy.data_parallel, of_worker = ranks / workers,
+                       rank = slot / micro % ranks, worker = rank / of_worker,
+                       so_far = step * world.scenario.training.global_batch_size / workers,
+                       in_round = (slot / micro / ranks * of_worker + rank % of_worker) * micro;
     const std::int64_t before = std::accumulate(samples.begin(), samples.begin() + worker, std::int64_t{0});
     return before + (so_far + in_round + slot % micro) % samples[worker];
 }

@@ -243,7 +243,8 @@ void add_target(WholeRunReport& out, const Scenario& s, const Report& step) {
     if (!s.training.convergence || out.mean_steps <= 0) return;
     const Convergence& c = *s.training.convergence;
     out.target = c.target.empty() ? "the target" : c.target;
-    out.target_samples = samples_to_target(c, static_cast<double>(s.training.global_batch_size), s.strategy.workers(), step.mean_staleness());
+    out.target_samples =
+        samples_to_target(c, static_cast<double>(s.training.global_batch_size), s.strategy.workers(), step.mean_staleness());
     out.target_steps = out.target_samples / static_cast<double>(s.training.global_batch_size);
     out.target_s = out.target_steps * out.mean_wall_s / out.mean_steps;
     if (out.mean_wall_s > 0) out.target_usd = out.cost_usd * out.target_s / out.mean_wall_s;

@@ -19,10 +19,12 @@ BufferId Emitter::passed(const std::string& name, Direction direction, BufferId 
     return there;
 }
 
-// A fused kernel of the plan reads what the copies were made of. They live until the backward pass; where none follows they keep no memory.
+// A fused kernel of the plan reads what the copies were made of. They live until the backward pass; where none follows, or where it makes
+// them again, they keep no memory.
 void Emitter::forward_copy_heads(const Node& n, const Making& m) {
     const Pointwise copy{PointwiseKind::index, Direction::forward, elements(value(n.out[0])), n.fused};
-    if (s().runtime.attention_kernel == AttentionKernel::unfused || needs_gradient[n.out[0]]) {
+    const bool read_later = needs_gradient[n.out[0]] && (m.again || !n.recompute || value(n.out[0]).saved);
+    if (s().runtime.attention_kernel == AttentionKernel::unfused || read_later) {
         emit(name_of(n, m), copy, m.in, {output(n, 0, m)});
         return;
     }

@@ -24,9 +24,9 @@ void build_forward(Lowering& l) {
     plan.steps = l.schedule->asynchronous ? s.flush_every : 1;
     plan.microbatches = plan.steps * l.scenario.microbatches();
     // Gradients are summed over data and context ranks alike, so that a shard group spans both.
-    // Replicas that are workers of their own share no gradients: they are copies along the outer axis. Where ZeRO++ has two levels the
-    // outer axis is the one between nodes.
-    const int shard = s.workers()                 ? 1
+    // Workers share no gradients: they are copies along the outer axis, and the replicas of one share along the inner. Where ZeRO++ has
+    // two levels the outer axis is the one between nodes.
+    const int shard = s.workers()                 ? s.replicas_of_worker()
                       : l.practice.near_ranks > 0 ? l.practice.near_ranks
                       : s.shard_group_size > 0    ? std::max(1, s.shard_group_size / s.context_parallel)
                                                   : s.data_parallel;

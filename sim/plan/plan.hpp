@@ -132,8 +132,10 @@ struct PlanPhase {
     static constexpr std::int32_t before = -1, nothing = -2;
     std::vector<Program> programs; // one per pipeline rank; of training steps none: they are the plan's own
     std::int64_t repeat = 1;
-    bool steps = false;           // runs of Plan::programs
-    std::int32_t behind = before; // it begins when Plan::further[behind] has ended; before: when the phase before it has; nothing: at once
+    bool steps = false; // runs of Plan::programs
+    // It begins when Plan::further[behind] has ended (and the phase before it, where parameters are sharded: gathers of steps read the
+    // shards that it writes); before: when the phase before it has; nothing: at once.
+    std::int32_t behind = before;
 };
 
 // Ranks that agree on every axis outside `axes` form one instance. With pp in `axes` only the ranks of `stages` belong to it, in that

@@ -30,20 +30,25 @@ Edges edges_of(const Plan& plan, const Program& program, bool first) {
     return edges;
 }
 
+struct Before {
+    const Program* program;
+    std::int32_t end;
+};
+
 // Runs of one stage's programs, one after the other.
 class Unroller {
   public:
     explicit Unroller(const Plan& plan) : plan_(plan) {}
     std::int32_t of_last_step = 0; // from the end of the round to the end of its last training step: at most 0
 
-    // `previous`: the phase that this one stands behind, and where in `out` that ends (0: in the round before); null where this is the only
-    // one, or begins at once. shift: of microbatches.
-    void run(const Program& program, std::int32_t shift, bool step, const Program* previous, std::int32_t previous_end, bool all_ended) {
+    // `previous`: the phases that this one stands behind, and where in `out` they end (0: in the round before); empty where this is the
+    // only one, or begins at once. shift: of microbatches.
+    void run(const Program& program, std::int32_t shift, bool step, const std::vector<Before>& previous, bool all_ended) {
         const auto base = static_cast<std::int32_t>(out.actions.size());
         if (step && any_step_) out.step_begins.push_back(base);
         any_step_ = any_step_ || step;
         std::vector<std::vector<ActionDep>> barrier(program.actions.size());
-        if (previous) stand_behind(program, *previous, previous_end, barrier);
+        for (const Before& phase : previous) stand_behind(program, *phase.program, phase.end, barrier);
         for (std::size_t a = 0; a < program.actions.size(); ++a) {
             Action action = program.actions[a];
             for (std::int32_t& m : action.microbatch)
@@ -51,7 +56,7 @@ class Unroller {
             std::vector<ActionDep> deps = std::move(barrier[a]);
             for (std::int32_t d = action.deps_begin; d < action.deps_end; ++d) {
                 ActionDep dep = program.deps[d];
-                if (dep.on_action < 0 && previous && all_ended) continue; // the phase before has ended
+                if (dep.on_action < 0 && !previous.empty() && all_ended) continue; // the phase before has ended
                 if (dep.on_action >= 0)
                     dep.on_action += base;
                 else if (step_end_ > 0) // of the step before, whatever phases stand between
@@ -101,6 +106,9 @@ Plan unrolled(const Plan& plan, std::int64_t most) {
         if (phase.steps) steps += std::min(phase.repeat, most);
     round.steps = plan.steps * steps;
     round.microbatches = plan.microbatches * steps;
+    // Gathers of the steps before read the shards that a phase writes, on a queue of their own.
+    const bool sharded =
+        std::any_of(plan.buffers.begin(), plan.buffers.end(), [](const Buffer& b) { return b.role == Role::parameter_shard; });
     for (std::size_t stage = 0; stage < plan.programs.size(); ++stage) {
         Unroller unroller(plan);
         const auto program_of = [&](const PlanPhase& phase) { return phase.steps ? &plan.programs[stage] : &phase.programs[stage]; };
@@ -108,28 +116,26 @@ Plan unrolled(const Plan& plan, std::int64_t most) {
         // A last phase that stood behind an earlier one alone does not say that the steps before it have ended.
         const bool all_ended = plan.further.empty() || plan.further.back().behind == PlanPhase::before;
         std::int64_t step = 0;
-        const auto run = [&](const Program& program, std::int64_t repeat, bool steps_here, const Program* previous,
-                             std::int32_t previous_end) {
+        const auto run = [&](const Program& program, std::int64_t repeat, bool steps_here, std::vector<Before> previous) {
             for (std::int64_t k = 0; k < std::min(repeat, most); ++k) {
                 const auto shift = steps_here ? static_cast<std::int32_t>(step++ * plan.microbatches) : 0;
-                unroller.run(program, shift, steps_here, previous, previous_end, all_ended);
-                previous = nullptr;
+                unroller.run(program, shift, steps_here, previous, all_ended);
+                previous.clear();
             }
         };
         for (std::size_t k = plan.further.size(); k-- > 0 && !plan.further[k].steps;)
             for (std::int64_t r = 0; r < std::min(plan.further[k].repeat, most); ++r)
                 unroller.of_last_step -= static_cast<std::int32_t>(program_of(plan.further[k])->actions.size());
-        run(plan.programs[stage], plan.repeat, true, plan.further.empty() ? nullptr : program_of(plan.further.back()), 0);
+        using Befores = std::vector<Before>;
+        run(plan.programs[stage], plan.repeat, true, plan.further.empty() ? Befores{} : Befores{{program_of(plan.further.back()), 0}});
         const Program* previous = &plan.programs[stage];
         std::vector<std::int32_t> ends;
         for (const PlanPhase& phase : plan.further) {
             const Program& program = *program_of(phase);
-            if (phase.behind == PlanPhase::nothing)
-                run(program, phase.repeat, phase.steps, nullptr, 0);
-            else if (phase.behind == PlanPhase::before)
-                run(program, phase.repeat, phase.steps, previous, end());
-            else
-                run(program, phase.repeat, phase.steps, program_of(plan.further[phase.behind]), ends[phase.behind]);
+            Befores before;
+            if (phase.behind >= 0) before.push_back({program_of(plan.further[phase.behind]), ends[phase.behind]});
+            if (phase.behind == PlanPhase::before || (phase.behind >= 0 && sharded)) before.push_back({previous, end()});
+            run(program, phase.repeat, phase.steps, before);
             ends.push_back(end());
             previous = &program;
         }

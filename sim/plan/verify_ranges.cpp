@@ -154,10 +154,14 @@ void RangeCheck::access(const Op& op, BufferId b, int port, bool write, QueueMas
         for (std::int32_t k = r.readers; k >= 0; k = readers_[at(k)].next) ordered(readers_[at(k)].op);
         r.readers = -1;
         r.writer = op_;
-        each_name(root, [&](BufferId id) { // one storage holds one of its values at a time
+        // One storage holds one of its values at a time; a shard that is gathered where it lies is a part of what is gathered.
+        const auto* c = std::get_if<Collective>(&op.work);
+        const bool gathered = c && c->kind == CollectiveKind::all_gather;
+        each_name(root, [&](BufferId id) {
+            const bool holds = id == b || (gathered && std::find(op.in.begin(), op.in.end(), id) != op.in.end());
             Cell& n = cell(id, port);
-            n.written = id == b ? State::yes : State::no;
-            n.bits = static_cast<std::uint8_t>((n.bits & ~(ends_written | ends_unwritten)) | (id == b ? ends_written : ends_unwritten));
+            n.written = holds ? State::yes : State::no;
+            n.bits = static_cast<std::uint8_t>((n.bits & ~(ends_written | ends_unwritten)) | (holds ? ends_written : ends_unwritten));
         });
     } else {
         readers_.push_back({op_, r.readers});

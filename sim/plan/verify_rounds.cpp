@@ -1,8 +1,8 @@
 // Rounds: phases have a program for each stage, and where ranks are workers their parameters meet: each that the optimizer keeps is summed
 // over all workers and averaged exactly once a round, after the steps and never in one. Where an fp32 copy is kept it is the copy that is
 // averaged, and the parameters are written from it. With an outer optimizer it is what each moved that is averaged, and its step that
-// writes them. Where workers weigh unlike, each brings its share to the sum. Workers that meet outside the plan are joined by nothing in
-// it.
+// writes them. Under ZeRO that holds of shards, and whole parameters that stay are gathered from them. Where workers weigh unlike, each
+// brings its share to the sum. Workers that meet outside the plan are joined by nothing in it.
 #include "sim/plan/verify_parts.hpp"
 
 #include <algorithm>
@@ -44,6 +44,10 @@ void visit(const Plan& plan, const Op& op, std::vector<Meeting>& met, Findings& 
         if (c.kind != CollectiveKind::all_gather)
             for (BufferId b : op.out) ++met[at(b)].sums;
     }
+    // Replicas of a worker gather what their shards have become.
+    if (const auto* c = std::get_if<Collective>(&op.work); c && c->kind == CollectiveKind::all_gather && !crosses_workers(plan, op))
+        for (BufferId b : op.out)
+            if (plan.buffers[at(b)].role == Role::parameter) met[at(b)] = met[at(op.in[0])];
     if (const auto* c = std::get_if<Compress>(&op.work)) {
         if (c->part == Compress::Part::apply_drift)
             for (BufferId b : op.out) met[at(b)].sums += met[at(op.in[0])].sums, met[at(b)].averages += met[at(op.in[0])].averages;
@@ -64,6 +68,11 @@ void visit(const Plan& plan, const Op& op, std::vector<Meeting>& met, Findings& 
         for (BufferId b : op.out) ++met[at(b)].copies;
 }
 
+bool trained_shard(const Plan& plan, const Buffer& shard) {
+    return shard.bucket >= 0 && !plan.buckets[shard.bucket].tensors.empty() &&
+           plan.tensors[at(plan.buffers[at(plan.buckets[shard.bucket].tensors.front().parameter)].tensor)].trained;
+}
+
 void check_stage(const Plan& plan, std::size_t stage, Findings& findings) {
     std::vector<Meeting> met(plan.buffers.size());
     for (const PlanPhase& phase : plan.further)
@@ -79,9 +88,10 @@ void check_stage(const Plan& plan, std::size_t stage, Findings& findings) {
         if (x.stage != static_cast<std::int16_t>(stage)) continue;
         const Meeting& m = met[b];
         const bool followed = m.sums == 0 && m.averages == 0 && m.copies == 1, averaged = m.sums == 1 && m.averages == 1 && m.copies == 0;
-        if (x.role == Role::parameter && !plan.tensors[at(x.tensor)].trained) continue;
-        const bool must = x.role == Role::parameter || x.role == Role::master || x.role == Role::outer_parameters;
-        if (must && !(x.role == Role::parameter && copied ? followed : averaged))
+        if (x.role == Role::parameter && (!plan.tensors[at(x.tensor)].trained || x.scope == Scope::action)) continue;
+        const bool weights = x.role == Role::parameter || (x.role == Role::parameter_shard && trained_shard(plan, x)),
+                   must = weights || x.role == Role::master || x.role == Role::outer_parameters;
+        if (must && !(weights && copied ? followed : averaged))
             findings.add("worker-averaged", fmt::format("stage {}", stage),
                          fmt::format("{} is summed over the workers {} times, averaged {} times and written from an average {} times in a "
                                      "round",

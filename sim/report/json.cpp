@@ -94,7 +94,7 @@ std::string to_json(const Report& r) {
     if (r.staleness.worst > 0)
         j["staleness"] = {
             {"mean_updates", r.staleness.mean}, {"worst_updates", r.staleness.worst}, {"weight_versions", r.staleness.versions}};
-    if (const Meetings& m = r.meetings; m.steps > 0) {
+    if (const WorkerMeetings& m = r.meetings; m.steps > 0) {
         j["meetings"] = {{"steps_between", m.steps}, {"compute_utilization", m.compute_utilization}, {"sync_time_s", m.sync_time_s}};
         if (m.bytes_between_nodes > 0) {
             j["meetings"]["bytes_between_nodes_per_step"] = m.bytes_between_nodes;

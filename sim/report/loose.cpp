@@ -29,7 +29,7 @@ double between_nodes(const Fabric& fabric, const Simulation& simulation) {
 void count_meetings(Report& r, const Scenario& s, const Plan& plan, const Fabric& fabric, const CostModel& cost,
                     const Simulation& simulation, const SimulateOptions& options) {
     if (!s.strategy.workers() || r.step_time_s <= 0) return;
-    Meetings& m = r.meetings;
+    WorkerMeetings& m = r.meetings;
     m.bytes_between_nodes = between_nodes(fabric, simulation);
     if (plan.further.empty()) return;
     m.steps = static_cast<double>(plan.repeat);
@@ -53,7 +53,7 @@ void follow_workers(Report& r, const Scenario& s, const Plan& plan, const Fabric
     r.loose = follow(loose_work(s, plan, fabric, cost, alone, options), options.stop);
     if (r.loose.busiest.link >= 0) r.busiest_link = fabric.link_name(r.loose.busiest.link);
     const double longer = r.loose.step_s / alone;
-    Meetings& m = r.meetings;
+    WorkerMeetings& m = r.meetings;
     m.steps = std::max(1.0, r.loose.steps_between_averages);
     m.compute_utilization = 1 / longer;
     m.sync_time_s = m.steps * (r.loose.step_s - alone);
@@ -84,7 +84,7 @@ std::string loose_strategy_text(const Strategy& g) {
 }
 
 std::string meetings_text(const Report& r, const TextStyle& style) {
-    const Meetings& m = r.meetings;
+    const WorkerMeetings& m = r.meetings;
     if (m.steps <= 0) return "";
     std::string text = fmt::format("workers step {:.1f} % of the time (compute utilization)", 100 * m.compute_utilization);
     text += m.steps > 1 ? fmt::format("; meeting every {:.4g} steps adds {} each time", m.steps, seconds_text(m.sync_time_s))

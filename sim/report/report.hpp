@@ -24,7 +24,7 @@ struct TimeToTarget {
 };
 
 // Workers that each train parameters of their own and meet every `steps` steps (local SGD, DiLoCo, servers, peers).
-struct Meetings {
+struct WorkerMeetings {
     double steps = 0;               // between two meetings; 0: there are no such workers
     double sync_time_s = 0;         // exposed, of one meeting: what the steps between two take beyond a worker's steps alone
     double compute_utilization = 1; // a worker's steps alone over all of the time: H t / (H t + sync)
@@ -45,7 +45,7 @@ struct Report {
     Staleness staleness;                                 // of the weights that gradients were made with
     LooseReport loose;                                   // of workers that meet outside the plan (Strategy::loose)
     std::string busiest_link;                            // the name of its
-    Meetings meetings;                                   // of workers that each train parameters of their own
+    WorkerMeetings meetings;                             // of workers that each train parameters of their own
     double trained_parameters = 0;                       // of those of the model and its adapters
     double parameters = 0, flops_per_step = 0;           // model FLOPs of a step, all ranks, no recompute
     struct Experts {                                     // of a mixture's layer; load empty: the model has none

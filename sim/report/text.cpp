@@ -116,12 +116,14 @@ std::string travel_text(const Strategy& g) {
     const Synchronization& s = g.synchronization;
     text += loose_strategy_text(g);
     if (g.workers() && !g.sends_signs() && !g.loose())
-        text += fmt::format(", {} every {} step{}",
-                            g.streaming()                             ? "streaming DiLoCo"
-                            : g.diloco()                              ? "DiLoCo"
-                            : s.kind == Synchronization::Kind::fedavg ? "FedAvg"
-                                                                      : "local SGD",
-                            s.inner_steps, s.inner_steps == 1 ? "" : "s");
+        text += fmt::format(
+            ", {}{} every {} step{}",
+            g.streaming()                             ? "streaming DiLoCo"
+            : g.diloco()                              ? "DiLoCo"
+            : s.kind == Synchronization::Kind::fedavg ? "FedAvg"
+                                                      : "local SGD",
+            g.replicas_of_worker() > 1 ? fmt::format(" between {} workers of {} replicas", g.worker_count(), g.replicas_of_worker()) : "",
+            s.inner_steps, s.inner_steps == 1 ? "" : "s");
     if (g.streaming()) text += fmt::format(" in {} fragments, merged {} steps later", s.fragments, s.overlap_steps);
     if (g.diloco() && s.payload_dtype != DType::fp32) text += fmt::format(" in {}", name(s.payload_dtype));
     return text;

@@ -216,14 +216,16 @@ void check_experts(Reading& reading) {
     must_divide(reading, "/strategy/expert_parallel", s.expert_parallel, "moe.experts", e.experts, 0);
     must_divide(reading, "/strategy/expert_tensor_parallel", s.expert_tensor_parallel, "moe.expert_ffn_size", e.expert_ffn_size, 0);
     if (!sound(reading, {"/strategy", "/cluster"})) return;
-    const std::int64_t ranks = static_cast<std::int64_t>(s.tensor_parallel) * s.context_parallel * s.data_parallel;
+    const std::int64_t ranks = static_cast<std::int64_t>(s.tensor_parallel) * s.context_parallel * s.replicas_of_worker();
     const std::int64_t experts = static_cast<std::int64_t>(s.expert_parallel) * s.expert_tensor_parallel;
     if (ranks % experts != 0)
         reading.problem("/strategy/expert_parallel",
                         "strategy.expert_parallel x expert_tensor_parallel = " + std::to_string(s.expert_parallel) + " x " +
                             std::to_string(s.expert_tensor_parallel) + " = " + std::to_string(experts) +
-                            " must divide tensor_parallel x context_parallel x data_parallel = " + std::to_string(ranks) +
-                            ": experts lie inside a pipeline stage");
+                            " must divide tensor_parallel x context_parallel x data_parallel" +
+                            (s.worker_count() > 1 ? " / workers = " : " = ") + std::to_string(ranks) +
+                            ": experts lie inside a pipeline stage" +
+                            (s.worker_count() > 1 ? " of a worker (synchronization.workers)" : ""));
 }
 
 // A shorter order ("tp-pp-dp") is filled up with the axes it leaves out, after tp, if they are 1 wide.

@@ -1,5 +1,7 @@
 // When replicas meet: combinations that cannot be.
+#include "sim/scenario/practice.hpp"
 #include "sim/scenario/resolve.hpp"
+#include "sim/scenario/suggest.hpp"
 #include "sim/schedules/schedule.hpp"
 
 #include <algorithm>
@@ -35,6 +37,28 @@ void check_fragments(Reading& reading) {
     const Optimizer o = reading.scenario.training.optimizer;
     refuse(o == Optimizer::lamb || o == Optimizer::lars, "kind",
            std::string("kind = streaming_diloco is not modelled with training.optimizer = ") + name(o) + ": try adamw");
+}
+
+// Workers of several replicas.
+void check_workers(Reading& reading, const std::string& local) {
+    const Scenario& sc = reading.scenario;
+    const Strategy& s = sc.strategy;
+    const int workers = s.synchronization.workers;
+    const auto refuse = [&](bool broken, const char* pointer, const std::string& what) {
+        if (broken) reading.problem(pointer, what);
+    };
+    const std::string is = eq("strategy.synchronization.workers", workers);
+    if (workers > 0 && s.data_parallel % workers != 0)
+        return reading.problem("/strategy/synchronization/workers", is + " must divide " + eq("data_parallel", s.data_parallel) + ": try " +
+                                                                        join(common_divisors(s.data_parallel, 0)));
+    if (workers == 0 || workers == s.data_parallel) return;
+    refuse(s.loose(), "/strategy/synchronization/workers",
+           is + " is not modelled with " + local + ", where every replica is a worker: leave it out");
+    refuse(s.compresses() != GradientCompression::none, "/strategy/gradient_compression",
+           std::string("strategy.gradient_compression = ") + name(s.compresses()) +
+               " is not modelled inside workers of several replicas: leave it out");
+    refuse(practice_of(sc).near_ranks > 0, "/strategy/synchronization/workers",
+           is + " is not modelled with two levels of sharding (secondary_shard_size, quantized_gradients): leave these out");
 }
 
 // Replicas that meet outside the plan: each sends whole parameters, or gradients to servers.
@@ -85,20 +109,22 @@ void check_synchronization(Reading& reading) {
     };
     const std::string local = std::string("strategy.synchronization.kind = ") + name(s.synchronization.kind);
     const auto clients = static_cast<std::int64_t>(s.synchronization.samples.size());
-    refuse(s.synchronization.kind == Synchronization::Kind::fedavg && clients > 0 && clients != s.data_parallel,
+    check_workers(reading, local);
+    refuse(s.synchronization.kind == Synchronization::Kind::fedavg && clients > 0 && clients != s.worker_count(),
            "/strategy/synchronization/samples",
-           "strategy.synchronization.samples has " + std::to_string(clients) + " numbers for " +
-               eq("strategy.data_parallel", s.data_parallel) + " replicas: give each one");
+           "strategy.synchronization.samples has " + std::to_string(clients) + " numbers for " + std::to_string(s.worker_count()) +
+               " workers: give each one");
     check_fragments(reading);
     check_loose(reading, local);
-    refuse(s.zero_stage > 0, "/strategy/zero_stage",
+    const bool alone = s.replicas_of_worker() * s.context_parallel == 1;
+    refuse(s.zero_stage > 0 && alone, "/strategy/zero_stage",
            eq("strategy.zero_stage", s.zero_stage) + " divides optimizer states among replicas, and with " + local +
-               " each has its own: set zero_stage = 0");
+               " each has its own: set zero_stage = 0, or synchronization.workers to the number of groups of replicas that share theirs");
     refuse(s.shard_group_size > 0, "/strategy/shard_group_size",
-           eq("strategy.shard_group_size", s.shard_group_size) + " divides parameters among replicas, and with " + local +
-               " each has its own: leave it out");
-    refuse(reading.scenario.model.moe.has_value(), "/strategy/synchronization/kind",
-           local + " is not modelled with a mixture of experts (model.moe): set kind = synchronous");
+           eq("strategy.shard_group_size", s.shard_group_size) + " is not modelled with " + local +
+               ", whose workers shard among all of their replicas: leave it out");
+    refuse(reading.scenario.model.moe.has_value() && s.loose(), "/strategy/synchronization/kind",
+           local + " is not modelled with a mixture of experts (model.moe): set kind = synchronous or diloco");
     refuse(schedule && schedule->directions > 1, "/strategy/schedule",
            "strategy.schedule = " + s.schedule + " sums the gradients of its copies of the model across replicas, which " + local +
                " does not: try zb-v or 1f1b");

@@ -159,8 +159,9 @@ void read_frozen(Reading& reading, const Json& value, const std::string& where) 
 
 void read_samples(Reading& reading, const Json& value, const std::string& where) {
     if (!value.is_array() || value.empty())
-        return reading.problem(where, dotted(where) + " = " + short_text(value) +
-                                          " must be a list of whole numbers, one for each replica (strategy.data_parallel)");
+        return reading.problem(where,
+                               dotted(where) + " = " + short_text(value) +
+                                   " must be a list of whole numbers, one for each worker (synchronization.workers, else data_parallel)");
     reading.scenario.strategy.synchronization.samples.clear();
     whole_numbers(reading, value, where, 1, reading.scenario.strategy.synchronization.samples);
 }

@@ -246,6 +246,7 @@ constexpr FieldExample examples[] = {
     {"strategy.synchronization.kind", "local_sgd", "synchronous"},
     {"strategy.synchronization.samples", "[300,100,200,50]", "all alike"},
     {"strategy.synchronization.inner_steps", "8", "1"},
+    {"strategy.synchronization.workers", "8", "0"},
     {"strategy.synchronization.fragments", "4", "1"},
     {"strategy.synchronization.fragment_order", "sequential", "strided"},
     {"strategy.synchronization.overlap_steps", "0", "0"},

@@ -7,8 +7,9 @@ const Fields& synchronization_fields() {
     static const Fields fields = {
         Field{
             "kind", ChoiceSlot{[](Scenario& s, int i) { s.strategy.synchronization.kind = static_cast<Synchronization::Kind>(i); }},
-            "synchronous: gradients are reduced every step; local_sgd: each data-parallel replica does inner_steps steps of its own, then "
-            "the replicas' parameters are averaged; fedavg: the same, each weighs as much as it has samples; diloco: then an outer "
+            "synchronous: gradients are reduced every step; local_sgd: each data-parallel replica (or group of them: workers) does "
+            "inner_steps steps of its own, then the replicas' parameters are averaged; fedavg: the same, each weighs as much as it has "
+            "samples; diloco: then an outer "
             "optimizer steps on the mean of what each moved; "
             "streaming_diloco: fragments of the layers do so one after another; parameter_server: each sends its gradients to servers that "
             "update the parameters it then fetches, and waits for no other; gossip: each averages its parameters with a few peers' every "
@@ -18,8 +19,13 @@ const Fields& synchronization_fields() {
               "steps of each replica between two meetings (local_sgd, fedavg, diloco, streaming_diloco)"}
             .least(1)
             .most(10000),
+        Field{"workers", IntSlot{[](Scenario& s) { return &s.strategy.synchronization.workers; }},
+              "of local_sgd, fedavg, diloco and streaming_diloco: each worker is data_parallel / workers replicas that follow one another "
+              "in the order of ranks and share every step, with ZeRO or FSDP where zero_stage says so; 0: every replica is a worker"}
+            .least(0)
+            .most(1e6),
         Field{"samples", CustomSlot{read_samples},
-              "of fedavg: sequences that each replica has, one number for each: its weight in the mean, and in runs on real devices all it "
+              "of fedavg: sequences that each worker has, one number for each: its weight in the mean, and in runs on real devices all it "
               "ever sees, over and over; default: all alike, of one text"}
             .like(R"({"type":"array","minItems":1,"items":{"type":"integer","minimum":1}})"),
         Field{"outer_optimizer",

@@ -242,7 +242,9 @@ void note_without_effect(Reading& reading) {
     note("/strategy/overlap/tensor_parallel", s.overlap.tensor_parallel && s.tensor_parallel == 1, "tensor_parallel is 1");
     note("/strategy/overlap/pipeline", s.overlap.pipeline && s.pipeline_parallel == 1, "pipeline_parallel is 1");
     note("/strategy/synchronization/kind", s.synchronization.kind != Synchronization::Kind::synchronous && !s.workers(),
-         "there is one data-parallel rank");
+         s.data_parallel == 1 ? "there is one data-parallel rank" : "synchronization.workers is 1");
+    note("/strategy/synchronization/workers", s.synchronization.kind == Synchronization::Kind::synchronous,
+         "synchronization.kind is synchronous");
     const bool streaming = s.synchronization.kind == Synchronization::Kind::streaming_diloco,
                diloco = s.synchronization.kind == Synchronization::Kind::diloco || streaming, one_rank = s.data_parallel == 1;
     const auto gossip = s.synchronization.kind == Synchronization::Kind::gossip,

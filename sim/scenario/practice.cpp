@@ -34,8 +34,7 @@ void resolve_layers(Practice& p, const Scenario& s, const Software& w) {
     p.megatrons_layers = core || nanotron || (w.is({F::deepspeed}) && !transformers);
     p.bias_apart = w.is({F::megatron, F::deepspeed}) && w.year < 2024;
     p.repeats_heads = w.is({F::megatron}) && w.year == 2023;
-    p.repeats_heads_for_fused = w.is({F::torchtitan}) && w.year < 2026 && s.model.attention.kind == AttentionSpec::Kind::full &&
-                                s.strategy.recompute == RecomputeKind::none && s.strategy.recompute_segments == 0;
+    p.repeats_heads_for_fused = w.is({F::torchtitan}) && w.year < 2026 && s.model.attention.kind == AttentionSpec::Kind::full;
     p.fused_rope_scales = !core;
     p.fused_latent_rope = !core || w.year >= 2026;
     p.clamps_ahead = core;

@@ -87,7 +87,7 @@ struct Practice {
     // well: Megatron-LM of 2023, which took up grouped queries that summer.
     bool repeats_heads = false;
     // Fused attention reads keys and values that were repeated for every head, and keeps them so (torchtitan's repeat_kv, until its pull
-    // request 2259 of January 2026). Not where layers are made again: then they live as long as the attention's adjoint runs.
+    // request 2259 of January 2026). Where a layer is made again its copies are too, and live as long as the attention's adjoint runs.
     bool repeats_heads_for_fused = false;
     // The fused rotations know a factor of the cosines and sines (YaRN). Transformer Engine's, which Megatron-Core calls, do not: with a
     // factor it rotates in PyTorch's own operators.

@@ -273,6 +273,7 @@ struct Synchronization {
     int servers = 0;                // parameter_server: nodes whose hosts hold equal parts of the parameters; 0: all
     std::int64_t staleness_bound = -1; // parameter_server: steps that a worker may be ahead of the slowest; -1: any
     int degree = 1;                    // gossip: peers that a worker sends to every step
+    int workers = 0; // local_sgd, fedavg, diloco: each is data_parallel / workers replicas that share their steps; 0: every replica is one
     bool operator==(const Synchronization&) const = default;
 };
 template <> struct Spelling<Synchronization::Kind> {
@@ -320,16 +321,24 @@ struct Strategy {
     RankOrder rank_order = parse_rank_order("tp-cp-ep-dp-pp");
     CollectiveAlgorithm collective_algorithm = CollectiveAlgorithm::automatic;
 
-    // Replicas are workers that meet between steps, not in them.
+    // Replicas, or groups of them, are workers that meet between steps, not in them.
     bool workers() const {
         return (synchronization.kind != Synchronization::Kind::synchronous || compresses() == GradientCompression::zero_one_adam) &&
-               data_parallel > 1;
+               several_workers();
     }
+    bool several_workers() const {
+        return data_parallel > 1 && (synchronization.kind == Synchronization::Kind::synchronous || synchronization.workers != 1);
+    }
+    int worker_count() const {
+        const bool grouped = synchronization.kind != Synchronization::Kind::synchronous && synchronization.workers > 0;
+        return !workers() ? 1 : grouped ? synchronization.workers : data_parallel;
+    }
+    int replicas_of_worker() const { return data_parallel / worker_count(); } // that share every step
     // Workers that never meet all at once, and those whose parameters servers update.
-    bool loose() const { return synchronization.kind >= Synchronization::Kind::parameter_server && data_parallel > 1; }
-    bool served() const { return synchronization.kind == Synchronization::Kind::parameter_server && data_parallel > 1; }
-    bool streaming() const { return synchronization.kind == Synchronization::Kind::streaming_diloco && data_parallel > 1; }
-    bool diloco() const { return (synchronization.kind == Synchronization::Kind::diloco && data_parallel > 1) || streaming(); }
+    bool loose() const { return synchronization.kind >= Synchronization::Kind::parameter_server && several_workers(); }
+    bool served() const { return synchronization.kind == Synchronization::Kind::parameter_server && several_workers(); }
+    bool streaming() const { return synchronization.kind == Synchronization::Kind::streaming_diloco && several_workers(); }
+    bool diloco() const { return (synchronization.kind == Synchronization::Kind::diloco && several_workers()) || streaming(); }
     // In the steps that the scenario is of; none where those are the warm-up's.
     GradientCompression compresses() const {
         return compression.phase == Compression::Phase::warmup ? GradientCompression::none : gradient_compression;

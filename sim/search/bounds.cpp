@@ -141,8 +141,6 @@ Scenario without_recompute(Scenario s) {
     t.recompute_ops.clear();
     t.recompute_segments = 0;
     t.recompute = RecomputeKind::none;
-    // Copies that only layers without recomputation make: with a list of nothing they are left out, and nothing is made again either.
-    if (practice_of(s).repeats_heads_for_fused) t.recompute = RecomputeKind::list;
     return s;
 }
 

@@ -41,10 +41,7 @@ Table table_of(const SearchResult& result, const std::vector<std::size_t>& which
         t.header.insert(t.header.end() - 1, title);
         t.right.insert(t.right.end() - 1, true);
     };
-    const bool batches =
-        std::ranges::any_of(result.points, [&](const SearchPoint& p) { return global_batch(p) != global_batch(result.points.front()); });
     const bool target = std::ranges::any_of(which, [&](std::size_t i) { return result.points[i].row.time_to_target_s > 0; });
-    if (batches) add("global batch");
     if (target) add("days to the target"), add("USD to the target");
     const bool runs = std::ranges::any_of(which, [&](std::size_t i) { return result.points[i].row.run_finished >= 0; });
     if (runs) add("goodput"), add("days"), add("USD of the run");
@@ -59,7 +56,6 @@ Table table_of(const SearchResult& result, const std::vector<std::size_t>& which
                           p.cost_usd > 0 ? fmt::format("{:.3g}", p.cost_usd) : "",
                           r.label + (p.limits.empty() ? "" : "; time: " + p.limits)});
         auto& cells = t.rows.back();
-        if (batches) cells.insert(cells.end() - 1, grouped(global_batch(p)));
         if (target) cells.insert(cells.end() - 1, {days_text(r.time_to_target_s), target_usd(p) > 0 ? metric(target_usd(p), 3) : ""});
         if (!runs) continue;
         const bool ends = r.run_finished >= 1;
@@ -195,6 +191,17 @@ std::string no_answer(const SearchResult& r) {
                        r.nearest_miss->row.reason);
 }
 
+// The time and cost of all steps by this point, without losses.
+static std::string whole_job(const SearchPoint& p) {
+    if (p.row.tokens_per_s <= 0) return "";
+    std::string text = "A trillion tokens by the first: " + to_text(pace_of(p, 1e12));
+    if (const double tokens = tokens_of_run(p); tokens > 0) text += "; the run, without losses: " + to_text(pace_of(p, tokens));
+    if (p.row.time_to_target_s > 0)
+        text += fmt::format("; to the target, without losses: {}{}", span_text(p.row.time_to_target_s),
+                            target_usd(p) > 0 ? ", " + metric(target_usd(p), 3) + " USD" : "");
+    return text + "\n\n";
+}
+
 // A proof is of the fields that vary.
 static std::string varied(const SearchResult& r, const TextStyle& style) {
     const std::string text = (r.free.empty() ? "Nothing was varied" : "Varied: " + join(r.free)) +
@@ -239,15 +246,7 @@ std::string to_text(const SearchResult& r, const SearchOptions& options, const T
                                     r.reach == Reach::disk ? "on NVMe" : "on the host"),
                         style.width, "", "  ") +
                 "\n";
-    if (first.row.tokens_per_s > 0) {
-        text += "A trillion tokens by the first: " + to_text(pace_of(first, 1e12));
-        if (const double tokens = tokens_of_run(first); tokens > 0) text += "; the run, without losses: " + to_text(pace_of(first, tokens));
-        if (first.row.time_to_target_s > 0)
-            text += fmt::format("; to the target, without losses: {}{}", span_text(first.row.time_to_target_s),
-                                target_usd(first) > 0 ? ", " + metric(target_usd(first), 3) + " USD" : "");
-        text += "\n\n";
-    }
-    text += to_text(table_of(r, different(r.points, lead, static_cast<std::size_t>(options.top)), style), style);
+    text += whole_job(first) + to_text(table_of(r, different(r.points, lead, static_cast<std::size_t>(options.top)), style), style);
     text += "\n" + equals(r, first, style) + ties(r, first, options) + counted(r, options.by, style);
     if (!r.refined.empty()) {
         text += "\n" + paint("Refined", Ink::bold, style) +

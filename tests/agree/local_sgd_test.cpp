@@ -17,15 +17,17 @@ namespace {
 constexpr int workers = 2, inner_steps = 3, rounds = 2;
 
 Scenario local(std::vector<std::string> further = {}) {
-    std::vector<std::string> fields{"strategy.data_parallel=2", "strategy.synchronization.kind=local_sgd",
-                                    "strategy.synchronization.inner_steps=3"};
+    std::vector<std::string> fields{"strategy.synchronization.kind=local_sgd", "strategy.synchronization.inner_steps=3"};
+    const bool grouped = std::ranges::any_of(further, [](const std::string& f) { return f.starts_with("strategy.data_parallel="); });
+    if (!grouped) fields.push_back("strategy.data_parallel=2");
     fields.insert(fields.end(), further.begin(), further.end());
     return tiny(fields);
 }
 
-// Sequences of a step that worker w trains on, in its order: microbatches of all workers are dealt round.
+// Sequences of a step that worker w trains on, in its order: microbatches of all workers, and of the replicas of each, are dealt round.
 void load_part(World& world, const Corpus& corpus, const Scenario& all, std::int64_t step, int w) {
     const std::int64_t micro = all.training.micro_batch_size, length = all.training.sequence_length, batch = all.training.global_batch_size;
+    const std::int64_t of_worker = all.strategy.replicas_of_worker();
     load_batch(world, corpus, step); // the step's number; its tokens are overwritten
     Rank& rank = world.rank(0);
     for (std::size_t b = 0; b < world.plan.buffers.size(); ++b) {
@@ -35,7 +37,8 @@ void load_part(World& world, const Corpus& corpus, const Scenario& all, std::int
         std::vector<std::int64_t> sequence(static_cast<std::size_t>(length + 1));
         for (std::int64_t m = 0; m < world.plan.microbatches; ++m)
             for (std::int64_t s = 0; s < micro; ++s) {
-                read_sequence(corpus, step * batch + (m * workers + w) * micro + s, sequence);
+                const std::int64_t replica = w * of_worker + m % of_worker, turn = m / of_worker;
+                read_sequence(corpus, step * batch + (turn * workers * of_worker + replica) * micro + s, sequence);
                 std::copy_n(sequence.begin() + x.ahead, length, data + (m * micro + s) * length);
             }
     }
@@ -139,6 +142,52 @@ INSTANTIATE_TEST_SUITE_P(Outside, LocalSgd,
                                          std::vector<std::string>{diloco[0], "strategy.synchronization.outer_learning_rate=0.3",
                                                                   "strategy.synchronization.outer_momentum=0.6"}));
 
+// Workers of two replicas that share every step, whole or sharded among the two.
+std::vector<std::string> of_two(std::vector<std::string> further) {
+    std::vector<std::string> fields{"strategy.data_parallel=4", "strategy.synchronization.workers=2"};
+    fields.insert(fields.end(), further.begin(), further.end());
+    return fields;
+}
+
+const std::string deepspeed = "strategy.framework=deepspeed";
+
+INSTANTIATE_TEST_SUITE_P(
+    OfReplicas, LocalSgd,
+    testing::Values(of_two({}), of_two({"strategy.zero_stage=1"}), of_two({deepspeed, "strategy.zero_stage=2"}),
+                    of_two({deepspeed, "strategy.zero_stage=3"}), of_two({diloco[0]}), of_two({diloco[0], "strategy.zero_stage=1"}),
+                    of_two({diloco[0], "strategy.framework=megatron", "strategy.zero_stage=1", "strategy.overlap.param_gather=true",
+                            "strategy.pipeline_parallel=2"}),
+                    of_two({diloco[0], deepspeed, "strategy.zero_stage=2", "strategy.tensor_parallel=2"}),
+                    of_two({diloco[0], "strategy.framework=fsdp2", "strategy.zero_stage=3", "training.gradient_clipping=0.5"}),
+                    of_two({diloco[0], "strategy.framework=fsdp", "strategy.zero_stage=3", "strategy.bucket_bytes=2000"}),
+                    std::vector<std::string>{diloco[0], "strategy.context_parallel=2", "strategy.zero_stage=1"}));
+
+// Experts that the replicas of a worker divide train like those that each has whole.
+TEST(Diloco, ExpertsLieInsideAWorker) {
+    std::vector<std::string> whole{diloco[0],
+                                   "model.moe.experts=4",
+                                   "model.moe.top_k=2",
+                                   "model.moe.expert_ffn_size=12",
+                                   "model.activation=swiglu",
+                                   "model.norm=rmsnorm",
+                                   "model.bias=false",
+                                   "model.position=rope",
+                                   "model.moe.imbalance=zipf:30"};
+    std::vector<std::string> divided = whole;
+    divided.push_back("strategy.expert_parallel=2");
+    const auto after = [](const std::vector<std::string>& fields, int steps) {
+        const auto world = make_world(local(of_two(fields)), DType::fp64);
+        world->facts.forced_routing = false;
+        initialise(*world);
+        return parameters_after(*world, "serial", steps);
+    };
+    const Gathered a = after(whole, rounds * inner_steps), b = after(divided, rounds * inner_steps);
+    const Difference d = difference(a.tensors, b.tensors);
+    EXPECT_LE(d.relative, 1e-10) << d.worst;
+    EXPECT_EQ(b.disagreement, 0);
+    EXPECT_GT(difference(a.tensors, after(divided, inner_steps).tensors).relative, 1e-6) << "more steps train on";
+}
+
 // The fragment of a tensor of the tiny model, whose two layers are a fragment each: what stands before and behind them goes with them.
 int fragment(const std::string& name) {
     return name.starts_with("l1.") || name.starts_with("final_norm") || name.starts_with("head") ? 1 : 0;
@@ -218,7 +267,11 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(std::vector<std::string>{}, std::vector<std::string>{"strategy.synchronization.overlap_steps=1"},
                     std::vector<std::string>{"strategy.synchronization.overlap_steps=1", "strategy.synchronization.mixing=0.9",
                                              "strategy.synchronization.fragment_order=sequential", "training.gradient_clipping=0.3"},
-                    std::vector<std::string>{"strategy.synchronization.overlap_steps=1", "strategy.tensor_parallel=2"}));
+                    std::vector<std::string>{"strategy.synchronization.overlap_steps=1", "strategy.tensor_parallel=2"}, of_two({}),
+                    of_two({"strategy.synchronization.overlap_steps=1", "strategy.zero_stage=1"}),
+                    of_two({"strategy.synchronization.overlap_steps=1", deepspeed, "strategy.zero_stage=2"}),
+                    of_two({deepspeed, "strategy.zero_stage=1", "strategy.bucket_bytes=100000"}),
+                    of_two({"strategy.synchronization.overlap_steps=1", "strategy.framework=fsdp2", "strategy.zero_stage=3"})));
 
 // A single fragment, merged at once, is DiLoCo.
 TEST(StreamingDiloco, OfOneFragmentIsDiloco) {
@@ -298,6 +351,11 @@ TEST(LocalSgdPlan, IsVerifiedAndEveryBrokenRoundIsFound) {
     Plan never = plan;
     never.further[0].programs[0].actions.clear();
     EXPECT_TRUE(finds(never)) << "nobody averages";
+    Plan stale = lower(local(of_two({diloco[0], "strategy.zero_stage=1"})));
+    EXPECT_EQ(verify(stale).size(), 0u) << to_text(verify(stale));
+    ASSERT_GT(stale.further[0].programs[0].actions.size(), 1u);
+    stale.further[0].programs[0].actions.pop_back();
+    EXPECT_TRUE(finds(stale)) << "whole parameters are not gathered again";
     Plan twice = plan;
     twice.further[0].repeat = 2;
     EXPECT_TRUE(finds(twice)) << "averaged twice";

@@ -72,6 +72,14 @@ TEST(Resume, WorkersGoOnToTheBit) {
         return all;
     };
     const std::string diloco = "strategy.synchronization.kind=diloco";
+    const auto grouped = [&](const std::string& framework, int zero) { // workers of two replicas
+        return std::vector<std::string>{"strategy.data_parallel=4",
+                                        diloco,
+                                        local[2],
+                                        "strategy.synchronization.workers=2",
+                                        "strategy.framework=" + framework,
+                                        fmt::format("strategy.zero_stage={}", zero)};
+    };
     for (const auto& fields :
          {local, with({diloco}), with({diloco, "strategy.tensor_parallel=2", "strategy.bucket_bytes=2000"}),
           with({diloco, "strategy.pipeline_parallel=2", "training.optimizer=momentum", "training.precision=bf16",
@@ -79,7 +87,8 @@ TEST(Resume, WorkersGoOnToTheBit) {
           with({diloco, "strategy.synchronization.outer_optimizer=sgd", "strategy.synchronization.payload_dtype=int8"}),
           with({"strategy.synchronization.kind=streaming_diloco", "strategy.synchronization.fragments=2"}),
           with({"strategy.synchronization.kind=streaming_diloco", "strategy.synchronization.fragments=1",
-                "strategy.synchronization.overlap_steps=1", "strategy.synchronization.mixing=0.5"})}) {
+                "strategy.synchronization.overlap_steps=1", "strategy.synchronization.mixing=0.5"}),
+          grouped("ddp", 0), grouped("megatron", 1), grouped("deepspeed", 2), grouped("fsdp2", 3)}) {
         SCOPED_TRACE(fields.back());
         const Scenario scenario = tiny(fields);
         const auto folder = fresh_folder("workers");

@@ -139,17 +139,6 @@ TEST(Diloco, UtilisationFollowsTheLaw) {
     }
 }
 
-TEST(Diloco, FoldedAndUnfoldedTakeTheSameTime) {
-    Gpt g = replicas(4, outside(5, R"(, "payload_dtype": "int8")"));
-    g.pp = 2;
-    g.tied = false;
-    g.cluster = R"({"preset": "dgx-a100-80gb", "nodes": 2, "devices_per_node": 4})";
-    PredictOptions whole;
-    whole.simulate.fold = false;
-    const double time = predict(g.make()).report.step_time_s;
-    EXPECT_NEAR(predict(g.make(), whole).report.step_time_s, time, 1e-9 * time);
-}
-
 // Islands of one node each, far apart: 1 Gb/s, and a latency.
 Gpt islands(const std::string& fields, double latency_us = 0) {
     Gpt g = replicas(4, fields);
@@ -165,6 +154,116 @@ Gpt islands(const std::string& fields, double latency_us = 0) {
 std::string streamed(int steps, int fragments, int overlap, const std::string& more = "") {
     return fmt::format(R"({{"kind": "streaming_diloco", "inner_steps": {}, "fragments": {}, "overlap_steps": {}{}}})", steps, fragments,
                        overlap, more);
+}
+
+// The report's share of time in steps and its exposed meeting are those of the law, from one scenario alone.
+TEST(Diloco, ReportsItsUtilisationAndMeeting) {
+    const auto of = [](int inner) { return predict(replicas(8, outside(inner)).make()).report; };
+    const double t = of(10000).step_time_s;
+    for (int inner : {1, 8, 128}) {
+        const Report r = of(inner);
+        EXPECT_EQ(r.meetings.steps, inner);
+        EXPECT_NEAR(r.meetings.compute_utilization, t / r.step_time_s, 0.01) << inner;
+        EXPECT_NEAR(r.meetings.sync_time_s, inner * (r.step_time_s - t), 0.02 * r.meetings.sync_time_s + 0.01 * inner * t) << inner;
+        EXPECT_DOUBLE_EQ(r.meetings.compute_utilization,
+                         1 - r.meetings.sync_time_s / inner / r.step_time_s); // H t / (H t + sync)
+    }
+    EXPECT_EQ(predict(replicas(8).make()).report.meetings.steps, 0) << "replicas that share every step are no workers";
+}
+
+// What leaves nodes: a ring over n nodes of one worker each sends 2 (n - 1) / n of the payload from every node, once a round.
+TEST(Diloco, ReportsTheBytesThatLeaveNodes) {
+    double parameters = 0;
+    for (const Buffer& b : lower(islands(outside(1)).make()).buffers)
+        if (b.role == Role::outer_parameters) parameters += static_cast<double>(b.bytes.count) / 4;
+    for (const auto& [payload, bytes] : {std::pair{"fp32", 4}, {"bf16", 2}})
+        for (int inner : {1, 20}) {
+            const WorkerMeetings m = predict(islands(outside(inner, fmt::format(R"(, "payload_dtype": "{}")", payload))).make()).report.meetings;
+            const double law = 4 * (2 * 3.0 / 4) * bytes * parameters / inner;
+            EXPECT_NEAR(m.bytes_between_nodes, law, 0.01 * law) << payload << " every " << inner;
+        }
+}
+
+// Workers of four replicas, one node each, that share their steps.
+Gpt sites(const std::string& synchronization, int zero, int layers = 8) {
+    Gpt g = replicas(8, synchronization);
+    g.layers = layers;
+    g.zero = zero;
+    return g;
+}
+std::string of_two(const std::string& kind, const std::string& more = "") {
+    return fmt::format(R"({{"kind": "{}", "inner_steps": 20, "workers": 2{}}})", kind, more);
+}
+
+// Under ZeRO each replica meets with its shard: a worker sends its parameters once, where whole replicas send them four times.
+TEST(Diloco, ShardsOfAWorkerMeetApart) {
+    const auto of = [](int zero) {
+        const Plan plan = lower(sites(of_two("diloco"), zero).make());
+        EXPECT_EQ(verify(plan).size(), 0u) << to_text(verify(plan));
+        return static_cast<double>(reduced(plan, plan.further[0].programs));
+    };
+    const double whole = of(0);
+    for (int zero : {1, 2, 3}) EXPECT_NEAR(of(zero), whole / 4, 0.01 * whole) << zero; // of a rank
+    const auto sent = [](int zero) { return predict(sites(of_two("diloco"), zero).make()).report.meetings.bytes_between_nodes; };
+    for (int zero : {1, 3}) EXPECT_NEAR(sent(zero), sent(0) / 4, 0.02 * sent(0)) << zero;
+}
+
+// A worker's replicas share its step as synchronous ones do, and workers need no fast links to others: a step without its meeting takes
+// what a worker takes on its own.
+TEST(Diloco, AWorkersStepIsThatOfItsReplicas) {
+    for (int zero : {0, 1, 3}) {
+        Gpt alone = sites("", zero);
+        alone.dp = 4;
+        alone.cluster = R"({"preset": "dgx-a100-80gb", "nodes": 1, "devices_per_node": 4})";
+        const double step = predict(alone.make()).report.step_time_s;
+        const Report r = predict(sites(of_two("diloco"), zero).make()).report;
+        EXPECT_NEAR(r.step_time_s * r.meetings.compute_utilization, step, 0.005 * step) << zero;
+        EXPECT_GT(r.step_time_s, step);
+    }
+}
+
+TEST(Diloco, OfSitesFoldedAndUnfoldedTakeTheSameTime) {
+    PredictOptions whole;
+    whole.simulate.fold = false;
+    for (int zero : {0, 1, 2, 3})
+        for (const char* kind : {"local_sgd", "diloco", "streaming_diloco"}) {
+            Gpt g = sites(of_two(kind), zero, 4);
+            g.tied = false;
+            const double time = predict(g.make()).report.step_time_s;
+            EXPECT_NEAR(predict(g.make(), whole).report.step_time_s, time, 1e-9 * time) << kind << " zero " << zero;
+        }
+}
+
+// Fewer, larger workers share more of their steps over the slow links: what meets less often costs less of them.
+TEST(Diloco, OneWorkerIsSynchronousTraining) {
+    const std::string one = R"({"kind": "diloco", "inner_steps": 20, "workers": 1})";
+    const Report r = predict(sites(one, 1).make()).report, synchronous = predict(sites("", 1).make()).report;
+    EXPECT_DOUBLE_EQ(r.step_time_s, synchronous.step_time_s);
+    EXPECT_TRUE(std::ranges::any_of(r.notes, [](const std::string& n) {
+        return n.find("strategy.synchronization.kind has no effect: synchronization.workers is 1") != std::string::npos;
+    })) << "what has no effect is named";
+}
+
+// A meeting that steps hide costs nothing, and one over faster links never more.
+TEST(StreamingDiloco, ReportsWhatItExposes) {
+    const auto of = [](const std::string& fields) { return predict(islands(fields).make()).report.meetings; };
+    const WorkerMeetings whole = of(outside(40)), four = of(streamed(40, 4, 0)), hidden = of(streamed(120, 4, 29));
+    EXPECT_EQ(four.steps, 40);
+    EXPECT_GT(whole.sync_time_s, 0);
+    EXPECT_NEAR(four.sync_time_s, whole.sync_time_s, 0.05 * whole.sync_time_s) << "as much is waited for, in four parts";
+    EXPECT_GT(hidden.compute_utilization, 0.98);
+    EXPECT_NEAR(of(outside(40)).bytes_between_nodes, four.bytes_between_nodes, 0.01 * four.bytes_between_nodes);
+}
+
+TEST(Diloco, FoldedAndUnfoldedTakeTheSameTime) {
+    Gpt g = replicas(4, outside(5, R"(, "payload_dtype": "int8")"));
+    g.pp = 2;
+    g.tied = false;
+    g.cluster = R"({"preset": "dgx-a100-80gb", "nodes": 2, "devices_per_node": 4})";
+    PredictOptions whole;
+    whole.simulate.fold = false;
+    const double time = predict(g.make()).report.step_time_s;
+    EXPECT_NEAR(predict(g.make(), whole).report.step_time_s, time, 1e-9 * time);
 }
 
 TEST(StreamingDiloco, SendsEveryParameterOnceARoundAFragmentAtATime) {

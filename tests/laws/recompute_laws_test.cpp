@@ -84,5 +84,30 @@ TEST(RecomputeLaws, ALargerMemoryBudgetIsNeverSlower) {
     EXPECT_LT(kept, activations(none)) << "element-wise results are not kept";
 }
 
+// Making more again is never faster, whatever else a framework does where it makes nothing again (torchtitan's repeated heads). Layers are
+// large enough for kernels to take longer than their launches.
+TEST(RecomputeLaws, MoreIsNeverFaster) {
+    for (const char* framework : {"torchtitan", "fsdp2", "fsdp", "ddp", "megatron", "nemo", "deepspeed", "nanotron", "jax"})
+        for (const char* kind : {"full", "selective"}) {
+            const auto step = [&](const std::string& recompute) {
+                return predict(
+                           scenario(fmt::format(
+                               R"({{"name": "law", "model": {{"layers": 8, "hidden_size": 4096, "attention_heads": 32, "kv_heads": 8, "vocab_size": 4096,
+                    "ffn_size": 14336, "activation": "swiglu", "norm": "rmsnorm", "position": "rope", "bias": false}},
+                    "cluster": {{"preset": "dgx-h100", "nodes": 1, "devices_per_node": 2}},
+                    "training": {{"global_batch_size": 4, "micro_batch_size": 2, "sequence_length": 4096, "precision": "bf16"}},
+                    "strategy": {{"framework": "{}", {}}}, "runtime": {{"year": 2025}}}})",
+                               framework, recompute)))
+                    .report.step_time_s;
+            };
+            double before = step(R"("recompute": "none")");
+            for (int every : {8, 4, 2, 1}) {
+                const double now = step(fmt::format(R"("recompute": "{}", "recompute_layers": {{"every": {}}})", kind, every));
+                EXPECT_GE(now, before * (1 - 1e-9)) << framework << " " << kind << " every " << every;
+                before = now;
+            }
+        }
+}
+
 } // namespace
 } // namespace orrery::laws

@@ -3,6 +3,7 @@
 
 #include "sim/report/report.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -46,6 +47,29 @@ TEST(Target, OfWorkersTakesTheirPenalty) {
         const Report apart = predict(aimed(4, how, fmt::format(R"(, "synchronization": {{"kind": "{}", "inner_steps": 8}})", kind))).report;
         EXPECT_NEAR(apart.target.samples, 1.1 * together.target.samples, 1e-9 * together.target.samples) << kind;
     }
+}
+
+// Gradients that are old need more samples, by how many updates old they are in the mean; those that are not need no more.
+TEST(Target, OfOldGradientsTakesTheirPenalty) {
+    const auto how = [](double penalty) {
+        return fmt::format(R"({{"min_samples": 1000, "critical_batch_size": 64, "staleness_penalty": {}}})", penalty);
+    };
+    const std::string served = R"(, "synchronization": {"kind": "parameter_server", "servers": 1})";
+    const Report fresh = predict(aimed(4, how(0), served)).report;
+    ASSERT_GT(fresh.mean_staleness(), 1);
+    double before = fresh.target.s;
+    for (double penalty : {0.01, 0.1, 1.0}) {
+        const Report old = predict(aimed(4, how(penalty), served)).report;
+        EXPECT_NEAR(old.target.samples, (1 + penalty * old.mean_staleness()) * fresh.target.samples, 1e-9 * old.target.samples);
+        EXPECT_NEAR(old.target.s, old.target.steps * old.step_time_s, 1e-9 * old.target.s);
+        EXPECT_GT(old.target.s, before);
+        before = old.target.s;
+    }
+    const Scenario together = aimed(4, how(1));
+    const Report r = predict(together).report;
+    EXPECT_NEAR(r.target.samples, 1000 * (1 + 32.0 / 64), 1e-9 * r.target.samples);
+    EXPECT_TRUE(std::ranges::any_of(
+        r.notes, [](const std::string& n) { return n.find("training.convergence.staleness_penalty has no effect") != std::string::npos; }));
 }
 
 // MLPerf's reference convergence points, medians of 5 to 88 runs each: the law passes within these errors of all of a benchmark's batches.

@@ -83,6 +83,20 @@ std::vector<ExplicitDep> waits_of(const Plan& plan, const Draft& draft) {
     return deps;
 }
 
+// The program's actions get their waits. cyclic: its runs follow one another, so that one waits for the run before it too; other programs
+// begin when all before them has ended (PlanPhase::behind).
+void bind_program(const Lowering& l, Program& program, const std::vector<ExplicitDep>& explicit_deps, bool cyclic) {
+    auto waits = waits_between_actions(l.plan, program, explicit_deps, l.skips_repeats);
+    for (std::size_t i = 0; i < program.actions.size(); ++i) {
+        program.actions[i].deps_begin = static_cast<std::int32_t>(program.deps.size());
+        std::vector<ActionDep>& found = waits[i];
+        if (!cyclic) std::erase_if(found, [](const ActionDep& dep) { return dep.on_action < 0; });
+        std::stable_sort(found.begin(), found.end(), [](const ActionDep& a, const ActionDep& b) { return a.op < b.op; });
+        program.deps.insert(program.deps.end(), found.begin(), found.end());
+        program.actions[i].deps_end = static_cast<std::int32_t>(program.deps.size());
+    }
+}
+
 } // namespace
 
 void programs(Lowering& l) {
@@ -92,18 +106,11 @@ void programs(Lowering& l) {
 void bind(Lowering& l) {
     std::vector<History> history(2 * l.plan.buffers.size());
     for (Block& b : l.plan.blocks) bind_block(l.plan, b, history);
-    for (std::size_t stage = 0; stage < l.drafts.size(); ++stage) {
-        Program& program = l.plan.programs[stage];
-        const std::vector<ExplicitDep> explicit_deps = waits_of(l.plan, l.drafts[stage]);
-        auto waits = waits_between_actions(l.plan, program, explicit_deps, l.skips_repeats);
-        for (std::size_t i = 0; i < program.actions.size(); ++i) {
-            program.actions[i].deps_begin = static_cast<std::int32_t>(program.deps.size());
-            std::vector<ActionDep>& found = waits[i];
-            std::stable_sort(found.begin(), found.end(), [](const ActionDep& a, const ActionDep& b) { return a.op < b.op; });
-            program.deps.insert(program.deps.end(), found.begin(), found.end());
-            program.actions[i].deps_end = static_cast<std::int32_t>(program.deps.size());
-        }
-    }
+    for (std::size_t stage = 0; stage < l.drafts.size(); ++stage)
+        bind_program(l, l.plan.programs[stage], waits_of(l.plan, l.drafts[stage]), true);
+    for (PlanPhase& phase : l.plan.further)
+        for (Program& program : phase.programs)
+            if (program.actions.size() > 1) bind_program(l, program, {}, false);
 }
 
 } // namespace orrery

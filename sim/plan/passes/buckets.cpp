@@ -74,6 +74,9 @@ std::vector<Bucket> cut(const Lowering& l, int chunk, Bytes limit, DType grad_dt
                 const std::size_t i = one_unit_each ? at : parameters.size() - 1 - at;
                 if (parameters[i].chunk != chunk || parameters[i].unit != unit || parameters[i].expert != expert) continue;
                 if (kind_of(parameters[i]) != kind) continue;
+                if (l.scenario.strategy.streaming() && !b.parameters.empty() &&
+                    fragment_of(l, parameters[b.parameters.front()]) != fragment_of(l, parameters[i]))
+                    close(b); // fragments travel apart
                 b.trained = parameters[i].trained();
                 b.dtype = l.plan.buffers[parameters[i].weight].dtype;
                 if (stands_alone(l, parameters[i])) {
@@ -131,7 +134,7 @@ void share_out(Lowering& l) {
     }
     if (l.scenario.model.moe) {
         dp.expert_shards = l.plan.expert_mesh.extent(Axis::dp) * directions;
-        dp.expert_replicas = l.plan.expert_mesh.extent(Axis::dpr);
+        dp.expert_replicas = (l.plan.workers & mask(Axis::dpr)) ? 1 : l.plan.expert_mesh.extent(Axis::dpr);
     }
     dp.zero = st.zero_stage;
     dp.fsdp = l.practice.fully_sharded();

@@ -92,6 +92,24 @@ Part owned(const Lowering& l, const DataParallel& dp, int stage) {
     return p;
 }
 
+// Of streaming DiLoCo: buckets end where fragments do.
+Part owned_of_fragment(const Lowering& l, const DataParallel& dp, int stage, int fragment) {
+    Part p;
+    const auto& parameters = l.parameters[stage];
+    if (!dp.sharded())
+        for (const Parameter& x : parameters) {
+            if (!x.trained() || fragment_of(l, x) != fragment) continue;
+            p.gradients.push_back(x.gradient);
+            p.weights.push_back(x.weight);
+            p.elements += x.elements;
+        }
+    else
+        for (const auto& buckets : dp.buckets)
+            for (const Bucket& b : buckets)
+                if (b.stage == stage && b.trained && fragment_of(l, parameters[b.parameters.front()]) == fragment) add_owned(l, dp, b, p);
+    return p;
+}
+
 Buffer state(const std::string& what, Role role, int stage, std::int64_t elements, DType dtype) {
     Buffer b;
     b.role = role;
@@ -117,7 +135,7 @@ AxisMask summed_axes(const Lowering& l, const DataParallel& dp) {
     if (dp.shares_sharded() || experts_apart) axes |= mask(Axis::dp) | mask(Axis::cp);
     if (dp.shares_sharded()) axes |= dp.shard_axes;
     if (experts_apart) axes |= mask(Axis::dpr);
-    return axes;
+    return static_cast<AxisMask>(axes & ~l.plan.workers);
 }
 
 // Places `summand` as one over `axes`; how many ranks add theirs.
@@ -424,13 +442,7 @@ struct OptimizerBlock {
     void step_on_fragments() {
         const std::vector<BufferId> scale(in.begin() + static_cast<std::ptrdiff_t>(part.gradients.size()), in.end());
         for (int f = 0; f < l.scenario.strategy.synchronization.fragments; ++f) {
-            part = {};
-            for (const Parameter& p : l.parameters[stage]) {
-                if (!p.trained() || fragment_of(l, p) != f) continue;
-                part.gradients.push_back(p.gradient);
-                part.weights.push_back(p.weight);
-                part.elements += p.elements;
-            }
+            part = owned_of_fragment(l, dp, stage, f);
             if (part.weights.empty()) continue;
             in = part.gradients;
             in.insert(in.end(), scale.begin(), scale.end());
@@ -451,6 +463,10 @@ Op step_op(std::string name, Work work, std::vector<BufferId> in, std::vector<Bu
     op.in = std::move(in);
     op.out = std::move(out);
     return op;
+}
+
+std::vector<BufferId> stepped_weights(const Lowering& l, int stage, int fragment) {
+    return (fragment < 0 ? owned(l, l.data_parallel, stage) : owned_of_fragment(l, l.data_parallel, stage, fragment)).weights;
 }
 
 std::int32_t make_optimizer_block(Lowering& l, int stage) {

@@ -15,8 +15,12 @@
 // 0/1 Adam (Lu et al., arXiv:2202.06009, with the variance at rest): what a worker moved, times what Adam divides by, is summed as signs;
 // the mean leads all from what they had in common to the same parameters, and is their momentum from there on.
 //
+// A worker may be several replicas that share every step: each averages what its optimizer steps on, which are its shards under ZeRO and
+// FSDP, with its counterparts in the other workers.
+//
 // After it: each stage's parameters are averaged once a round, and Plan::further has the programs that do it.
 #include "sim/plan/passes/bucket_blocks.hpp"
+#include "sim/plan/passes/optimizer_block.hpp"
 #include "sim/plan/passes/passes.hpp"
 #include "sim/plan/passes/sign_exchange.hpp"
 
@@ -113,7 +117,7 @@ struct Meeting {
             return done(sent);
         }
         // Whole numbers with a scale a block are added up where they are wide: each worker adds one slice and gives it to all.
-        const std::int64_t ranks = l.scenario.strategy.data_parallel, slice = (n + ranks - 1) / ranks;
+        const std::int64_t ranks = l.scenario.strategy.worker_count(), slice = (n + ranks - 1) / ranks;
         const BufferId sent = brief("outer.sent." + name, {ranks, 1, slice}, wire),
                        received = brief("outer.received." + name, {ranks, 1, slice}, wire),
                        added = brief("outer.added." + name, {slice}, DType::fp32), own = brief("outer.own." + name, {slice}, wire);
@@ -202,7 +206,8 @@ Meeting meeting(Lowering& l, int stage, const char* what) {
 
 std::int32_t averaging_block(Lowering& l, int stage) {
     Meeting a = meeting(l, stage, "average");
-    std::vector<BufferId> weights, bucket;
+    const std::vector<BufferId> weights = stepped_weights(l, stage);
+    std::vector<BufferId> bucket;
     Bytes size;
     const BufferId master = state_of(l.plan, stage, Role::master);
     const bool signs = l.scenario.strategy.sends_signs();
@@ -212,21 +217,17 @@ std::int32_t averaging_block(Lowering& l, int stage) {
         bucket.clear();
         size = {};
     };
-    std::int64_t elements = 0;
-    for (const Parameter& p : l.parameters[stage]) {
-        if (!p.trained()) continue;
-        weights.push_back(p.weight);
-        bucket.push_back(p.weight);
-        elements += p.elements;
-        size += l.buffer(p.weight).bytes;
+    for (BufferId weight : weights) {
+        bucket.push_back(weight);
+        size += l.buffer(weight).bytes;
         if (size >= l.scenario.strategy.bucket_bytes) close();
     }
     close();
     if (signs && !weights.empty()) exchange_drift(a, master >= 0 ? std::vector<BufferId>{master} : weights);
     if (master >= 0 && !weights.empty()) {
         if (!signs) a.meet("master", {master});
-        a.block.ops.push_back(averaging_op("cast.master", Pointwise{PointwiseKind::cast, Direction::forward, elements, true}, compute_queue,
-                                           {master}, weights));
+        a.block.ops.push_back(averaging_op("cast.master", Pointwise{PointwiseKind::cast, Direction::forward, a.elements(weights), true},
+                                           compute_queue, {master}, weights));
     }
     return l.add(std::move(a.block));
 }
@@ -243,13 +244,11 @@ BufferId master_of(const Plan& plan, const std::vector<BufferId>& weights) {
 
 // A stage's fragment: the block that sends it, and the block that merges what came back.
 std::pair<std::int32_t, std::int32_t> fragment_blocks(Lowering& l, int stage, int f) {
-    std::vector<BufferId> weights;
-    std::int64_t elements = 0;
-    for (const Parameter& p : l.parameters[stage])
-        if (p.trained() && fragment_of(l, p) == f) weights.push_back(p.weight), elements += p.elements;
+    const std::vector<BufferId> weights = stepped_weights(l, stage, f);
     Meeting sends = meeting(l, stage, "send"), merges = meeting(l, stage, "merge");
     sends.stays = merges.stays = true;
     if (!weights.empty()) {
+        const std::int64_t elements = sends.elements(weights);
         const std::string name = fmt::format("f{}", f);
         const BufferId master = master_of(l.plan, weights);
         const std::vector<BufferId> kept = master >= 0 ? std::vector<BufferId>{master} : weights;
@@ -264,20 +263,38 @@ std::pair<std::int32_t, std::int32_t> fragment_blocks(Lowering& l, int stage, in
     return {send, l.add(std::move(merges.block))};
 }
 
-Program program_of(const Lowering& l, int stage, std::int32_t block) {
+void run(const Lowering& l, Program& program, std::int32_t block) {
     Action action;
     action.block = block;
     action.last = static_cast<std::int32_t>(l.plan.blocks[block].ops.size());
+    program.actions.push_back(action);
+}
+
+Program program_of(const Lowering& l, int stage, std::int32_t block) {
     Program program;
     program.stage = static_cast<std::int16_t>(stage);
-    program.actions.push_back(action);
+    run(l, program, block);
     return program;
+}
+
+// Parameters that a worker's replicas keep whole beside their shards are gathered again from what these have become. fragment: of that one
+// alone; -1: all.
+bool gathers_again(const Lowering& l) { return l.data_parallel.sharded() && !l.data_parallel.gathers_in_step; }
+void gather_again(const Lowering& l, int stage, Program& program, int fragment = -1) {
+    if (!gathers_again(l)) return;
+    for (const auto& buckets : l.data_parallel.buckets)
+        for (const Bucket& b : buckets)
+            if (b.stage == stage && b.trained && b.gather >= 0 &&
+                (fragment < 0 || fragment_of(l, l.parameters[stage][b.parameters.front()]) == fragment))
+                run(l, program, b.gather);
 }
 
 // Fragment f of n is merged after (f + 1) / n of the round's steps, and sent overlap_steps before.
 void stream(Lowering& l) {
     const Synchronization& how = l.scenario.strategy.synchronization;
     std::int64_t done = 0;
+    bool merged = false; // the phase before is a merge
+    const bool sharded = l.data_parallel.sharded();
     const auto steps_until = [&](std::int64_t step) {
         if (step == done) return;
         if (done == 0)
@@ -286,24 +303,26 @@ void stream(Lowering& l) {
             PlanPhase& phase = l.plan.further.emplace_back();
             phase.steps = true;
             phase.repeat = step - done;
-            phase.behind = PlanPhase::nothing;
+            phase.behind = merged && sharded ? PlanPhase::before : PlanPhase::nothing; // gathers read what was merged
         }
         done = step;
     };
     for (int f = 0; f < how.fragments; ++f) {
-        const std::int64_t merged = how.inner_steps * (f + 1) / how.fragments;
-        steps_until(merged - how.overlap_steps);
+        const std::int64_t end = how.inner_steps * (f + 1) / how.fragments;
+        steps_until(end - how.overlap_steps);
         PlanPhase send, merge;
         for (int stage = 0; stage < l.plan.stages; ++stage) {
             const auto [sends, merges] = fragment_blocks(l, stage, f);
             send.programs.push_back(program_of(l, stage, sends));
-            merge.programs.push_back(program_of(l, stage, merges));
+            gather_again(l, stage, merge.programs.emplace_back(program_of(l, stage, merges)), f);
         }
-        send.behind = PlanPhase::nothing;
+        send.behind = sharded ? PlanPhase::before : PlanPhase::nothing; // gathers have read what is merged
         merge.behind = static_cast<std::int32_t>(l.plan.further.size());
         l.plan.further.push_back(std::move(send));
-        steps_until(merged);
+        merged = false;
+        steps_until(end);
         l.plan.further.push_back(std::move(merge));
+        merged = true;
     }
 }
 
@@ -332,7 +351,10 @@ void synchronization(Lowering& l) {
     if (l.plan.workers == 0 || l.plan.apart) return;
     if (l.scenario.strategy.streaming()) return stream(l);
     PlanPhase& phase = l.plan.further.emplace_back();
-    for (int stage = 0; stage < l.plan.stages; ++stage) phase.programs.push_back(program_of(l, stage, averaging_block(l, stage)));
+    for (int stage = 0; stage < l.plan.stages; ++stage) {
+        Program& program = phase.programs.emplace_back(program_of(l, stage, averaging_block(l, stage)));
+        gather_again(l, stage, program);
+    }
 }
 
 } // namespace orrery

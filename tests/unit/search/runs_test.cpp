@@ -70,6 +70,70 @@ TEST(SearchOfRuns, AskForARun) {
     EXPECT_EQ(r.problems.front().where, "/run");
 }
 
+// The target of training.convergence decides between batches: a small one needs fewer samples, a large one fewer steps.
+std::string aimed(const char* convergence = R"(, "convergence": {"min_samples": 1e6, "critical_batch_size": 60})") {
+    std::string json = small_run("");
+    const std::string precision = R"("precision": "bf16")";
+    json.insert(json.find(precision) + precision.size(), convergence);
+    return json;
+}
+constexpr const char* batches = R"({"/training/global_batch_size": [16, 64, 256], "/strategy/schedule": ["none", "1f1b"],
+    "/strategy/recompute": ["none"], "/training/micro_batch_size": [1, 2], "/strategy/tensor_parallel": [1, 2, 8],
+    "/strategy/zero_stage": [1]})";
+
+SearchResult search_target(SearchBy by, bool exhaustive, double within_days = 0, const std::string& json = aimed()) {
+    SearchOptions options;
+    options.space.space = batches;
+    options.by = by;
+    options.ties = 0;
+    options.refine = false;
+    options.exhaustive = exhaustive;
+    options.within_days = within_days;
+    return search(json, options);
+}
+
+std::int64_t batch_of(const SearchPoint& p) { return nlohmann::json::parse(p.json)["training"]["global_batch_size"].get<std::int64_t>(); }
+
+TEST(SearchOfTargets, FindsWhatExhaustiveSearchFinds) {
+    for (const SearchBy by : {SearchBy::target_time, SearchBy::target_cost}) {
+        const SearchResult found = search_target(by, false), all = search_target(by, true);
+        ASSERT_FALSE(found.points.empty()) << to_text(found.problems);
+        EXPECT_TRUE(found.proven) << unit(by);
+        EXPECT_DOUBLE_EQ(found.points.front().score, all.points.front().score) << unit(by);
+        EXPECT_LT(found.counts.simulated, all.counts.simulated) << unit(by);
+        for (const SearchPoint& p : all.points) {
+            EXPECT_LE(p.bound, p.score * (1 + 1e-9)) << unit(by) << " of " << p.row.label;
+            const double samples = 1e6 * (1 + static_cast<double>(batch_of(p)) / 60);
+            EXPECT_NEAR(p.row.time_to_target_s, samples / static_cast<double>(batch_of(p)) * p.row.step_time_s,
+                        1e-9 * p.row.time_to_target_s);
+        }
+    }
+}
+
+// A deadline is the target's where the run has no length of its own.
+TEST(SearchOfTargets, EndInTime) {
+    const SearchResult cheapest = search_target(SearchBy::target_time, false);
+    ASSERT_FALSE(cheapest.points.empty());
+    const double days = cheapest.points.front().row.time_to_target_s / 86400;
+    for (const SearchBy by : {SearchBy::target_cost, SearchBy::memory}) {
+        const SearchResult in_time = search_target(by, false, 1.2 * days);
+        ASSERT_FALSE(in_time.points.empty());
+        for (const SearchPoint& p : in_time.points) EXPECT_LE(p.row.time_to_target_s, 1.2 * days * 86400);
+        EXPECT_GT(in_time.counts.by_deadline + in_time.counts.too_late, 0);
+    }
+    const SearchResult never = search_target(SearchBy::target_cost, false, 0.5 * days);
+    EXPECT_TRUE(never.points.empty());
+    ASSERT_TRUE(never.nearest_late);
+    EXPECT_DOUBLE_EQ(never.nearest_late->row.time_to_target_s, cheapest.points.front().row.time_to_target_s);
+    EXPECT_NE(no_answer(never).find("reaches its target in time"), std::string::npos) << no_answer(never);
+}
+
+TEST(SearchOfTargets, AskForATarget) {
+    const SearchResult r = search_target(SearchBy::target_cost, false, 0, small_run(""));
+    ASSERT_EQ(r.problems.size(), 1u) << to_text(r.problems);
+    EXPECT_EQ(r.problems.front().where, "/training/convergence");
+}
+
 // A search by step time tells what becomes of those that it names.
 TEST(SearchOfRuns, NamedPointsHaveTheirRun) {
     const SearchResult r = search_by(small_run(run_of_tokens), SearchBy::time, false);

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <regex>
+#include <set>
 #include <sstream>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -413,6 +414,22 @@ TEST_F(Simrun, PrintsAndVerifiesPlans) {
     const Ran wrong = run("plan " + scenario() + " --after tensor-paralel");
     EXPECT_EQ(wrong.code, 1);
     EXPECT_NE(wrong.err.find("did you mean tensor-parallel?"), std::string::npos) << wrong.err;
+}
+
+// Each strategy names an example that sets its field. What a framework sets by itself (data parallelism's degree) may be left out there.
+TEST_F(Simrun, EveryStrategyHasAnExample) {
+    const std::set<std::string> derived{"data_parallel"};
+    const auto rows = nlohmann::json::parse(run("list strategies --json").out);
+    EXPECT_GT(rows.size(), 50u);
+    for (const auto& row : rows) {
+        const std::string strategy = row["strategy"], field = row["field of strategy"];
+        const fs::path file = fs::path(ORRERY_SOURCE_DIR) / "scenarios" / (row["example in scenarios"].get<std::string>() + ".json");
+        ASSERT_TRUE(fs::exists(file)) << strategy << ": " << file;
+        const std::string text = slurp(file), last = field.substr(field.rfind('.') + 1);
+        if (!derived.contains(field))
+            EXPECT_TRUE(text.find('"' + last + '"') != std::string::npos || text.find('/' + last + '"') != std::string::npos)
+                << strategy << ": " << file.filename() << " does not set " << field;
+    }
 }
 
 TEST_F(Simrun, ListsWhatCanBeNamed) {
