@@ -3,6 +3,7 @@
 #pragma once
 
 #include "gui/core/view_state.hpp"
+#include "sim/memory/tiers.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/plan/stop.hpp"
 #include "sim/report/report.hpp"
@@ -37,6 +38,7 @@ struct RunData {
     std::vector<LaneResult> lanes;
     std::vector<std::int32_t> lane_of_rank; // by rank, which of `lanes`, and of the trace's, stands for it; empty: not known
     std::optional<Trace> trace;
+    TierCurve host_memory, disk_memory;       // of the fullest node, at the trace's times
     std::shared_ptr<const TrackStore> tracks; // of the trace, ready to be drawn
     std::vector<Problem> problems;            // why the rest is missing; where: a JSON pointer, "" for the whole file
 };

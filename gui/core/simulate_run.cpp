@@ -8,6 +8,9 @@
 
 #include <QCoreApplication>
 
+#include <algorithm>
+#include <utility>
+
 namespace orrery {
 
 namespace {
@@ -76,6 +79,10 @@ std::shared_ptr<const RunData> simulate_run(const std::string& scenario_json, co
         if (!go_on(tr("preparing the timeline"))) return nullptr;
         if (simulation.trace) count_from_first_work(*simulation.trace);
         if (simulation.trace) keep_trace(*data, std::move(*simulation.trace), stop);
+        if (data->trace)
+            for (const auto& [curve, space] : {std::pair{&data->host_memory, Space::host}, {&data->disk_memory, Space::nvme}})
+                *curve = tier_curve(*data->trace, *data->plan, data->report->memory, data->lane_of_rank,
+                                    std::max(1, scenario.cluster.devices_per_node), space);
     } catch (const Stopped&) { return nullptr; } catch (const std::exception& e) {
         data->problems.push_back({"", e.what()});
     }

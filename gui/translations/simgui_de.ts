@@ -559,6 +559,22 @@
         <source>no experts</source>
         <translation>keine Experten</translation>
     </message>
+    <message>
+        <source>device of stage %1</source>
+        <translation>Gerät der Stufe %1</translation>
+    </message>
+    <message>
+        <source>memory of a node that serves</source>
+        <translation>Speicher eines Knotens mit Server</translation>
+    </message>
+    <message>
+        <source>memory of the fullest node</source>
+        <translation>Speicher des vollsten Knotens</translation>
+    </message>
+    <message>
+        <source>NVMe of the fullest node</source>
+        <translation>NVMe des vollsten Knotens</translation>
+    </message>
 </context>
 <context>
     <name>orrery::AliveModel</name>
@@ -1973,24 +1989,28 @@ Vorgabe: %1</translation>
         <translation>Zeigt die Zeit um den höchsten Speicherbedarf</translation>
     </message>
     <message>
-        <source>%1: %2 of %3 (%4).</source>
-        <translation>%1: %2 von %3 (%4).</translation>
+        <source>Memory by tier</source>
+        <translation>Speicher nach Ebene</translation>
     </message>
     <message>
-        <source>%1: %2 (%3).</source>
-        <translation>%1: %2 (%3).</translation>
+        <source>Memory of a node that serves</source>
+        <translation>Speicher eines Knotens mit Server</translation>
     </message>
     <message>
-        <source>That is more than it has.</source>
-        <translation>Das ist mehr, als vorhanden ist.</translation>
+        <source>Memory of node %1, all its ranks</source>
+        <translation>Speicher von Knoten %1, alle seine Ränge</translation>
     </message>
     <message>
-        <source>The fullest node&apos;s memory</source>
-        <translation>Speicher des vollsten Knotens</translation>
+        <source>NVMe of a node</source>
+        <translation>NVMe eines Knotens</translation>
     </message>
     <message>
-        <source>Its NVMe</source>
-        <translation>Dessen NVMe</translation>
+        <source>NVMe of node %1, all its ranks</source>
+        <translation>NVMe von Knoten %1, alle seine Ränge</translation>
+    </message>
+    <message>
+        <source>Memory of the device</source>
+        <translation>Speicher des Geräts</translation>
     </message>
 </context>
 <context>
@@ -3006,6 +3026,49 @@ Vorgabe: %1</translation>
     <message>
         <source>Colours the cells by this figure</source>
         <translation>Färbt die Zellen nach dieser Zahl</translation>
+    </message>
+</context>
+<context>
+    <name>orrery::TiersModel</name>
+    <message>
+        <source>capacity not known</source>
+        <translation>Kapazität nicht bekannt</translation>
+    </message>
+    <message>
+        <source>fits</source>
+        <translation>passt</translation>
+    </message>
+    <message>
+        <source>%1 too large</source>
+        <translation>%1 zu groß</translation>
+    </message>
+    <message>
+        <source>Memory</source>
+        <translation>Speicher</translation>
+    </message>
+    <message>
+        <source>Peak</source>
+        <translation>Spitze</translation>
+    </message>
+    <message>
+        <source>Capacity</source>
+        <translation>Kapazität</translation>
+    </message>
+    <message>
+        <source>Free</source>
+        <translation>Frei</translation>
+    </message>
+    <message>
+        <source>Verdict</source>
+        <translation>Urteil</translation>
+    </message>
+    <message>
+        <source>At the peak</source>
+        <translation>An der Spitze</translation>
+    </message>
+    <message>
+        <source>bytes</source>
+        <translation>Bytes</translation>
     </message>
 </context>
 <context>
