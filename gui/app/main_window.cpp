@@ -16,6 +16,7 @@
 #include "gui/sweep/sweep_view.hpp"
 #include "gui/timeline/timeline_view.hpp"
 #include "gui/topology/topology_view.hpp"
+#include "gui/workers/workers_view.hpp"
 
 #include <QDockWidget>
 #include <QFileInfo>
@@ -107,6 +108,7 @@ const std::vector<MainWindow::ViewKind>& MainWindow::viewKinds() {
         {"placement", QT_TR_NOOP("Placement"), Place::main, [](W& w) -> QWidget* { return new PlacementView(w.store_, w.state_); }},
         {"topology", QT_TR_NOOP("Topology"), Place::main, [](W& w) -> QWidget* { return new TopologyView(w.store_, w.state_); }},
         {"run", QT_TR_NOOP("Whole run"), Place::main, [](W& w) -> QWidget* { return new WholeRunView(w.store_, w.state_); }},
+        {"workers", QT_TR_NOOP("Workers"), Place::main, [](W& w) -> QWidget* { return new WorkersView(w.store_, w.state_); }},
         {"sweep", QT_TR_NOOP("Sweep"), Place::main, [](W& w) -> QWidget* { return new SweepView(w.store_, w.state_); }},
         {"execution", QT_TR_NOOP("Execution"), Place::main,
          [](W& w) -> QWidget* { return new ExecutionView(w.store_, w.state_, *w.documents_); }},

@@ -1,4 +1,6 @@
 // A slice in words.
+#include "gui/core/figures.hpp"
+#include "gui/core/memory_series.hpp"
 #include "gui/core/queries.hpp"
 
 #include <QCoreApplication>
@@ -85,6 +87,76 @@ Facts facts(const Trace& trace, SpanRef ref) {
         out.emplace_back(tr("moves"), metric(static_cast<double>(op.bytes), "B"));
         if (s.kind == SpanKind::op && length > 0) out.emplace_back(tr("bandwidth"), metric(static_cast<double>(op.bytes) / seconds, "B/s"));
     }
+    return out;
+}
+
+namespace {
+
+// Of the weights that a slice uses: n is the version that its gradient is added to.
+QString weights_text(const RunData& run, const Span& s, int stage) {
+    if (at(stage) >= run.weight_ages.size() || s.op < 0 || s.microbatch < 0) return {};
+    const SliceKind kind = kind_of_op(run.trace->ops[at(s.op)]);
+    if (kind != SliceKind::forward && kind != SliceKind::backward_input && kind != SliceKind::backward_weight &&
+        kind != SliceKind::recompute)
+        return {};
+    const std::vector<std::int64_t>& ages = run.weight_ages[at(stage)];
+    const std::int64_t age = ages.empty() ? 0 : at(s.microbatch) < ages.size() ? ages[at(s.microbatch)] : -1;
+    if (age < 0) return {};
+    return age == 0 ? tr("version n: none of the updates is missing") : tr("version n - %1: its gradient is added to version n").arg(age);
+}
+
+QString number(double value, int digits) { return QLocale().toString(value, 'f', digits); }
+QString bytes_words(double bytes) { return bytes_text(static_cast<std::int64_t>(bytes)); }
+
+void add_loose(Facts& out, const LooseReport& l, bool served) {
+    out.emplace_back(tr("staleness"), (served ? tr("gradients: %1 updates in the mean, %2 at most")
+                                              : tr("parameters that come: %1 steps in the mean, %2 at most"))
+                                          .arg(number(l.staleness, 2), number(l.worst_staleness, 0)));
+    if (served) out.emplace_back(tr("versions in use"), tr("up to %1").arg(l.versions));
+    out.emplace_back(tr("sent in a step"), tr("%1 by all workers").arg(bytes_words(l.bytes_per_step)));
+    out.emplace_back(tr("shown here"), tr("one worker's step; the view Workers has what workers send and wait for"));
+}
+
+void add_meetings(Facts& out, const WorkerMeetings& m) {
+    out.emplace_back(tr("workers step"), tr("%1 % of the time").arg(number(100 * m.compute_utilization, 1)));
+    if (m.steps > 1)
+        out.emplace_back(tr("a meeting"),
+                         tr("every %1 steps, adds %2").arg(QLocale().toString(m.steps, 'g', 4), seconds_words(m.sync_time_s)));
+    if (m.bytes_between_nodes > 0) out.emplace_back(tr("leaves nodes in a step"), bytes_words(m.bytes_between_nodes));
+}
+
+void add_federated(Facts& out, const FederatedReport& f, bool stream) {
+    out.emplace_back(stream ? tr("between server steps") : tr("a round"),
+                     tr("%1 in the mean (p10 %2, p90 %3)")
+                         .arg(seconds_words(f.round_s.mean), seconds_words(f.round_s.p10), seconds_words(f.round_s.p90)));
+    if (stream)
+        out.emplace_back(tr("staleness"),
+                         tr("updates: %1 server steps in the mean, %2 at most").arg(number(f.staleness, 2), number(f.worst_staleness, 0)));
+    out.emplace_back(tr("clients send"), tr("%1 down, %2 up each time").arg(bytes_words(f.down_bytes), bytes_words(f.up_bytes)));
+    out.emplace_back(tr("training in vain"), percent_words(f.wasted_share));
+}
+
+} // namespace
+
+Facts facts(const RunData& run, SpanRef ref) {
+    Facts out = facts(*run.trace, ref);
+    const QString weights = weights_text(run, span_of(*run.trace, ref), run.trace->lanes[at(ref.lane)].stage);
+    if (!weights.isEmpty()) out.insert(out.begin() + 2, {tr("weights"), weights}); // in sight in a low panel
+    return out;
+}
+
+Facts facts_of_run(const RunData& run) {
+    Facts out;
+    if (!run.report) return out;
+    const Report& r = *run.report;
+    if (r.staleness.worst > 0) {
+        out.emplace_back(tr("staleness"),
+                         tr("gradients: %1 updates in the mean, %2 at most").arg(number(r.staleness.mean, 2)).arg(r.staleness.worst));
+        out.emplace_back(tr("versions held"), tr("up to %1 of the weights on a stage").arg(r.staleness.versions));
+    }
+    if (r.loose.step_s > 0) add_loose(out, r.loose, run.scenario && run.scenario->strategy.served());
+    if (r.meetings.steps > 0) add_meetings(out, r.meetings);
+    if (run.federated) add_federated(out, *run.federated, run.scenario->federated->aggregation == Aggregation::fedbuff);
     return out;
 }
 

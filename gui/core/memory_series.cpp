@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace orrery {
 
@@ -32,6 +33,29 @@ const Look& look(std::size_t kind) {
         {QT_TRANSLATE_NOOP("orrery", "reserved by the runtime"), 0x909090, 0x8a8a8a, Pattern::cross},
     }};
     return all[std::min(kind, look_count - 1)];
+}
+
+void add_sample(MemorySeries& out, const MemorySample& s) {
+    std::int64_t sum = 0;
+    for (std::int64_t b : s.bytes) sum += b;
+    const auto index = static_cast<std::int32_t>(out.at.size());
+    out.at.push_back(s.at.ps);
+    out.bytes.insert(out.bytes.end(), s.bytes.begin(), s.bytes.end());
+    out.total.push_back(sum);
+    if (out.peak < 0 || sum > out.total[at(out.peak)]) out.peak = index;
+    if (out.runs_out < 0 && out.capacity > 0 && sum > out.capacity) out.runs_out = index;
+}
+
+MemoryTier tier(const QString& where, std::int64_t peak, std::int64_t capacity, const ByEnum<MemoryKind, Bytes, memory_kind_count>& of,
+                std::int64_t reserve) {
+    MemoryTier out{where, peak, capacity, {}};
+    std::vector<std::pair<std::int64_t, std::size_t>> kinds;
+    for (std::size_t k = 0; k < of.size(); ++k) kinds.push_back({of[k].count, k});
+    kinds.push_back({reserve, of.size()});
+    std::stable_sort(kinds.begin(), kinds.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+    for (const auto& [bytes, k] : kinds)
+        if (bytes > 0) out.kinds.push_back(memory_kind_text(k) + " " + bytes_text(bytes));
+    return out;
 }
 
 } // namespace
@@ -82,17 +106,36 @@ MemorySeries memory_of(const RunData& run, std::int32_t lane) {
             k < memory_kind_count ? trace.memory_kinds[k] == name(static_cast<MemoryKind>(k)) : trace.memory_kinds[k] == "reserved";
         out.kinds.push_back(ours ? memory_kind_text(k) : QString::fromStdString(trace.memory_kinds[k]));
     }
-    for (const MemorySample& s : l.memory) {
-        std::int64_t sum = 0;
-        for (std::int64_t b : s.bytes) sum += b;
-        const auto index = static_cast<std::int32_t>(out.at.size());
-        out.at.push_back(s.at.ps);
-        out.bytes.insert(out.bytes.end(), s.bytes.begin(), s.bytes.end());
-        out.total.push_back(sum);
-        if (out.peak < 0 || sum > out.total[at(out.peak)]) out.peak = index;
-        if (out.runs_out < 0 && out.capacity > 0 && sum > out.capacity) out.runs_out = index;
-    }
+    for (const MemorySample& s : l.memory) add_sample(out, s);
     if (!out.at.empty()) out.begin = std::min(out.begin, out.at.front()), out.end = std::max(out.end, out.at.back());
+    return out;
+}
+
+MemorySeries memory_of_node(const RunData& run, Space space) {
+    MemorySeries out;
+    const TierCurve& curve = space == Space::host ? run.host_memory : run.disk_memory;
+    if (!run.trace || !run.report || curve.samples.empty()) return out;
+    out.capacity = (space == Space::host ? run.report->memory.host : run.report->memory.disk).capacity.count;
+    out.begin = std::min(run.trace->begin.ps, curve.samples.front().at.ps);
+    out.end = std::max(run.trace->end.ps, curve.samples.back().at.ps);
+    for (std::size_t k = 0; k < memory_kind_count; ++k) out.kinds.push_back(memory_kind_text(k));
+    for (const MemorySample& s : curve.samples) add_sample(out, s);
+    return out;
+}
+
+std::vector<MemoryTier> memory_tiers(const RunData& run) {
+    std::vector<MemoryTier> out;
+    if (!run.report || run.report->memory.stages.empty()) return out;
+    const auto tr = [](const char* text) { return QCoreApplication::translate("orrery", text); };
+    const MemoryReport& m = run.report->memory;
+    const StageMemory& stage = fullest(m);
+    out.push_back(tier(tr("device of stage %1").arg(stage.stage), stage.peak.count, m.capacity.count, stage.by_kind, stage.reserved.count));
+    const bool served = run.plan && run.plan->served;
+    const auto node = [&](const QString& where, const NodeMemory& there) {
+        if (there.used.peak.count > 0) out.push_back(tier(where, there.used.peak.count, there.capacity.count, there.used.by_kind, 0));
+    };
+    node(served ? tr("memory of a node that serves") : tr("memory of the fullest node"), m.host);
+    node(tr("NVMe of the fullest node"), m.disk);
     return out;
 }
 

@@ -19,7 +19,7 @@ struct MemorySeries {
     std::vector<std::int64_t> at;    // ps: a level holds until the next sample
     std::vector<std::int64_t> bytes; // [sample * kinds.size() + kind]
     std::vector<std::int64_t> total; // by sample
-    std::int64_t capacity = 0;       // of the device; 0: not known
+    std::int64_t capacity = 0;       // of the device, or the node; 0: not known
     std::int64_t begin = 0, end = 0;
     std::int32_t peak = -1;     // the sample with the highest total, the first of equals; -1: no samples
     std::int32_t runs_out = -1; // the first sample beyond the capacity; -1: it fits
@@ -27,6 +27,18 @@ struct MemorySeries {
 
 // Empty where the trace has no samples of that lane.
 MemorySeries memory_of(const RunData& run, std::int32_t lane);
+// Of the fullest node's memory (Space::host) or NVMe: empty where nothing lies there, or the run has no trace.
+MemorySeries memory_of_node(const RunData& run, Space space);
+
+// A memory against what it has, from the report: the fullest stage's device, the fullest node's memory, its NVMe.
+struct MemoryTier {
+    QString name;               // translated: "device of stage 3"
+    std::int64_t peak = 0;      // bytes
+    std::int64_t capacity = 0;  // 0: not known
+    std::vector<QString> kinds; // what lies there at the peak: "parameters 16.1 GB", the most first
+    bool fits() const { return capacity == 0 || peak <= capacity; }
+};
+std::vector<MemoryTier> memory_tiers(const RunData& run); // those in use; empty: there is no report
 // The sample whose level holds at t; -1: before the first.
 std::int32_t sample_at(const MemorySeries& series, std::int64_t t);
 // By column the sample with the highest total that holds in it; -1: none.

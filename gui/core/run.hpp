@@ -3,6 +3,9 @@
 #pragma once
 
 #include "gui/core/view_state.hpp"
+#include "sim/federated/federated.hpp"
+#include "sim/loose/record.hpp"
+#include "sim/memory/tiers.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/plan/stop.hpp"
 #include "sim/report/report.hpp"
@@ -37,8 +40,12 @@ struct RunData {
     std::vector<LaneResult> lanes;
     std::vector<std::int32_t> lane_of_rank; // by rank, which of `lanes`, and of the trace's, stands for it; empty: not known
     std::optional<Trace> trace;
-    std::shared_ptr<const TrackStore> tracks; // of the trace, ready to be drawn
-    std::vector<Problem> problems;            // why the rest is missing; where: a JSON pointer, "" for the whole file
+    TierCurve host_memory, disk_memory;                 // of the fullest node, at the trace's times
+    std::vector<std::vector<std::int64_t>> weight_ages; // by stage and microbatch (weight_ages.hpp); empty: all weights are fresh
+    std::optional<LooseRecord> workers;                 // of those that never meet all at once: a few steps of each
+    std::optional<FederatedReport> federated;           // of clients; with the first rounds as its example
+    std::shared_ptr<const TrackStore> tracks;           // of the trace, ready to be drawn
+    std::vector<Problem> problems;                      // why the rest is missing; where: a JSON pointer, "" for the whole file
 };
 
 // The step's period where a report gives it, else the length of the trace (ranks that begin apart make it longer); 0: neither.

@@ -4,9 +4,14 @@
 #include "sim/advise/fix.hpp"
 #include "sim/memory/ready.hpp"
 #include "sim/plan/lower.hpp"
+#include "sim/plan/weight_ages.hpp"
+#include "sim/report/loose.hpp"
 #include "sim/report/report.hpp"
 
 #include <QCoreApplication>
+
+#include <algorithm>
+#include <utility>
 
 namespace orrery {
 
@@ -31,6 +36,22 @@ void count_from_first_work(Trace& trace) {
 void keep_trace(RunData& data, Trace trace, StopFlag stop) {
     data.trace = std::move(trace);
     data.tracks = std::make_shared<const TrackStore>(tracks_of(*data.trace, stop));
+}
+
+constexpr int steps_shown = 6, workers_shown = 64, rounds_shown = 4, tasks_shown = 2000;
+
+// Workers that meet servers or peers as they please, and clients that are asked in rounds: what they do beside the step that the timeline
+// has.
+void follow_clients(RunData& data, double step_s, const SimulateOptions& options) {
+    const Scenario& s = *data.scenario;
+    if (s.strategy.loose() && step_s > 0) data.workers = record_workers(s, *data.plan, step_s, steps_shown, workers_shown, options);
+    if (!s.federated || !data.report->memory.fits) return;
+    const Federated& f = *s.federated;
+    const bool stream = f.aggregation == Aggregation::fedbuff;
+    const double asked = std::max(1.0, stream ? f.buffer : f.sampled * f.overcommit);
+    const double most = stream ? rounds_shown * f.sampled / asked : rounds_shown;
+    const int rounds = static_cast<int>(std::clamp(tasks_shown / asked, 1.0, std::max(1.0, most)));
+    data.federated = federated(f, federated_task(s, data.report->step_time_s), s.training.seed, rounds);
 }
 
 // A scenario that would fit: by memory alone, so that it is there as one types.
@@ -73,9 +94,16 @@ std::shared_ptr<const RunData> simulate_run(const std::string& scenario_json, co
         data->link_class = std::move(simulation.link_class);
         data->lanes = std::move(simulation.lanes);
         if (!data->report->memory.fits) data->way_out = way_out(*data);
+        if (data->report->staleness.worst > 0)
+            for (const Program& program : data->plan->programs) data->weight_ages.push_back(weight_ages(*data->plan, program));
+        follow_clients(*data, simulation.step_time.seconds(), predicting.simulate);
         if (!go_on(tr("preparing the timeline"))) return nullptr;
         if (simulation.trace) count_from_first_work(*simulation.trace);
         if (simulation.trace) keep_trace(*data, std::move(*simulation.trace), stop);
+        if (data->trace)
+            for (const auto& [curve, space] : {std::pair{&data->host_memory, Space::host}, {&data->disk_memory, Space::nvme}})
+                *curve = tier_curve(*data->trace, *data->plan, data->report->memory, data->lane_of_rank,
+                                    std::max(1, scenario.cluster.devices_per_node), space);
     } catch (const Stopped&) { return nullptr; } catch (const std::exception& e) {
         data->problems.push_back({"", e.what()});
     }

@@ -37,6 +37,12 @@ void MemoryChart::setHint(const QString& hint) {
     update();
 }
 
+void MemoryChart::setTitle(const QString& title) {
+    title_ = title;
+    setAccessibleName(title.isEmpty() ? tr("Memory over time") : title);
+    update();
+}
+
 void MemoryChart::setRange(TimeRange r) {
     if (r == range_) return;
     range_ = r;
@@ -54,7 +60,9 @@ void MemoryChart::setCursorTime(std::int64_t ps) {
     update();
 }
 
-QRect MemoryChart::plot() const { return rect().adjusted(66, 16, -10, -fontMetrics().height() - 8); }
+QRect MemoryChart::plot() const {
+    return rect().adjusted(66, title_.isEmpty() ? 16 : fontMetrics().height() + 6, -10, -fontMetrics().height() - 8);
+}
 
 std::int64_t MemoryChart::top() const {
     const std::int64_t most = series_.peak >= 0 ? series_.total[at(series_.peak)] : 1;
@@ -118,6 +126,8 @@ void MemoryChart::paintEvent(QPaintEvent*) {
     }
     if (picture_.isNull() || picture_.size() != (plot().size() * devicePixelRatioF()).expandedTo({1, 1})) paintStack();
     p.drawImage(plot().topLeft(), picture_);
+    p.setPen(palette().color(QPalette::Text));
+    p.drawText(QRectF(plot().left(), 2, plot().width(), fontMetrics().height()), Qt::AlignLeft | Qt::AlignVCenter, title_);
     paintAxes(p);
     paintMarks(p);
     if (hasFocus()) {
@@ -169,7 +179,8 @@ void MemoryChart::paintMarks(QPainter& p) {
         const double y = yOf(series_.capacity);
         p.setPen(QPen(text, 2, Qt::DashLine));
         p.drawLine(QPointF(r.left(), y), QPointF(r.right(), y));
-        plate(tr("capacity %1").arg(bytes_text(series_.capacity)), {double(r.left()) + 4, y - p.fontMetrics().height() - 4});
+        plate(tr("capacity %1").arg(bytes_text(series_.capacity)), {title_.isEmpty() ? double(r.left()) + 4 : double(r.right()),
+                                                                    y - p.fontMetrics().height() - 4}); // a title stands on the left
     }
     p.setRenderHint(QPainter::Antialiasing);
     const auto mark = [&](std::int32_t sample, const QString& words, bool bad) {

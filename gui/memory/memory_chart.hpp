@@ -15,6 +15,7 @@ class MemoryChart : public QWidget {
   public:
     explicit MemoryChart(QWidget* parent = nullptr);
     void setSeries(MemorySeries series);
+    void setTitle(const QString& title); // above the picture, where several stand beside each other; empty: none
     void setHint(const QString& hint);
     void setRange(TimeRange range); // length 0: all
     void setCursorTime(std::int64_t ps);
@@ -50,7 +51,7 @@ class MemoryChart : public QWidget {
     void zoom(double factor, double x);
 
     MemorySeries series_;
-    QString hint_;
+    QString hint_, title_;
     TimeRange range_;
     std::int64_t cursor_ = -1;
     QPointF pressed_;

@@ -46,6 +46,9 @@ MemoryView::MemoryView(RunStore& runs, ViewState& state, QWidget* parent) : QWid
     line->addWidget(toPeak_);
     line->addWidget(words_, 1);
     chart_ = new MemoryChart;
+    host_ = new MemoryChart;
+    disk_ = new MemoryChart;
+    tiers_ = new TiersModel(this);
     kinds_ = new MemoryKindsModel(this);
     alive_ = new AliveModel(this);
     auto* tables = new QSplitter(Qt::Horizontal);
@@ -53,21 +56,25 @@ MemoryView::MemoryView(RunStore& runs, ViewState& state, QWidget* parent) : QWid
     tables->addWidget(table(alive_, tr("Buffers alive at the peak")));
     tables->setSizes({300, 500});
     auto* parts = new QSplitter(Qt::Vertical);
-    parts->addWidget(chart_);
+    for (MemoryChart* chart : charts()) parts->addWidget(chart);
     parts->addWidget(tables);
-    parts->setSizes({320, 180});
+    parts->setSizes({260, 180, 180, 180});
+    tiersTable_ = table(tiers_, tr("Memory by tier"));
     auto* layout = new QVBoxLayout(this);
     layout->setContentsMargins(4, 4, 4, 4);
     layout->addWidget(new RunLabel(runs, state));
     layout->addLayout(line);
+    layout->addWidget(tiersTable_);
     layout->addWidget(parts, 1);
 
     connect(lanes_, &QComboBox::currentIndexChanged, this, &MemoryView::showSeries);
-    connect(chart_, &MemoryChart::rangeAsked, &state_, &ViewState::setTimeRange);
-    connect(chart_, &MemoryChart::cursorMoved, &state_, &ViewState::setCursor);
-    connect(&state_, &ViewState::timeRangeChanged, chart_, [this] { chart_->setRange(state_.timeRange()); });
+    for (MemoryChart* chart : charts()) {
+        connect(chart, &MemoryChart::rangeAsked, &state_, &ViewState::setTimeRange);
+        connect(chart, &MemoryChart::cursorMoved, &state_, &ViewState::setCursor);
+        connect(&state_, &ViewState::timeRangeChanged, chart, [this, chart] { chart->setRange(state_.timeRange()); });
+    }
     connect(&state_, &ViewState::cursorChanged, this, [this](std::int64_t t) {
-        chart_->setCursorTime(t);
+        for (MemoryChart* chart : charts()) chart->setCursorTime(t);
         kinds_->setCursor(t < 0 ? -1 : sample_at(chart_->series(), t));
     });
     connect(&state_, &ViewState::currentRunChanged, this, &MemoryView::showRun);
@@ -119,8 +126,26 @@ void MemoryView::showRun() {
         lanes_->setCurrentIndex(std::min(std::max(0, lane), lanes_->count() - 1));
     }
     chart_->setHint(!run ? tr("No run is open.") : tr("%1 has no memory over time.").arg(run->name));
-    chart_->setRange(state_.timeRange());
+    for (MemoryChart* chart : charts()) chart->setRange(state_.timeRange());
+    showTiers();
     showSeries();
+}
+
+void MemoryView::showTiers() {
+    tiers_->setTiers(data_ ? memory_tiers(*data_) : std::vector<MemoryTier>{});
+    const auto show = [&](MemoryChart* chart, Space space, const QString& all, const QString& of_node) {
+        MemorySeries series = data_ ? memory_of_node(*data_, space) : MemorySeries{};
+        const int node = !data_ ? -1 : space == Space::host ? data_->host_memory.node : data_->disk_memory.node;
+        chart->setVisible(!series.at.empty());
+        chart->setTitle(node < 0 ? all : of_node.arg(node));
+        chart->setSeries(std::move(series));
+    };
+    show(host_, Space::host, tr("Memory of a node that serves"), tr("Memory of node %1, all its ranks"));
+    show(disk_, Space::nvme, tr("NVMe of a node"), tr("NVMe of node %1, all its ranks"));
+    tiersTable_->setVisible(tiers_->rowCount() > 1);
+    tiersTable_->setFixedHeight(tiersTable_->horizontalHeader()->sizeHint().height() + 4 +
+                                tiers_->rowCount() * tiersTable_->verticalHeader()->defaultSectionSize());
+    chart_->setTitle(host_->isHidden() && disk_->isHidden() ? QString() : tr("Memory of the device"));
 }
 
 void MemoryView::showSeries() {
@@ -143,41 +168,44 @@ void MemoryView::showSeries() {
             words += " " + tr("Memory runs out at %1; the peak is %2 too large.")
                                .arg(running_at(*data_, lane, series.at[at(series.runs_out)]), bytes_text(most - series.capacity));
     }
-    if (data_ && data_->report) {
-        const MemoryReport& m = data_->report->memory;
-        for (const QString& tier : {tierWords(tr("The fullest node's memory"), m.host), tierWords(tr("Its NVMe"), m.disk)})
-            if (!tier.isEmpty()) words += (words.isEmpty() ? "" : " ") + tier;
-    }
     words_->setText(words);
     toPeak_->setEnabled(series.peak >= 0);
     chart_->setSeries(std::move(series));
 }
 
-// "The fullest node's memory: 38.4 GB of 64.0 GB (parameters 16.1 GB, optimizer states 6.3 GB)." Empty where nothing lies there.
-QString MemoryView::tierWords(const QString& where, const NodeMemory& tier) const {
-    if (tier.used.peak.count == 0) return {};
-    QStringList kinds;
-    for (std::size_t k = 0; k < tier.used.by_kind.size(); ++k)
-        if (tier.used.by_kind[k].count > 0) kinds << memory_kind_text(k) + " " + bytes_text(tier.used.by_kind[k].count);
-    const QString used = bytes_text(tier.used.peak.count), of = kinds.join(", ");
-    const QString text = tier.capacity.count > 0 ? tr("%1: %2 of %3 (%4).").arg(where, used, bytes_text(tier.capacity.count), of)
-                                                 : tr("%1: %2 (%3).").arg(where, used, of);
-    return tier.fits() ? text : text + " " + tr("That is more than it has.");
-}
+namespace {
 
-TextTable MemoryView::asTable() const {
-    const MemorySeries& s = chart_->series();
-    if (s.at.empty()) return {{}, {}, tr("the current run has no memory over time")};
+TextTable table_of_series(const MemorySeries& s) {
     TextTable out;
-    out.head << tr("time (s)");
-    for (const QString& kind : s.kinds) out.head << tr("%1 (bytes)").arg(kind);
-    out.head << tr("all (bytes)");
+    out.head << MemoryView::tr("time (s)");
+    for (const QString& kind : s.kinds) out.head << MemoryView::tr("%1 (bytes)").arg(kind);
+    out.head << MemoryView::tr("all (bytes)");
     for (std::size_t i = 0; i < s.at.size(); ++i) {
         QStringList row{plain_seconds(s.at[i])};
         for (std::size_t k = 0; k < s.kinds.size(); ++k) row << QString::number(static_cast<qlonglong>(s.bytes[i * s.kinds.size() + k]));
         row << QString::number(static_cast<qlonglong>(s.total[i]));
         out.rows.push_back(row);
     }
+    return out;
+}
+
+} // namespace
+
+TextTable MemoryView::asTable() const {
+    const MemorySeries& s = chart_->series();
+    if (s.at.empty()) return {{}, {}, tr("the current run has no memory over time")};
+    return table_of_series(s);
+}
+
+std::vector<TextTable> MemoryView::moreTables() const {
+    std::vector<TextTable> out;
+    const auto add = [&](TextTable table, const char* name) {
+        table.name = QString::fromLatin1(name);
+        if (!table.rows.empty()) out.push_back(std::move(table));
+    };
+    add(table_of_model(*tiers_), "tiers");
+    if (!host_->series().at.empty()) add(table_of_series(host_->series()), "node");
+    if (!disk_->series().at.empty()) add(table_of_series(disk_->series()), "nvme");
     return out;
 }
 

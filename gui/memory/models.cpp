@@ -57,6 +57,53 @@ QVariant MemoryKindsModel::headerData(int section, Qt::Orientation orientation, 
     return role == export_role && section > 0 ? with_unit(title, tr("bytes")) : title;
 }
 
+void TiersModel::setTiers(std::vector<MemoryTier> tiers) {
+    beginResetModel();
+    tiers_ = std::move(tiers);
+    endResetModel();
+}
+
+int TiersModel::rowCount(const QModelIndex& parent) const { return parent.isValid() ? 0 : static_cast<int>(tiers_.size()); }
+int TiersModel::columnCount(const QModelIndex& parent) const { return parent.isValid() ? 0 : column_count; }
+
+QVariant TiersModel::data(const QModelIndex& i, int role) const {
+    if (!checkIndex(i, CheckIndexOption::IndexIsValid)) return {};
+    const MemoryTier& tier = tiers_[at(i.row())];
+    const int column = i.column();
+    const std::int64_t left = tier.capacity - tier.peak;
+    if (role == Qt::TextAlignmentRole && column >= peak && column <= free) return QVariant(Qt::AlignRight | Qt::AlignVCenter);
+    if (role == export_role && column >= peak && column <= free) {
+        if (column != peak && tier.capacity == 0) return QString();
+        return static_cast<qlonglong>(column == peak ? tier.peak : column == capacity ? tier.capacity : left);
+    }
+    const QString kinds_there = QStringList(tier.kinds.begin(), tier.kinds.end()).join(QStringLiteral(", "));
+    if (role == Qt::ToolTipRole && column == kinds) return kinds_there; // longer than its column
+    if (role != Qt::DisplayRole) return {};
+    const QString unknown = QStringLiteral("\u2013");
+    switch (column) {
+    case where:
+        return tier.name;
+    case peak:
+        return bytes_text(tier.peak);
+    case capacity:
+        return tier.capacity > 0 ? bytes_text(tier.capacity) : unknown;
+    case free:
+        return tier.capacity > 0 && left >= 0 ? bytes_text(left) : unknown;
+    case verdict:
+        return tier.capacity == 0 ? tr("capacity not known") : tier.fits() ? tr("fits") : tr("%1 too large").arg(bytes_text(-left));
+    default:
+        return kinds_there;
+    }
+}
+
+QVariant TiersModel::headerData(int section, Qt::Orientation orientation, int role) const {
+    if (orientation != Qt::Horizontal || (role != Qt::DisplayRole && role != export_role)) return {};
+    static const char* const names[] = {QT_TR_NOOP("Memory"), QT_TR_NOOP("Peak"),    QT_TR_NOOP("Capacity"),
+                                        QT_TR_NOOP("Free"),   QT_TR_NOOP("Verdict"), QT_TR_NOOP("At the peak")};
+    if (section < 0 || section >= column_count) return {};
+    return role == export_role && section >= peak && section <= free ? with_unit(tr(names[section]), tr("bytes")) : tr(names[section]);
+}
+
 void AliveModel::setStage(const StageMemory* stage) {
     beginResetModel();
     lines_.clear();

@@ -25,6 +25,22 @@ class MemoryKindsModel : public QAbstractTableModel {
     std::int32_t cursor_ = -1;
 };
 
+// A row a memory that is in use: the fullest device, the fullest node's memory, its NVMe.
+class TiersModel : public QAbstractTableModel {
+    Q_OBJECT
+  public:
+    enum Column { where, peak, capacity, free, verdict, kinds, column_count };
+    using QAbstractTableModel::QAbstractTableModel;
+    void setTiers(std::vector<MemoryTier> tiers);
+    int rowCount(const QModelIndex& parent = {}) const override;
+    int columnCount(const QModelIndex& parent = {}) const override;
+    QVariant data(const QModelIndex& index, int role = Qt::DisplayRole) const override;
+    QVariant headerData(int section, Qt::Orientation orientation, int role = Qt::DisplayRole) const override;
+
+  private:
+    std::vector<MemoryTier> tiers_;
+};
+
 // The largest groups of buffers and the runtime's reserve.
 class AliveModel : public QAbstractTableModel {
     Q_OBJECT

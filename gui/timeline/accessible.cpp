@@ -69,7 +69,7 @@ class TimelineAccessible : public QAccessibleWidget {
         const SpanRef s = timeline_->selected();
         QString words;
         if (s.valid())
-            for (const auto& [name, value] : facts(*timeline_->store()->trace, s)) words += name + ": " + value + "; ";
+            for (const auto& [name, value] : facts(*timeline_->data(), s)) words += name + ": " + value + "; ";
         return words;
     }
 

@@ -224,7 +224,7 @@ bool Timeline::viewportEvent(QEvent* e) {
         const int row = rowAt(help->pos().y());
         QString text;
         if (const auto hit = spanAt(help->pos())) {
-            for (const auto& [name, value] : facts(*store()->trace, *hit)) text += text.isEmpty() ? value : "\n" + name + ": " + value;
+            for (const auto& [name, value] : facts(*data(), *hit)) text += text.isEmpty() ? value : "\n" + name + ": " + value;
         } else if (row >= 0 && help->pos().x() < gutter_) {
             text = rowText(row);
         }

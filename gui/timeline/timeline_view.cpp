@@ -289,7 +289,10 @@ std::vector<ViewCommand> TimelineView::commands() {
 
 void TimelineView::showSelection() {
     const SpanRef s = timeline_->selected();
-    facts_->setFacts(s.valid() && timeline_->store() ? facts(*timeline_->store()->trace, s) : Facts{});
+    if (s.valid() && timeline_->store())
+        facts_->setFacts(facts(*timeline_->data(), s));
+    else
+        facts_->setFacts(timeline_->data() ? facts_of_run(*timeline_->data()) : Facts{});
     if (s.valid()) panels_->setCurrentIndex(0);
 }
 

@@ -559,6 +559,342 @@
         <source>no experts</source>
         <translation>keine Experten</translation>
     </message>
+    <message>
+        <source>version n: none of the updates is missing</source>
+        <translation>Version n: keine Aktualisierung fehlt</translation>
+    </message>
+    <message>
+        <source>version n - %1: its gradient is added to version n</source>
+        <translation>Version n - %1: ihr Gradient kommt zu Version n</translation>
+    </message>
+    <message>
+        <source>staleness</source>
+        <translation>Alter der Gewichte</translation>
+    </message>
+    <message>
+        <source>gradients: %1 updates in the mean, %2 at most</source>
+        <translation>Gradienten: %1 Aktualisierungen im Mittel, höchstens %2</translation>
+    </message>
+    <message>
+        <source>parameters that come: %1 steps in the mean, %2 at most</source>
+        <translation>Parameter, die kommen: %1 Schritte im Mittel, höchstens %2</translation>
+    </message>
+    <message>
+        <source>versions in use</source>
+        <translation>Versionen in Gebrauch</translation>
+    </message>
+    <message>
+        <source>up to %1</source>
+        <translation>bis zu %1</translation>
+    </message>
+    <message>
+        <source>sent in a step</source>
+        <translation>in einem Schritt gesendet</translation>
+    </message>
+    <message>
+        <source>%1 by all workers</source>
+        <translation>%1 von allen Arbeitern</translation>
+    </message>
+    <message>
+        <source>shown here</source>
+        <translation>hier gezeigt</translation>
+    </message>
+    <message>
+        <source>one worker&apos;s step; the view Workers has what workers send and wait for</source>
+        <translation>der Schritt eines Arbeiters; was Arbeiter senden und worauf sie warten, zeigt die Ansicht Arbeiter</translation>
+    </message>
+    <message>
+        <source>workers step</source>
+        <translation>Arbeiter rechnen</translation>
+    </message>
+    <message>
+        <source>%1 % of the time</source>
+        <translation>%1 % der Zeit</translation>
+    </message>
+    <message>
+        <source>a meeting</source>
+        <translation>ein Treffen</translation>
+    </message>
+    <message>
+        <source>every %1 steps, adds %2</source>
+        <translation>alle %1 Schritte, kostet %2</translation>
+    </message>
+    <message>
+        <source>leaves nodes in a step</source>
+        <translation>verlässt Knoten in einem Schritt</translation>
+    </message>
+    <message>
+        <source>between server steps</source>
+        <translation>zwischen Schritten des Servers</translation>
+    </message>
+    <message>
+        <source>a round</source>
+        <translation>eine Runde</translation>
+    </message>
+    <message>
+        <source>%1 in the mean (p10 %2, p90 %3)</source>
+        <translation>%1 im Mittel (p10 %2, p90 %3)</translation>
+    </message>
+    <message>
+        <source>updates: %1 server steps in the mean, %2 at most</source>
+        <translation>Beiträge: %1 Schritte des Servers im Mittel, höchstens %2</translation>
+    </message>
+    <message>
+        <source>clients send</source>
+        <translation>Klienten übertragen</translation>
+    </message>
+    <message>
+        <source>%1 down, %2 up each time</source>
+        <translation>jedes Mal %1 hinunter, %2 hinauf</translation>
+    </message>
+    <message>
+        <source>training in vain</source>
+        <translation>umsonst trainiert</translation>
+    </message>
+    <message>
+        <source>versions held</source>
+        <translation>gehaltene Versionen</translation>
+    </message>
+    <message>
+        <source>up to %1 of the weights on a stage</source>
+        <translation>bis zu %1 der Gewichte auf einer Stufe</translation>
+    </message>
+    <message>
+        <source>device of stage %1</source>
+        <translation>Gerät der Stufe %1</translation>
+    </message>
+    <message>
+        <source>memory of a node that serves</source>
+        <translation>Speicher eines Knotens mit Server</translation>
+    </message>
+    <message>
+        <source>memory of the fullest node</source>
+        <translation>Speicher des vollsten Knotens</translation>
+    </message>
+    <message>
+        <source>NVMe of the fullest node</source>
+        <translation>NVMe des vollsten Knotens</translation>
+    </message>
+    <message>
+        <source>computes</source>
+        <translation>rechnet</translation>
+    </message>
+    <message>
+        <source>fetches parameters</source>
+        <translation>holt Parameter</translation>
+    </message>
+    <message>
+        <source>sends</source>
+        <translation>sendet</translation>
+    </message>
+    <message>
+        <source>server: update or round</source>
+        <translation>Server: Aktualisierung oder Runde</translation>
+    </message>
+    <message>
+        <source>averages</source>
+        <translation>mittelt</translation>
+    </message>
+    <message>
+        <source>trains in vain</source>
+        <translation>trainiert umsonst</translation>
+    </message>
+    <message>
+        <source>uses weights of version %1</source>
+        <translation>nutzt Gewichte der Version %1</translation>
+    </message>
+    <message>
+        <source>uses weights of version n: %1, to which its gradient is added</source>
+        <translation>nutzt Gewichte der Version n: %1, zu der sein Gradient kommt</translation>
+    </message>
+    <message>
+        <source>uses weights of version n - %1: %2; its gradient goes into %3</source>
+        <translation>nutzt Gewichte der Version n - %1: %2; sein Gradient geht in %3</translation>
+    </message>
+    <message>
+        <source>step %1</source>
+        <translation>Schritt %1</translation>
+    </message>
+    <message>
+        <source>pushes the gradient of step %1</source>
+        <translation>sendet den Gradienten von Schritt %1</translation>
+    </message>
+    <message>
+        <source>pulls the parameters</source>
+        <translation>holt die Parameter</translation>
+    </message>
+    <message>
+        <source>version %1</source>
+        <translation>Version %1</translation>
+    </message>
+    <message>
+        <source>make version %1</source>
+        <translation>bilden Version %1</translation>
+    </message>
+    <message>
+        <source>with the gradients of all workers</source>
+        <translation>mit den Gradienten aller Arbeiter</translation>
+    </message>
+    <message>
+        <source>with the gradient of worker %1</source>
+        <translation>mit dem Gradienten von Arbeiter %1</translation>
+    </message>
+    <message>
+        <source>parameters of step %1 to worker %2</source>
+        <translation>Parameter von Schritt %1 an Arbeiter %2</translation>
+    </message>
+    <message>
+        <source>steps until they are averaged there: %1</source>
+        <translation>Schritte, bis sie dort gemittelt werden: %1</translation>
+    </message>
+    <message>
+        <source>averages with what came</source>
+        <translation>mittelt mit dem, was kam</translation>
+    </message>
+    <message>
+        <source>waits for the servers</source>
+        <translation>wartet auf die Server</translation>
+    </message>
+    <message>
+        <source>waits for its peers</source>
+        <translation>wartet auf seine Partner</translation>
+    </message>
+    <message>
+        <source>servers</source>
+        <translation>Server</translation>
+    </message>
+    <message>
+        <source>worker %1</source>
+        <translation>Arbeiter %1</translation>
+    </message>
+    <message>
+        <source>Gradients are %1 updates old in the mean, %2 at most; up to %3 versions of the parameters are in use; servers update %4 % of the time.</source>
+        <translation>Gradienten sind im Mittel %1 Aktualisierungen alt, höchstens %2; bis zu %3 Versionen der Parameter sind in Gebrauch; Server aktualisieren %4 % der Zeit.</translation>
+    </message>
+    <message>
+        <source>Parameters that come are %1 steps old in the mean, %2 at most; a worker averages once in %3 steps.</source>
+        <translation>Parameter, die kommen, sind im Mittel %1 Schritte alt, höchstens %2; ein Arbeiter mittelt einmal in %3 Schritten.</translation>
+    </message>
+    <message>
+        <source>A step takes %1, of which a worker waits %2; all send %3 in it.</source>
+        <translation>Ein Schritt dauert %1, davon wartet ein Arbeiter %2; alle senden darin %3.</translation>
+    </message>
+    <message>
+        <source>Shown: %1 of %2 workers.</source>
+        <translation>Gezeigt: %1 von %2 Arbeitern.</translation>
+    </message>
+    <message>
+        <source>%1 updates counted</source>
+        <translation>%1 Beiträge gezählt</translation>
+    </message>
+    <message>
+        <source>%1 of %2 asked are counted</source>
+        <translation>%1 von %2 gefragten zählen</translation>
+    </message>
+    <message>
+        <source>%1 too late</source>
+        <translation>%1 zu spät</translation>
+    </message>
+    <message>
+        <source>%1 gave up</source>
+        <translation>%1 gaben auf</translation>
+    </message>
+    <message>
+        <source>counted; steps of the server since it began: %1</source>
+        <translation>gezählt; Schritte des Servers seit seinem Beginn: %1</translation>
+    </message>
+    <message>
+        <source>counted</source>
+        <translation>gezählt</translation>
+    </message>
+    <message>
+        <source>too late: the round ended without it</source>
+        <translation>zu spät: die Runde endete ohne ihn</translation>
+    </message>
+    <message>
+        <source>dropped out</source>
+        <translation>ausgefallen</translation>
+    </message>
+    <message>
+        <source>still at work</source>
+        <translation>noch bei der Arbeit</translation>
+    </message>
+    <message>
+        <source>client %1 downloads the model</source>
+        <translation>Klient %1 lädt das Modell</translation>
+    </message>
+    <message>
+        <source>client %1 trains</source>
+        <translation>Klient %1 trainiert</translation>
+    </message>
+    <message>
+        <source>client %1 uploads its update</source>
+        <translation>Klient %1 sendet seinen Beitrag</translation>
+    </message>
+    <message>
+        <source>client %1 waits for the next round</source>
+        <translation>Klient %1 wartet auf die nächste Runde</translation>
+    </message>
+    <message>
+        <source>server</source>
+        <translation>Server</translation>
+    </message>
+    <message>
+        <source>at work: %1</source>
+        <translation>bei der Arbeit: %1</translation>
+    </message>
+    <message>
+        <source>answer %1</source>
+        <translation>Antwort %1</translation>
+    </message>
+    <message>
+        <source>step %1 of the server</source>
+        <translation>Schritt %1 des Servers</translation>
+    </message>
+    <message>
+        <source>round %1</source>
+        <translation>Runde %1</translation>
+    </message>
+    <message>
+        <source>%1 (p10 %2, p90 %3)</source>
+        <translation>%1 (p10 %2, p90 %3)</translation>
+    </message>
+    <message>
+        <source>%L1 clients, %2 at work at one time: between steps of the server %3; updates are %4 steps old in the mean, %5 at most.</source>
+        <translation>%L1 Klienten, %2 zugleich bei der Arbeit: zwischen Schritten des Servers %3; Beiträge sind im Mittel %4 Schritte alt, höchstens %5.</translation>
+    </message>
+    <message>
+        <source>%L1 clients, of which %2 are asked a round: a round takes %3; %4 answers count.</source>
+        <translation>%L1 Klienten, von denen %2 je Runde gefragt werden: eine Runde dauert %3; %4 Antworten zählen.</translation>
+    </message>
+    <message>
+        <source>%1 % of the training is in vain; %2 go down and %3 up each time.</source>
+        <translation>%1 % des Trainings sind umsonst; jedes Mal gehen %2 hinunter und %3 hinauf.</translation>
+    </message>
+    <message>
+        <source>In %1 % of the rounds nobody answers in time.</source>
+        <translation>In %1 % der Runden antwortet niemand rechtzeitig.</translation>
+    </message>
+    <message>
+        <source>The target takes %1 steps of the server: %2.</source>
+        <translation>Bis zum Ziel sind es %1 Schritte des Servers: %2.</translation>
+    </message>
+    <message>
+        <source>The target takes %1 rounds: %2.</source>
+        <translation>Bis zum Ziel sind es %1 Runden: %2.</translation>
+    </message>
+    <message>
+        <source>The rounds are not simulated: a client&apos;s step does not fit in memory.</source>
+        <translation>Die Runden werden nicht simuliert: Der Schritt eines Klienten passt nicht in den Speicher.</translation>
+    </message>
+    <message>
+        <source>The ranks of this run are in the timeline; a slice chosen there says which version of the weights it uses.</source>
+        <translation>Die Ränge dieses Laufs stehen in der Zeitachse; ein dort gewählter Abschnitt sagt, welche Version der Gewichte er nutzt.</translation>
+    </message>
+    <message>
+        <source>Workers that meet parameter servers or peers as they please, and clients of federated rounds, are shown here. Those of this run meet in its step: see the timeline.</source>
+        <translation>Hier stehen Arbeiter, die Parameterserver oder Partner treffen, wann sie wollen, und Klienten föderierter Runden. Die dieses Laufs treffen sich in seinem Schritt: siehe die Zeitachse.</translation>
+    </message>
 </context>
 <context>
     <name>orrery::AliveModel</name>
@@ -831,6 +1167,84 @@
     <message>
         <source>Shows a prediction over the measurement of the same plan</source>
         <translation>Zeigt eine Vorhersage über der Messung desselben Plans</translation>
+    </message>
+</context>
+<context>
+    <name>orrery::CourseModel</name>
+    <message>
+        <source>Who</source>
+        <translation>Wer</translation>
+    </message>
+    <message>
+        <source>What</source>
+        <translation>Was</translation>
+    </message>
+    <message>
+        <source>Of it</source>
+        <translation>Dazu</translation>
+    </message>
+    <message>
+        <source>Begins</source>
+        <translation>Beginnt</translation>
+    </message>
+    <message>
+        <source>Takes</source>
+        <translation>Dauert</translation>
+    </message>
+</context>
+<context>
+    <name>orrery::CoursePlot</name>
+    <message>
+        <source>Workers over time</source>
+        <translation>Arbeiter über der Zeit</translation>
+    </message>
+    <message>
+        <source>Zoom in</source>
+        <translation>Vergrößern</translation>
+    </message>
+    <message>
+        <source>Zooms in the middle</source>
+        <translation>Zoomt in der Mitte</translation>
+    </message>
+    <message>
+        <source>Zoom out</source>
+        <translation>Verkleinern</translation>
+    </message>
+    <message>
+        <source>Zoom at the pointer</source>
+        <translation>Am Zeiger zoomen</translation>
+    </message>
+    <message>
+        <source>Ctrl+wheel</source>
+        <translation>Strg+Rad</translation>
+    </message>
+    <message>
+        <source>Earlier</source>
+        <translation>Früher</translation>
+    </message>
+    <message>
+        <source>Moves a fifth of the time shown to the left</source>
+        <translation>Um ein Fünftel der gezeigten Zeit nach links</translation>
+    </message>
+    <message>
+        <source>Later</source>
+        <translation>Später</translation>
+    </message>
+    <message>
+        <source>Moves a fifth of the time shown to the right</source>
+        <translation>Um ein Fünftel der gezeigten Zeit nach rechts</translation>
+    </message>
+    <message>
+        <source>All of it</source>
+        <translation>Alles</translation>
+    </message>
+    <message>
+        <source>Zooms out as far as the rows go</source>
+        <translation>Zoomt so weit hinaus, wie die Zeilen reichen</translation>
+    </message>
+    <message>
+        <source>begins at %1, takes %2</source>
+        <translation>beginnt bei %1, dauert %2</translation>
     </message>
 </context>
 <context>
@@ -1796,6 +2210,10 @@ Vorgabe: %1</translation>
         <source>Whole run</source>
         <translation>Ganzer Lauf</translation>
     </message>
+    <message>
+        <source>Workers</source>
+        <translation>Arbeiter</translation>
+    </message>
 </context>
 <context>
     <name>orrery::MarkersModel</name>
@@ -1973,24 +2391,28 @@ Vorgabe: %1</translation>
         <translation>Zeigt die Zeit um den höchsten Speicherbedarf</translation>
     </message>
     <message>
-        <source>%1: %2 of %3 (%4).</source>
-        <translation>%1: %2 von %3 (%4).</translation>
+        <source>Memory by tier</source>
+        <translation>Speicher nach Ebene</translation>
     </message>
     <message>
-        <source>%1: %2 (%3).</source>
-        <translation>%1: %2 (%3).</translation>
+        <source>Memory of a node that serves</source>
+        <translation>Speicher eines Knotens mit Server</translation>
     </message>
     <message>
-        <source>That is more than it has.</source>
-        <translation>Das ist mehr, als vorhanden ist.</translation>
+        <source>Memory of node %1, all its ranks</source>
+        <translation>Speicher von Knoten %1, alle seine Ränge</translation>
     </message>
     <message>
-        <source>The fullest node&apos;s memory</source>
-        <translation>Speicher des vollsten Knotens</translation>
+        <source>NVMe of a node</source>
+        <translation>NVMe eines Knotens</translation>
     </message>
     <message>
-        <source>Its NVMe</source>
-        <translation>Dessen NVMe</translation>
+        <source>NVMe of node %1, all its ranks</source>
+        <translation>NVMe von Knoten %1, alle seine Ränge</translation>
+    </message>
+    <message>
+        <source>Memory of the device</source>
+        <translation>Speicher des Geräts</translation>
     </message>
 </context>
 <context>
@@ -3009,6 +3431,49 @@ Vorgabe: %1</translation>
     </message>
 </context>
 <context>
+    <name>orrery::TiersModel</name>
+    <message>
+        <source>capacity not known</source>
+        <translation>Kapazität nicht bekannt</translation>
+    </message>
+    <message>
+        <source>fits</source>
+        <translation>passt</translation>
+    </message>
+    <message>
+        <source>%1 too large</source>
+        <translation>%1 zu groß</translation>
+    </message>
+    <message>
+        <source>Memory</source>
+        <translation>Speicher</translation>
+    </message>
+    <message>
+        <source>Peak</source>
+        <translation>Spitze</translation>
+    </message>
+    <message>
+        <source>Capacity</source>
+        <translation>Kapazität</translation>
+    </message>
+    <message>
+        <source>Free</source>
+        <translation>Frei</translation>
+    </message>
+    <message>
+        <source>Verdict</source>
+        <translation>Urteil</translation>
+    </message>
+    <message>
+        <source>At the peak</source>
+        <translation>An der Spitze</translation>
+    </message>
+    <message>
+        <source>bytes</source>
+        <translation>Bytes</translation>
+    </message>
+</context>
+<context>
     <name>orrery::Timeline</name>
     <message>
         <source>Timeline</source>
@@ -3577,6 +4042,21 @@ Tag %3, für %4</translation>
     <message>
         <source>%1 simulated runs: %2 (p10 %3, p90 %4), goodput %5 % (p10 %6, p90 %7); %8 interruptions a run</source>
         <translation>%1 simulierte Läufe: %2 (p10 %3, p90 %4), Goodput %5 % (p10 %6, p90 %7); %8 Unterbrechungen je Lauf</translation>
+    </message>
+</context>
+<context>
+    <name>orrery::WorkersView</name>
+    <message>
+        <source>Workers and clients</source>
+        <translation>Arbeiter und Klienten</translation>
+    </message>
+    <message>
+        <source>What workers and clients do</source>
+        <translation>Was Arbeiter und Klienten tun</translation>
+    </message>
+    <message>
+        <source>No run is open.</source>
+        <translation>Kein Lauf ist offen.</translation>
     </message>
 </context>
 </TS>

@@ -4,6 +4,7 @@
 #include "sim/report/terminal.hpp"
 #include "sim/scenario/scenario.hpp"
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,32 @@ struct FederatedSpread {
     double mean = 0, p10 = 0, p50 = 0, p90 = 0;
 };
 
+// How a client's task ended. late: it was still at work, or its answer was one too many, when the round ended. under_way: of fedbuff, as
+// the example ends.
+enum class FederatedOutcome : std::uint8_t { counted, late, given_up, under_way };
+
+// A client's task in the first seed's first rounds. Times since the first round began: it downloads from begin_s to train_s, trains to
+// upload_s, uploads to end_s; where it was stopped before, what it did not come to is empty.
+struct FederatedTaskSpan {
+    int client = 0, place = 0; // place: a row of those at work at one time, from 0
+    int round = 0;             // in which it was asked; of fedbuff steps the server had taken
+    double begin_s = 0, train_s = 0, upload_s = 0, end_s = 0;
+    FederatedOutcome outcome = FederatedOutcome::counted;
+    double staleness = 0; // of fedbuff: steps of the server while it was at work
+};
+
+// Of fedbuff a step of the server: from the step before to this.
+struct FederatedRoundSpan {
+    double begin_s = 0, end_s = 0; // with the server's own time
+    int asked = 0, counted = 0, late = 0, given_up = 0;
+};
+
+struct FederatedExample {
+    std::vector<FederatedTaskSpan> tasks; // of the rounds below, by begin
+    std::vector<FederatedRoundSpan> rounds;
+    int places = 0;
+};
+
 struct FederatedReport {
     int clients = 0;
     double asked = 0, counted = 0;             // clients a round, mean
@@ -32,13 +59,15 @@ struct FederatedReport {
     double slowness_all = 0;
     double samples_counted = 0; // a round
     double rounds_to_target = 0, time_to_target_s = 0, bytes_to_target = 0;
+    FederatedExample example; // where it was asked for
 };
 
 std::vector<FederatedClient> clients_of(const Federated& f, std::uint64_t seed);        // of the table, or drawn
 double task_s(const Federated& f, const FederatedClient& c, const FederatedTask& task); // download, training, upload
 double training_s(const Federated& f, const FederatedClient& c, const FederatedTask& task);
 
-FederatedReport federated(const Federated& f, const FederatedTask& task, std::uint64_t seed = 0);
+// example_rounds: so many rounds of the first seed are kept as FederatedReport::example.
+FederatedReport federated(const Federated& f, const FederatedTask& task, std::uint64_t seed = 0, int example_rounds = 0);
 
 // For a scenario whose step takes this long on a client; the model's trained parameters travel back, all of it there.
 FederatedTask federated_task(const Scenario& scenario, double step_s);

@@ -1,13 +1,15 @@
 // Workers as discrete events: timers, and transfers that share links.
-#include "sim/loose/loose.hpp"
+#include "sim/loose/record.hpp"
 
 #include "topology/input_error.hpp"
 #include "topology/mix.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 
 namespace orrery {
@@ -138,25 +140,64 @@ class LooseCourse {
     }
 
     LooseReport run(StopFlag stop) {
-        for (int w = 0; w < workers_; ++w) // not all at once: in a steady state they are spread over a step
-            clock_.after(in_step() ? 0 : w_.step_s[at(w)] * w / workers_, [this, w] { begin(w); });
-        const int rounds = std::max({32, 4 * static_cast<int>(offsets_.size()), std::min(1024, 32768 / workers_)}), warm = rounds;
-        until(static_cast<std::int64_t>(warm) * workers_, stop);
-        measure();
+        warm_up(stop);
         const double from = clock_.now();
         const std::int64_t before = steps_;
-        until(static_cast<std::int64_t>(warm + rounds) * workers_, stop);
+        until(static_cast<std::int64_t>(2 * rounds()) * workers_, stop);
         return report(clock_.now() - from, static_cast<double>(steps_ - before));
+    }
+
+    // What is under way as the record begins and ends is cut off there: all that is under way at the end is followed to its own.
+    LooseRecord record(int steps, int most_workers, StopFlag stop) {
+        recorded_.emplace();
+        recorded_->workers = workers_;
+        recorded_->shown = std::min(workers_, most_workers);
+        warm_up(stop);
+        const double from = clock_.now();
+        until(static_cast<std::int64_t>(rounds() + steps) * workers_, stop);
+        const double end = clock_.now();
+        recorded_->length_s = end - from;
+        while (!clock_.idle() && *std::min_element(ended_.begin(), ended_.end()) < end) {
+            stop_if(stop);
+            clock_.step();
+        }
+        std::vector<LooseSpan>& spans = recorded_->spans;
+        for (LooseSpan& s : spans) s.begin_s = std::max(0.0, s.begin_s - from), s.end_s = std::min(end, s.end_s) - from;
+        std::erase_if(spans, [&](const LooseSpan& s) { return s.begin_s >= s.end_s; });
+        std::stable_sort(spans.begin(), spans.end(), [](const LooseSpan& a, const LooseSpan& b) { return a.begin_s < b.begin_s; });
+        return std::move(*recorded_);
     }
 
   private:
     struct WorkerState {
+        std::ptrdiff_t stepped = -1; // its last step in the record
         std::int64_t steps = 0, seen = 0, at_exchange = 0;
+        double idle_since = 0; // when it had nothing more to do
         bool waits = false, exchanging = false;
         double locked = 0;                       // seconds that mixing adds to the step under way
         std::map<std::int64_t, int> come, going; // gossip: messages of a step that have come; its own that are on their way
     };
 
+    int rounds() const { return std::max({32, 4 * static_cast<int>(offsets_.size()), std::min(1024, 32768 / workers_)}); }
+    void warm_up(StopFlag stop) {
+        for (int w = 0; w < workers_; ++w) // not all at once: in a steady state they are spread over a step
+            clock_.after(in_step() ? 0 : w_.step_s[at(w)] * w / workers_, [this, w] { begin(w); });
+        until(static_cast<std::int64_t>(rounds()) * workers_, stop);
+        measure();
+    }
+    // A span that ends now. Returns its place in the record; -1: it is not recorded.
+    std::ptrdiff_t span(LooseSpan s) {
+        if (!recorded_ || !measuring_) return -1;
+        if (s.doing == LooseDoing::step) ended_[at(s.worker)] = clock_.now();
+        if (s.worker >= recorded_->shown) return -1;
+        if (s.end_s <= 0) s.end_s = clock_.now();
+        recorded_->spans.push_back(s);
+        return static_cast<std::ptrdiff_t>(recorded_->spans.size()) - 1;
+    }
+    // How old what a recorded span used, or sent, had become when it was used.
+    void aged(std::ptrdiff_t place, double age) {
+        if (recorded_ && place >= 0) recorded_->spans[static_cast<std::size_t>(place)].age = age;
+    }
     bool in_step() const { return w_.how.kind == Synchronization::Kind::gossip; }
     void until(std::int64_t steps, StopFlag stop) {
         while (steps_ < steps && !clock_.idle()) {
@@ -186,6 +227,9 @@ class LooseCourse {
         const double began = clock_.now();
         clock_.compute(w, w_.step_s[at(w)] * unlike(w), [this, w, began] {
             busy(clock_.now() - began);
+            WorkerState& s = of_[at(w)];
+            s.stepped =
+                span({.worker = w, .doing = LooseDoing::step, .begin_s = began, .step = s.steps, .version = served() ? s.seen : -1});
             end(w);
         });
     }
@@ -203,12 +247,19 @@ class LooseCourse {
     }
     void end(int w) {
         if (w_.how.kind == Synchronization::Kind::parameter_server)
-            return clock_.send(w_.push[at(w)], nobody, nobody, [this, w] { pushed(w); });
+            return clock_.send(w_.push[at(w)], nobody, nobody, [this, w, began = clock_.now()] {
+                span({.worker = w, .doing = LooseDoing::push, .begin_s = began, .step = of_[at(w)].steps});
+                of_[at(w)].idle_since = clock_.now();
+                pushed(w);
+            });
         if (in_step()) return tell(w);
         if (const double locked = of_[at(w)].locked; locked > 0) { // the averaging held the parameters so long
             of_[at(w)].locked = 0;
             busy(locked);
-            return clock_.after(locked, [this, w] { end(w); });
+            return clock_.after(locked, [this, w, began = clock_.now()] {
+                span({.worker = w, .doing = LooseDoing::mix, .begin_s = began, .step = of_[at(w)].steps});
+                end(w);
+            });
         }
         took_step(w);
         begin(w);
@@ -222,13 +273,15 @@ class LooseCourse {
         const double begins = std::max(clock_.now(), servers_free_);
         servers_free_ = begins + w_.update_s;
         server_busy_ += measuring_ ? w_.update_s : 0;
-        clock_.after(servers_free_ - clock_.now(), [this, w, together] {
+        clock_.after(servers_free_ - clock_.now(), [this, w, together, begins] {
+            span({.doing = LooseDoing::update, .begin_s = begins, .step = version_ + 1, .peer = together ? -1 : w});
             if (!together) {
                 note(static_cast<double>(version_ - of_[at(w)].seen));
+                aged(of_[at(w)].stepped, static_cast<double>(version_ - of_[at(w)].seen));
                 ++version_;
                 return updated(w);
             }
-            for (int i = 0; i < workers_; ++i) note(0);
+            for (int i = 0; i < workers_; ++i) note(0), aged(of_[at(i)].stepped, 0);
             ++version_;
             for (int i = 0; i < workers_; ++i) took_step(i);
             for (int i = 0; i < workers_; ++i) pull(i);
@@ -247,6 +300,7 @@ class LooseCourse {
         }
     }
     void pull(int w) {
+        span({.worker = w, .doing = LooseDoing::wait, .begin_s = of_[at(w)].idle_since, .step = of_[at(w)].steps});
         of_[at(w)].seen = version_;
         if (measuring_ && w_.how.staleness_bound != 0) {
             std::vector<std::int64_t> held{version_};
@@ -254,7 +308,10 @@ class LooseCourse {
             std::sort(held.begin(), held.end());
             versions_ = std::max(versions_, static_cast<int>(std::unique(held.begin(), held.end()) - held.begin()));
         }
-        clock_.send(w_.pull[at(w)], nobody, nobody, [this, w] { begin(w); });
+        clock_.send(w_.pull[at(w)], nobody, nobody, [this, w, began = clock_.now()] {
+            span({.worker = w, .doing = LooseDoing::pull, .begin_s = began, .step = of_[at(w)].steps, .version = of_[at(w)].seen});
+            begin(w);
+        });
     }
 
     // Gossip: this step's parameters to its peers, and on once those of overlap_steps before have come from its own.
@@ -264,7 +321,13 @@ class LooseCourse {
         s.going[k] = w_.how.degree;
         for (int j = 0; j < w_.how.degree; ++j) {
             const int to = (w + offsets_[(k * w_.how.degree + j) % static_cast<std::int64_t>(offsets_.size())]) % workers_;
-            send(w, to, [this, w, to, k] {
+            send(w, to, [this, w, to, k, began = clock_.now()] {
+                span({.worker = w,
+                      .doing = LooseDoing::send,
+                      .begin_s = began,
+                      .step = k,
+                      .age = static_cast<double>(w_.how.overlap_steps),
+                      .peer = to});
                 --of_[at(w)].going[k];
                 ++of_[at(to)].come[k];
                 go_on(w);
@@ -272,6 +335,7 @@ class LooseCourse {
             });
         }
         s.waits = true;
+        s.idle_since = clock_.now();
         go_on(w);
     }
     void go_on(int w) {
@@ -283,7 +347,9 @@ class LooseCourse {
         s.come.erase(k);
         const double mixing = k >= 0 ? w_.mix_s * w_.how.degree : 0;
         busy(mixing);
-        clock_.after(mixing, [this, w] {
+        span({.worker = w, .doing = LooseDoing::wait, .begin_s = s.idle_since, .step = s.steps});
+        clock_.after(mixing, [this, w, began = clock_.now()] {
+            span({.worker = w, .doing = LooseDoing::mix, .begin_s = began, .step = of_[at(w)].steps});
             note(static_cast<double>(w_.how.overlap_steps));
             averages_ += measuring_;
             took_step(w);
@@ -300,9 +366,12 @@ class LooseCourse {
         s.at_exchange = s.steps;
         const std::int64_t others = of_[at(other)].steps;
         auto open = std::make_shared<int>(2);
-        const auto came = [this, w, other, others, open] {
+        auto sent = std::make_shared<std::array<std::ptrdiff_t, 2>>(); // in the record
+        const auto came = [this, w, other, others, open, sent] {
             if (--*open > 0) return;
             WorkerState& own = of_[at(w)];
+            aged((*sent)[0], static_cast<double>(of_[at(other)].steps - others));
+            aged((*sent)[1], static_cast<double>(own.steps - own.at_exchange));
             note(static_cast<double>(own.steps - own.at_exchange));
             note(static_cast<double>(of_[at(other)].steps - others));
             own.exchanging = false;
@@ -310,8 +379,14 @@ class LooseCourse {
             of_[at(other)].locked += w_.mix_s;
             averages_ += measuring_ ? 2 : 0;
         };
-        send(w, other, came);
-        send(other, w, came);
+        const auto noted = [this, came, sent, began = clock_.now()](int from, int to, std::int64_t step, std::size_t which) {
+            return [this, came, sent, began, from, to, step, which] {
+                (*sent)[which] = span({.worker = from, .doing = LooseDoing::send, .begin_s = began, .step = step, .peer = to});
+                came();
+            };
+        };
+        send(w, other, noted(w, other, s.at_exchange, 0));
+        send(other, w, noted(other, w, others, 1));
     }
     const LooseWay& way(int from, int to) {
         const auto [found, fresh] = ways_[at(from)].try_emplace(to);
@@ -343,6 +418,8 @@ class LooseCourse {
         return r;
     }
 
+    bool served() const { return w_.how.kind == Synchronization::Kind::parameter_server; }
+
     const LooseWork& w_;
     int workers_;
     LooseClock clock_;
@@ -355,10 +432,16 @@ class LooseCourse {
     bool measuring_ = false;
     double servers_free_ = 0, server_busy_ = 0, busy_ = 0, stale_ = 0, worst_ = 0;
     std::uint64_t state_ = w_.seed;
+    std::optional<LooseRecord> recorded_;                              // where it was asked for
+    std::vector<double> ended_ = std::vector<double>(at(workers_), 0); // by worker: when its last step did
 };
 
 } // namespace
 
 LooseReport follow(const LooseWork& work, StopFlag stop) { return LooseCourse(work).run(stop); }
+
+LooseRecord record(const LooseWork& work, int steps, int most_workers, StopFlag stop) {
+    return LooseCourse(work).record(steps, most_workers, stop);
+}
 
 } // namespace orrery

@@ -6,6 +6,7 @@
 #include "sim/memory/loose.hpp"
 #include "sim/memory/reserve.hpp"
 #include "sim/memory/segments.hpp"
+#include "sim/memory/tiers.hpp"
 #include "sim/plan/rounds.hpp"
 #include "sim/scenario/practice.hpp"
 #include "topology/indexed.hpp"
@@ -227,6 +228,8 @@ class StageWalk {
 
 } // namespace
 
+StageMemory walk(const Plan& plan, const Program& program, Space space) { return StageWalk(plan, program, space).measure(); }
+
 PlanMemory walk(const Plan& plan) {
     if (has_rounds(plan)) return walk(unrolled(plan, 1)); // what workers do when they meet takes memory too
     PlanMemory out;
@@ -239,7 +242,7 @@ PlanMemory walk(const Plan& plan) {
         out.stages.push_back(walk.measure());
         out.apart.push_back(walk.apart());
         const auto tier = [&](Space space) {
-            const StageMemory there = StageWalk(plan, program, space).measure();
+            const StageMemory there = orrery::walk(plan, program, space);
             return TierMemory{there.allocated_peak, there.by_kind};
         };
         if (host) out.stages.back().host = tier(Space::host);
@@ -248,19 +251,29 @@ PlanMemory walk(const Plan& plan) {
     return out;
 }
 
-namespace {
-
 // Ranks of a node may be of several stages, and nodes unlike.
-TierMemory fullest_node(const Plan& plan, const std::vector<StageMemory>& stages, TierMemory StageMemory::*tier, int devices_per_node) {
-    TierMemory fullest, node;
+int fullest_node(const Plan& plan, const std::vector<StageMemory>& stages, TierMemory StageMemory::*tier, int devices_per_node) {
+    int fullest = 0;
+    Bytes most, node;
     for (int r = 0; r < plan.mesh.ranks(); ++r) {
         if (r % devices_per_node == 0) node = {};
-        const TierMemory& of_rank = stages[plan.mesh.coordinates(r)[Axis::pp]].*tier;
-        node.peak += of_rank.peak;
-        for (std::size_t k = 0; k < node.by_kind.size(); ++k) node.by_kind[k] += of_rank.by_kind[k];
-        if (node.peak > fullest.peak) fullest = node;
+        node += (stages[plan.mesh.coordinates(r)[Axis::pp]].*tier).peak;
+        if (node > most) most = node, fullest = r / devices_per_node;
     }
     return fullest;
+}
+
+namespace {
+
+TierMemory memory_of_node(const Plan& plan, const std::vector<StageMemory>& stages, TierMemory StageMemory::*tier, int devices_per_node) {
+    TierMemory sum;
+    const int first = fullest_node(plan, stages, tier, devices_per_node) * devices_per_node;
+    for (int r = first; r < std::min(first + devices_per_node, plan.mesh.ranks()); ++r) {
+        const TierMemory& of_rank = stages[plan.mesh.coordinates(r)[Axis::pp]].*tier;
+        sum.peak += of_rank.peak;
+        for (std::size_t k = 0; k < sum.by_kind.size(); ++k) sum.by_kind[k] += of_rank.by_kind[k];
+    }
+    return sum;
 }
 
 bool offloads(const Offload& o) {
@@ -334,9 +347,9 @@ MemoryReport memory(const Plan& plan, const PlanMemory& walked, const Scenario& 
     }
     if (!offloads(scenario.strategy.offload)) return report;
     const int together = std::max(1, scenario.cluster.devices_per_node);
-    report.host = {fullest_node(plan, report.stages, &StageMemory::host, together),
+    report.host = {memory_of_node(plan, report.stages, &StageMemory::host, together),
                    scenario.cluster.host.memory + scenario.cluster.host.cxl};
-    report.disk = {fullest_node(plan, report.stages, &StageMemory::disk, together), scenario.cluster.host.nvme};
+    report.disk = {memory_of_node(plan, report.stages, &StageMemory::disk, together), scenario.cluster.host.nvme};
     report.fits = report.fits && report.host.fits() && report.disk.fits();
     return report;
 }

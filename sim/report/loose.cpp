@@ -69,6 +69,13 @@ void follow_workers(Report& r, const Scenario& s, const Plan& plan, const Fabric
     set_target(r, s);
 }
 
+LooseRecord record_workers(const Scenario& s, const Plan& plan, double step_s, int steps, int most_workers,
+                           const SimulateOptions& options) {
+    const Fabric fabric(s.cluster);
+    const CostModel cost(s, fabric);
+    return record(loose_work(s, plan, fabric, cost, step_s, options), steps, most_workers, options.stop);
+}
+
 std::string loose_strategy_text(const Strategy& g) {
     if (!g.loose()) return "";
     const Synchronization& s = g.synchronization;

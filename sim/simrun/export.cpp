@@ -2,8 +2,10 @@
 // the table.
 #include "sim/job/whole_run.hpp"
 #include "sim/plan/lower.hpp"
+#include "sim/report/loose.hpp"
 #include "sim/simrun/command.hpp"
 #include "sim/simrun/dot.hpp"
+#include "sim/simrun/workers_csv.hpp"
 
 #include "sim/scenario/suggest.hpp"
 
@@ -72,6 +74,28 @@ int export_run_trace(const Scenario& scenario, const std::string& file, const Op
     });
 }
 
+// A few steps of workers that meet servers or peers as they please, or the first rounds of federated clients, as simgui draws them.
+int export_workers(const Scenario& scenario, const std::string& file, const Options& options) {
+    constexpr int steps = 6, most_workers = 64, rounds = 4;
+    if (!scenario.strategy.loose() && !scenario.federated) {
+        complain(file + " has no workers that meet as they please: give it strategy.synchronization.kind parameter_server, gossip or "
+                        "async_average, or \"federated\"");
+        return bad_input;
+    }
+    const Plan plan = naming(file, [&] { return lower(scenario); });
+    const Prediction p = naming(file, [&] { return predict(scenario, plan, {}); });
+    if (!p.report.memory.fits) {
+        complain(file + " does not fit, so that there are no workers to export: " + why_not(p.report.memory));
+        return too_big;
+    }
+    if (scenario.federated) {
+        const FederatedTask task = federated_task(scenario, p.report.step_time_s);
+        return deliver(to_csv(federated(*scenario.federated, task, scenario.training.seed, rounds).example), options) ? done : bad_input;
+    }
+    const LooseRecord record = record_workers(scenario, plan, p.simulation.step_time.seconds(), steps, most_workers, {});
+    return deliver(to_csv(record), options) ? done : bad_input;
+}
+
 struct Exporter {
     const char* name;
     const char* what; // for --help
@@ -82,6 +106,7 @@ constexpr Exporter exporters[] = {
     {"run-perfetto", "the timeline of a whole run (\"run\") for ui.perfetto.dev", export_run_perfetto},
     {"run-csv", "the same as a table", export_run_csv},
     {"run-trace", "the same as a trace that simgui opens", export_run_trace},
+    {"workers-csv", "steps of workers with servers or peers, or rounds of federated clients, as a table", export_workers},
     {"dot", "the plan's op graphs for Graphviz", export_dot},
 };
 

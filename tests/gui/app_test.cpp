@@ -275,7 +275,7 @@ class AppTest : public QObject {
             for (const char* ending : {".png", ".svg", ".pdf", ".csv"}) {
                 const QString path = folder.filePath(name + ending);
                 const bool table = path.endsWith(".csv");
-                if (table && name == "run") { // of one step there is no run, and it says so
+                if (table && (name == "run" || name == "workers")) { // of one step whose ranks meet there is neither, and it says so
                     QVERIFY(!export_csv(view, path).isEmpty());
                     continue;
                 }

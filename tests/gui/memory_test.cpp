@@ -101,20 +101,76 @@ class MemoryTest : public QObject {
         ViewState state;
         MemoryView view(runs, state);
         state.setCurrentRun(runs.add(data, "spiky"));
-        QString words;
-        for (const QLabel* l : view.findChildren<QLabel*>())
-            if (l->text().contains("Peak")) words = l->text();
-        QVERIFY2(words.contains("The fullest node's memory: 38.00 GB of 64.00 GB (parameters 16.00 GB, optimizer states 22.00 GB)."),
-                 qPrintable(words));
-        QVERIFY2(words.contains("Its NVMe: 96.00 GB of 90.00 GB (optimizer states 96.00 GB). That is more than it has."),
-                 qPrintable(words));
+        const auto* tiers = view.findChild<TiersModel*>();
+        const auto cell = [&](int row, int column) { return tiers->data(tiers->index(row, column)).toString(); };
+        QCOMPARE(tiers->rowCount(), 3);
+        QCOMPARE(cell(1, TiersModel::where), QString("memory of the fullest node"));
+        QCOMPARE(cell(1, TiersModel::peak), QString("38.00 GB"));
+        QCOMPARE(cell(1, TiersModel::capacity), QString("64.00 GB"));
+        QCOMPARE(cell(1, TiersModel::free), QString("26.00 GB"));
+        QCOMPARE(cell(1, TiersModel::verdict), QString("fits"));
+        QCOMPARE(cell(1, TiersModel::kinds), QString("optimizer states 22.00 GB, parameters 16.00 GB"));
+        QCOMPARE(cell(2, TiersModel::verdict), QString("6.00 GB too large"));
+        QVERIFY(view.chartOf(Space::host).isHidden()); // no trace says when
+    }
+
+    // Of a scenario with states on the host and on NVMe: what is drawn is what the report says.
+    void curvesOfTheHostAndTheDisk() {
+        const auto data = simulate_run(
+            R"({"model": "gpt2-124m",
+                "cluster": {"device": "rtx-4090", "nodes": 1, "devices_per_node": 2,
+                            "host": {"memory_gb": 64, "memory_gb_per_s": 80, "pcie_gb_per_s": 32, "nvme_gb": 500, "nvme_read_gb_per_s": 7,
+                                     "nvme_write_gb_per_s": 6}},
+                "training": {"global_batch_size": 8, "micro_batch_size": 2, "sequence_length": 512, "precision": "bf16"},
+                "strategy": {"framework": "deepspeed", "zero_stage": 3, "recompute": "full",
+                             "offload": {"optimizer": "nvme", "gradients": "cpu", "parameters": "cpu", "activations": "cpu",
+                                         "activation_ops": ["layer_input"]}}})",
+            {}, [](const QString&) { return true; });
+        QVERIFY(data && data->report && data->trace);
+        const MemoryReport& m = data->report->memory;
+        for (const auto& [space, there] : {std::pair{Space::host, &m.host}, {Space::nvme, &m.disk}}) {
+            const MemorySeries s = memory_of_node(*data, space);
+            QVERIFY(s.peak >= 0 && there->used.peak.count > 0);
+            QCOMPARE(s.total[s.peak], there->used.peak.count); // alike ranks have their peaks together
+            QCOMPARE(s.capacity, there->capacity.count);
+        }
+        const MemorySeries host = memory_of_node(*data, Space::host);
+        QVERIFY(*std::min_element(host.total.begin(), host.total.end()) < host.total[host.peak]);
+        RunStore runs;
+        ViewState state;
+        MemoryView view(runs, state);
+        view.resize(900, 900);
+        view.show();
+        state.setCurrentRun(runs.add(data, "offloads"));
+        for (const Space space : {Space::device, Space::host, Space::nvme}) QVERIFY(view.chartOf(space).isVisible());
+        state.setTimeRange({10, 100 * us});
+        QCOMPARE(view.chartOf(Space::nvme).range(), view.chart().range());
+        QTest::keyClick(&view.chartOf(Space::host), Qt::Key_Home);
+        QCOMPARE(state.timeRange().end, host.end);
+        QCOMPARE(view.moreTables().size(), std::size_t(3));
+        view.grab();
+        state.setCurrentRun(runs.add(spiky(), "on the device alone"));
+        QVERIFY(view.chartOf(Space::host).isHidden() && view.chartOf(Space::nvme).isHidden());
+    }
+
+    // What servers keep is on a node's memory all the time.
+    void curveOfAServer() {
+        const auto data = simulate_run(
+            R"({"model": "gpt2-124m", "cluster": {"preset": "dgx-a100-80gb", "nodes": 4, "devices_per_node": 1},
+                "training": {"global_batch_size": 32, "micro_batch_size": 8, "sequence_length": 1024, "precision": "bf16"},
+                "strategy": {"framework": "ddp", "synchronization": {"kind": "parameter_server", "servers": 1}}})",
+            {}, [](const QString&) { return true; });
+        QVERIFY(data && data->report && data->trace);
+        const MemorySeries s = memory_of_node(*data, Space::host);
+        QCOMPARE(s.at.size(), std::size_t(1));
+        QCOMPARE(s.total[0], data->report->memory.host.used.peak.count);
     }
 
     void itMovesWithTheOtherViews() {
         RunStore runs;
         ViewState state;
         MemoryView view(runs, state);
-        view.resize(900, 500);
+        view.resize(900, 700);
         view.show();
         state.setCurrentRun(runs.add(spiky(), "spiky"));
         state.setTimeRange({100 * us, 200 * us});
@@ -156,9 +212,13 @@ class MemoryTest : public QObject {
     void modelsAreSound() {
         MemoryKindsModel kinds;
         AliveModel alive;
+        TiersModel tiers;
         const QAbstractItemModelTester a(&kinds, QAbstractItemModelTester::FailureReportingMode::Fatal);
         const QAbstractItemModelTester b(&alive, QAbstractItemModelTester::FailureReportingMode::Fatal);
+        const QAbstractItemModelTester c(&tiers, QAbstractItemModelTester::FailureReportingMode::Fatal);
         const auto data = spiky();
+        tiers.setTiers(memory_tiers(*data));
+        QCOMPARE(tiers.rowCount(), 1);
         kinds.setSeries(memory_of(*data, 0));
         kinds.setCursor(4);
         alive.setStage(&data->report->memory.stages[0]);

@@ -4,6 +4,7 @@
 #include "sim/engine/simulate.hpp"
 #include "sim/plan/staleness.hpp"
 #include "sim/plan/verify.hpp"
+#include "sim/plan/weight_ages.hpp"
 #include "sim/report/report.hpp"
 
 namespace orrery::laws {
@@ -62,6 +63,32 @@ TEST(Asynchronous, LongerRoundsAreNeverSlowerAndBeatTheDrainOfEveryStep) {
     Scenario s = drained.make();
     s.training.gradient_clipping = 0;
     EXPECT_LT(before, 0.75 * step(s)) << "four stages and four microbatches: a bubble of 3/7";
+}
+
+// By microbatch: PipeDream's weights are as many updates old as stages stand behind, those of 2BW one, once a round has begun.
+TEST(Asynchronous, EveryMicrobatchSaysHowOldItsWeightsAre) {
+    for (const auto& [versions, m] : {std::pair{"stash", 1}, {"2bw", 4}}) {
+        const Plan plan = lower(flowing(4, m, versions, 20).make());
+        const Staleness all = staleness(plan);
+        for (int stage = 0; stage < 4; ++stage) {
+            const std::vector<std::int64_t> ages = weight_ages(plan, plan.programs[stage]);
+            const bool stash = std::string(versions) == "stash";
+            if (stash && stage == 3) {
+                EXPECT_TRUE(ages.empty()) << "the last stage's weights are fresh";
+                continue;
+            }
+            ASSERT_EQ(ages.size(), static_cast<std::size_t>(plan.microbatches)) << versions << stage;
+            EXPECT_EQ(ages.front(), 0) << "a round begins with fresh weights";
+            EXPECT_EQ(ages[ages.size() / 2], stash ? 3 - stage : 1) << versions << stage;
+            double sum = 0;
+            for (std::int64_t age : ages) sum += static_cast<double>(age);
+            EXPECT_NEAR(sum / static_cast<double>(ages.size()), all.stages[stage].mean, 1e-9) << versions << stage;
+        }
+    }
+    Gpt plain = flowing(4, 4, "2bw", 1);
+    plain.schedule = "1f1b";
+    plain.extra_strategy = "";
+    EXPECT_TRUE(weight_ages(lower(plain.make()), lower(plain.make()).programs[0]).empty());
 }
 
 TEST(Asynchronous, MemoryHoldsTheVersionsOfEachStage) {

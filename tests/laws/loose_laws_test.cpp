@@ -2,6 +2,7 @@
 #include "tests/laws/scenarios.hpp"
 
 #include "sim/plan/verify.hpp"
+#include "sim/report/loose.hpp"
 #include "sim/report/report.hpp"
 
 namespace orrery::laws {
@@ -276,6 +277,43 @@ TEST(LooseWorkers, KeepWhatTheySendAndGet) {
     EXPECT_NEAR(messages(gossip()), 2 * n, 8);
     EXPECT_NEAR(messages(gossip(1, 2)), 2 * n * 5, 8);
     EXPECT_NEAR(messages(averaging), 2 * n * 2, 8);
+}
+
+// The record shows the course that the figures are means of.
+TEST(LooseWorkers, RecordWhatTheyDid) {
+    for (const std::string& way : {served(2), served(4, 0), served(4, 1), gossip(), gossip(1, 2), averaging}) {
+        const Scenario s = workers(8, way).make();
+        const Plan plan = lower(s);
+        const Prediction p = predict(s);
+        const int steps = 40;
+        const LooseRecord r = record_workers(s, plan, p.simulation.step_time.seconds(), steps, 6, {});
+        EXPECT_EQ(r.workers, 8) << way;
+        EXPECT_EQ(r.shown, 6) << way;
+        EXPECT_NEAR(r.length_s / steps, p.report.loose.step_s, 0.05 * p.report.loose.step_s) << way;
+        std::vector<double> end(6, 0), stepping(6, 0);
+        std::int64_t version = -1;
+        double aged = 0, age = 0;
+        for (const LooseSpan& span : r.spans) {
+            EXPECT_GE(span.begin_s, 0);
+            EXPECT_LE(span.end_s, r.length_s);
+            EXPECT_LT(span.begin_s, span.end_s);
+            if (span.age >= 0 && (span.doing == LooseDoing::step || span.doing == LooseDoing::send)) ++aged, age += span.age;
+            if (span.doing == LooseDoing::update) {
+                EXPECT_EQ(span.worker, -1);
+                EXPECT_TRUE(version < 0 || span.step == version + 1) << way << ": servers make one version after the other";
+                version = span.step;
+            }
+            if (span.worker < 0 || span.doing == LooseDoing::send) continue; // messages move beside what a worker does
+            EXPECT_LT(span.worker, 6);
+            EXPECT_GE(span.begin_s, end[span.worker] - 1e-9) << way << ": a worker does one thing at a time";
+            end[span.worker] = span.end_s;
+            if (span.doing == LooseDoing::step) stepping[span.worker] += span.end_s - span.begin_s;
+        }
+        for (double t : stepping) EXPECT_NEAR(t / r.length_s, 1 - p.report.loose.wait_s / p.report.loose.step_s, 0.06) << way;
+        ASSERT_GT(aged, 0) << way;
+        EXPECT_NEAR(age / aged, p.report.loose.staleness, 0.1 * p.report.loose.staleness + 1e-9) << way;
+        EXPECT_EQ(version >= 0, way.find("server") != std::string::npos) << way;
+    }
 }
 
 TEST(LooseWorkers, AreRefusedWhereTheyCannotBe) {

@@ -88,6 +88,61 @@ TEST(Federated, ADeadlineEndsARoundWithWhatItHas) {
     EXPECT_DOUBLE_EQ(federated(f, task).round_s.mean, 10 + 100 + 20) << "who is full does not wait for the deadline";
 }
 
+// The rounds that are shown are those the figures are of.
+TEST(Federated, AnExampleShowsWhatEachClientDid) {
+    Federated f = staircase(10, 4);
+    f.server_s = 3;
+    EXPECT_TRUE(federated(f, task).example.tasks.empty()) << "nobody asked for one";
+    const FederatedExample e = federated(f, task, 0, 2).example;
+    ASSERT_EQ(e.rounds.size(), 2u);
+    EXPECT_EQ(e.places, 10);
+    EXPECT_DOUBLE_EQ(e.rounds[0].end_s, 70 + 3);
+    EXPECT_DOUBLE_EQ(e.rounds[1].end_s, 2 * 73);
+    EXPECT_EQ(e.rounds[1].asked, 10);
+    EXPECT_EQ(e.rounds[1].counted, 4);
+    EXPECT_EQ(e.rounds[1].late, 6);
+    ASSERT_EQ(e.tasks.size(), 20u);
+    for (const FederatedTaskSpan& t : e.tasks) {
+        const double from = t.round * 73.0, slow = t.client + 1;
+        EXPECT_EQ(t.outcome, slow <= 4 ? FederatedOutcome::counted : FederatedOutcome::late);
+        EXPECT_EQ(t.place, t.client) << "the first answer stands first";
+        EXPECT_DOUBLE_EQ(t.begin_s, from);
+        EXPECT_DOUBLE_EQ(t.train_s, from + 10);
+        EXPECT_DOUBLE_EQ(t.upload_s, from + std::min(70.0, 10 + 10 * slow));
+        EXPECT_DOUBLE_EQ(t.end_s, from + std::min(70.0, 30 + 10 * slow));
+    }
+}
+
+TEST(Federated, AnExampleOfAStreamSaysHowOldUpdatesAre) {
+    Federated f = alike(20, 6);
+    f.aggregation = Aggregation::fedbuff;
+    f.buffer = 3;
+    f.dropout = 0.2;
+    f.slowness_sigma = 0.8;
+    f.rounds = f.seeds = 1;
+    const FederatedReport r = federated(f, task, 7, 1);
+    const FederatedExample& e = r.example;
+    ASSERT_EQ(e.rounds.size(), 1u);
+    EXPECT_DOUBLE_EQ(e.rounds[0].end_s - e.rounds[0].begin_s, r.round_s.mean);
+    EXPECT_EQ(e.rounds[0].counted, 3);
+    EXPECT_EQ(e.places, 6);
+    std::vector<double> busy(6, 0);
+    for (const FederatedTaskSpan& t : e.tasks) {
+        EXPECT_GE(t.begin_s, busy[t.place]) << "one at a time in a place";
+        busy[t.place] = t.end_s;
+        EXPECT_LE(t.end_s, e.rounds[0].end_s);
+    }
+    f.rounds = 200;
+    double stale = 0, counted = 0;
+    const FederatedReport many = federated(f, task, 7, 200);
+    for (const FederatedTaskSpan& t : many.example.tasks) {
+        if (t.outcome != FederatedOutcome::counted) continue;
+        stale += t.staleness;
+        ++counted;
+    }
+    EXPECT_NEAR(stale / counted, many.staleness, 1e-9);
+}
+
 TEST(Federated, TheTargetCountsWhatRoundsAreWorth) {
     Federated f = staircase(10, 10);
     f.target_rounds = 30;

@@ -458,6 +458,22 @@ TEST_F(Simrun, ExportsThePlanAsDot) {
     EXPECT_EQ(run("export " + scenario() + " --to megatron").code, 1);
 }
 
+TEST_F(Simrun, ExportsWhatWorkersAndClientsDo) {
+    const std::string scenarios = ORRERY_SOURCE_DIR "/scenarios/";
+    const Ran served = run("export " + scenarios + "gpt2-parameter-server-8-a100.json --to workers-csv");
+    EXPECT_EQ(served.code, 0) << served.err;
+    EXPECT_EQ(served.out.rfind("worker,doing,begin_s,end_s,step,version,age,peer\n", 0), 0u);
+    for (const char* word : {"\n7,push,", "\n0,pull,", "\nservers,update,", "\n3,step,"})
+        EXPECT_NE(served.out.find(word), std::string::npos) << word;
+    const Ran rounds = run("export " + scenarios + "gpt2-124m-federated-lora.json --to workers-csv");
+    EXPECT_EQ(rounds.code, 0) << rounds.err;
+    EXPECT_EQ(std::count(rounds.out.begin(), rounds.out.end(), '\n'), 1 + 4 * 130);
+    for (const char* word : {",counted,", ",late,", ",given up,"}) EXPECT_NE(rounds.out.find(word), std::string::npos) << word;
+    const Ran none = run("export " + scenario() + " --to workers-csv");
+    EXPECT_EQ(none.code, 1);
+    EXPECT_NE(none.err.find("parameter_server, gossip or async_average"), std::string::npos) << none.err;
+}
+
 TEST_F(Simrun, ValidatesADataset) {
     nlohmann::json set{{"name", "one"}, {"source", "here"}, {"rows", nlohmann::json::array()}};
     set["rows"].push_back({{"name", "r"}, {"scenario", nlohmann::json::parse(slurp(scenario()))}, {"measured", {{"step_time_s", 0.1}}}});
