@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 
 namespace orrery {
 
@@ -356,6 +357,11 @@ MemoryReport memory(const Plan& plan, const PlanMemory& walked, const Scenario& 
 
 Bytes peak_as(const StageMemory& stage, MemoryMeasure measure) {
     Bytes sum = stage.allocated_peak;
+    if (measure == MemoryMeasure::resident) {
+        const auto& between = stage.timeline.back();
+        sum = {std::accumulate(between.begin(), between.end(), std::int64_t{0})};
+        measure = MemoryMeasure::allocated;
+    }
     for (const ReserveItem& item : stage.reserve) {
         if (item.level <= measure) sum += item.bytes;
     }

@@ -13,8 +13,9 @@
 namespace orrery {
 
 // The memory that a published figure counts: allocated (torch.cuda.max_memory_allocated), reserved (the caching allocator's segments), or
-// all the device holds (nvidia-smi). Each holds what the one before it holds.
-enum class MemoryMeasure : std::uint8_t { allocated, reserved, device };
+// all the device holds (nvidia-smi). Each holds what the one before it holds. resident: what is allocated between two steps
+// (torch.cuda.memory_allocated, not its peak), less than each of them.
+enum class MemoryMeasure : std::uint8_t { allocated, reserved, device, resident };
 
 // "CUDA context", "NCCL buffers", ...; level: the first measure that counts it.
 struct ReserveItem {

@@ -34,6 +34,7 @@ MemoryMeasure measure_of(const Json& row, const Json& dataset) {
         if (said == "allocated") return MemoryMeasure::allocated;
         if (said == "reserved") return MemoryMeasure::reserved;
         if (said == "device") return MemoryMeasure::device;
+        if (said == "resident") return MemoryMeasure::resident;
     }
     for (const Json* from : {&row, &dataset}) {
         const std::string note = text_of(*from, "note");

@@ -75,7 +75,7 @@ Json row_json(const ValidationRow& r) {
             j["sensitivities"][name(static_cast<CostGroup>(g))] = r.shares[g];
     }
     if (r.doubtful) j["doubtful"] = true;
-    static constexpr const char* measures[] = {"allocated", "reserved", "device"};
+    static constexpr const char* measures[] = {"allocated", "reserved", "device", "resident"};
     if (r.measured.memory_gb) j["memory_measure"] = measures[static_cast<std::size_t>(r.memory_measure)];
     if (!r.assumed.empty()) j["assumed"] = r.assumed;
     return j;
