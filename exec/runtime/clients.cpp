@@ -36,16 +36,16 @@ ClientsOnRanks clients_on_ranks(const Scenario& client) {
            " draws clients, which is simulated only: on ranks name them in federated.table");
     refuse(f.local_steps == 0, "local_steps",
            " = 0, once through each client's samples, is simulated only: on ranks all clients take as many steps, so set it");
-    if (client.strategy.workers() || client.strategy.data_parallel > 1)
-        out.problems.push_back({"/strategy/data_parallel", "strategy.data_parallel of a client is not run on ranks, where clients are the "
-                                                           "replicas: set it to 1"});
+    if (client.strategy.workers())
+        out.problems.push_back({"/strategy/synchronization/kind", "strategy.synchronization.kind of a client is not run on ranks, where "
+                                                                  "clients are the workers: set it to synchronous"});
     if (clients < 2) refuse(true, "clients", " must be at least 2 on ranks");
     if (!out.problems.empty()) return out;
-    out.overrides = {fmt::format("strategy.data_parallel={}", clients), "cluster.nodes=1",
+    out.overrides = {fmt::format("strategy.data_parallel={}", clients * client.strategy.data_parallel), "cluster.nodes=1",
                      fmt::format("cluster.devices_per_node={}", clients * client.world_size()),
                      fmt::format("training.global_batch_size={}", clients * client.training.global_batch_size),
-                     fmt::format(R"(strategy.synchronization={{"kind": "fedavg", "inner_steps": {}, "samples": [{}]}})", f.local_steps,
-                                 fmt::join(samples, ", "))};
+                     fmt::format(R"(strategy.synchronization={{"kind": "fedavg", "inner_steps": {}, "workers": {}, "samples": [{}]}})",
+                                 f.local_steps, clients, fmt::join(samples, ", "))};
     return out;
 }
 

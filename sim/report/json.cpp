@@ -94,13 +94,6 @@ std::string to_json(const Report& r) {
     if (r.staleness.worst > 0)
         j["staleness"] = {
             {"mean_updates", r.staleness.mean}, {"worst_updates", r.staleness.worst}, {"weight_versions", r.staleness.versions}};
-    if (const WorkerMeetings& m = r.meetings; m.steps > 0) {
-        j["meetings"] = {{"steps_between", m.steps}, {"compute_utilization", m.compute_utilization}, {"sync_time_s", m.sync_time_s}};
-        if (m.bytes_between_nodes > 0) {
-            j["meetings"]["bytes_between_nodes_per_step"] = m.bytes_between_nodes;
-            j["meetings"]["bytes_between_nodes_per_token"] = m.bytes_between_nodes / r.tokens_per_step;
-        }
-    }
     if (r.loose.step_s > 0) {
         const LooseReport& l = r.loose;
         j["workers"] = {{"mean_staleness", l.staleness},    {"worst_staleness", l.worst_staleness},
@@ -145,6 +138,13 @@ std::string to_json(const Report& r) {
     if (r.step_time_s > 0) {
         j["per_trillion_tokens"] = pace_json(r, 1e12);
         if (r.run_tokens > 0) j["run_at_this_pace"] = pace_json(r, r.run_tokens);
+    }
+    if (const WorkerMeetings& m = r.meetings; m.steps > 0) {
+        j["meetings"] = {{"steps_between", m.steps}, {"compute_utilization", m.compute_utilization}, {"sync_time_s", m.sync_time_s}};
+        if (m.bytes_between_nodes > 0) {
+            j["meetings"]["bytes_between_nodes_per_step"] = m.bytes_between_nodes;
+            j["meetings"]["bytes_between_nodes_per_token"] = m.bytes_between_nodes / r.tokens_per_step;
+        }
     }
     return j.dump(2) + "\n";
 }

@@ -18,8 +18,11 @@ constexpr int clients = 3, inner_steps = 2, rounds = 3;
 constexpr int samples[clients] = {5, 2, 9}; // of batches of four: each client meets its first ones again
 
 Scenario federated(const std::vector<std::string>& more = {}) {
-    std::vector<std::string> fields{"strategy.data_parallel=3", "training.global_batch_size=12", "strategy.synchronization.kind=fedavg",
-                                    "strategy.synchronization.inner_steps=2", "strategy.synchronization.samples=[5,2,9]"};
+    std::vector<std::string> fields{"training.global_batch_size=12", "strategy.synchronization.kind=fedavg",
+                                    "strategy.synchronization.inner_steps=2", "strategy.synchronization.samples=[5,2,9]",
+                                    "strategy.synchronization.workers=3"};
+    const bool grouped = std::ranges::any_of(more, [](const std::string& f) { return f.starts_with("strategy.data_parallel="); });
+    if (!grouped) fields.push_back("strategy.data_parallel=3");
     fields.insert(fields.end(), more.begin(), more.end());
     return tiny(fields);
 }
@@ -99,6 +102,12 @@ TEST(Fedavg, IsTheMeanOfClientsByTheirSamples) {
     expect_same(federated({"strategy.pipeline_parallel=2", "strategy.schedule=1f1b", "training.gradient_clipping=0.5"}));
 }
 
+// A client may be two replicas that share its steps and its samples, whole or sharded.
+TEST(Fedavg, OfClientsOfTwoReplicas) {
+    expect_same(federated({"strategy.data_parallel=6"}));
+    expect_same(federated({"strategy.data_parallel=6", "strategy.framework=fsdp2", "strategy.zero_stage=3"}));
+}
+
 // One client with nearly all samples is nearly all of the mean, and alike clients are local SGD.
 TEST(Fedavg, OfAlikeClientsIsLocalSgd) {
     double disagreement = 0;
@@ -145,6 +154,10 @@ TEST(Fedavg, ClientsOfAFederatedScenarioAreReplicas) {
     EXPECT_EQ(all.strategy.synchronization.inner_steps, 4);
     EXPECT_EQ(all.strategy.synchronization.samples, (std::vector<int>{30, 10, 5}));
     EXPECT_EQ(all.training.global_batch_size, 3 * client.training.global_batch_size);
+    client.strategy.data_parallel = 2;
+    const Scenario doubled = tiny(clients_on_ranks(client).overrides);
+    EXPECT_EQ(doubled.strategy.data_parallel, 6);
+    EXPECT_EQ(doubled.strategy.replicas_of_worker(), 2);
     client.federated->sampled = 2;
     client.federated->local_steps = 0;
     EXPECT_EQ(clients_on_ranks(client).problems.size(), 2u);

@@ -506,7 +506,11 @@ TEST(Simexec, ASecondRunIsKeptOutOfTheFolder) {
     const std::string line = "run" + small + " --checkpoint " + folder.string();
     const Words words{"sh", "-c", "exec " + program + " " + line + " -q --steps 1000000 --every 2"};
     const Process first = start_process(words, scratch("shared.txt"));
-    for (int tries = 0; tries < 2000 && !fs::exists(folder / ".lock"); ++tries) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    std::error_code none; // the holder writes who it is when it has the lock
+    for (int tries = 0; tries < 2000; ++tries) {
+        if (const auto size = fs::file_size(folder / ".lock", none); !none && size > 0) break;
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
     const ProgramOutcome second = run(line + " -q --steps 1000000 --resume " + folder.string());
     EXPECT_EQ(second.code, 1);
     EXPECT_NE(second.err.find(folder.string() + " is in use"), std::string::npos) << second.err;
