@@ -158,7 +158,10 @@ MemoryCopies::MemoryCopies(fs::path folder, PeerLink link, std::int64_t first) :
     if (failed) throw Unwritten(fmt::format("{}: cannot be made: {}", folder_.string(), failed.message()));
 }
 
-MemoryCopies::~MemoryCopies() = default;
+MemoryCopies::~MemoryCopies() {
+    if (running_ && (running_->from_request || !running_->requests.empty())) // the run has failed, and a peer may still send
+        static_cast<void>(running_.release());
+}
 
 void MemoryCopies::begin(const CheckpointState& state, std::span<const CheckpointPiece> pieces) {
     finish();

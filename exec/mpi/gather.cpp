@@ -7,7 +7,9 @@
 #include <chrono>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace orrery {
@@ -25,6 +27,26 @@ void wait_for_all(const OrreryTransport& t, const std::vector<void*>& requests, 
             std::this_thread::sleep_for(std::chrono::microseconds(50));
         }
 }
+
+// What messages may still come into where a wait was in vain: the job ends, and its memory stays until then.
+template <class T> class Stays {
+  public:
+    template <class... A> explicit Stays(A&&... a) : value_(std::make_unique<T>(std::forward<A>(a)...)) {}
+    ~Stays() {
+        if (!done_) static_cast<void>(value_.release());
+    }
+    Stays(const Stays&) = delete;
+    Stays& operator=(const Stays&) = delete;
+    T& operator*() { return *value_; }
+    T take() {
+        done_ = true;
+        return std::move(*value_);
+    }
+
+  private:
+    std::unique_ptr<T> value_;
+    bool done_ = false;
+};
 
 // As above, without sleeping: a round trip is measured.
 void turn(const OrreryTransport& t, void* request, int peer, double patience) {
@@ -61,7 +83,8 @@ std::int64_t clock_offset(const OrreryTransport& t, double patience) {
 std::vector<std::string> collect_at_first(const OrreryTransport& t, const std::string& mine, double patience) {
     constexpr int tag = 5;
     const auto sizes = gather_over_ranks(t, {static_cast<std::int64_t>(mine.size())}, patience);
-    std::vector<std::string> all;
+    Stays<std::vector<std::string>> kept;
+    std::vector<std::string>& all = *kept;
     std::vector<void*> requests{t.send(0, tag, mine.data(), mine.size())};
     if (t.rank == 0) {
         all.resize(sizes.size());
@@ -71,20 +94,21 @@ std::vector<std::string> collect_at_first(const OrreryTransport& t, const std::s
         }
     }
     wait_for_all(t, requests, patience, [](std::size_t i) { return i == 0 ? 0 : static_cast<int>(i) - 1; });
-    return all;
+    return kept.take();
 }
 
 std::vector<std::vector<std::int64_t>> gather_over_ranks(const OrreryTransport& t, const std::vector<std::int64_t>& mine, double patience) {
     constexpr int tag = 3;
     const std::size_t bytes = mine.size() * sizeof(std::int64_t);
-    std::vector<std::vector<std::int64_t>> all(static_cast<std::size_t>(t.size), std::vector<std::int64_t>(mine.size()));
+    Stays<std::vector<std::vector<std::int64_t>>> kept(static_cast<std::size_t>(t.size), std::vector<std::int64_t>(mine.size()));
+    std::vector<std::vector<std::int64_t>>& all = *kept;
     std::vector<void*> requests;
     for (int r = 0; r < t.size; ++r) {
         requests.push_back(t.send(r, tag, mine.data(), bytes));
         requests.push_back(t.receive(r, tag, all[r].data(), bytes));
     }
     wait_for_all(t, requests, patience, [](std::size_t i) { return static_cast<int>(i / 2); });
-    return all;
+    return kept.take();
 }
 
 } // namespace orrery

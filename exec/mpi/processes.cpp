@@ -50,6 +50,12 @@ class Processes final : public Executor {
     Processes(World& world, const OrreryTransport& transport, double patience)
         : world_(world), t_(transport), rank_(world.rank(transport.rank)), patience_(patience),
           queues_(static_cast<std::size_t>(first_comm_queue) + world.plan.communicators.size()), done_(rank_.order->issues.size()) {}
+    ~Processes() override { // where a step has failed, messages may still come into their memory
+        for (auto& task : tasks_) static_cast<void>(task.release());
+        static_cast<void>(everyones_losses_.release());
+    }
+    Processes(const Processes&) = delete;
+    Processes& operator=(const Processes&) = delete;
     const char* name() const override { return "mpi"; }
     void step(std::vector<OpTime>* record) override;
 
@@ -104,6 +110,7 @@ class Processes final : public Executor {
     std::int64_t began_ = 0;
     std::optional<std::int64_t> offset_; // of rank 0's clock
     std::vector<Operand> in_, out_;
+    std::unique_ptr<std::vector<std::vector<double>>> everyones_losses_; // while they are under way
 };
 
 void Processes::step(std::vector<OpTime>* record) {
@@ -348,7 +355,8 @@ void Processes::end(Task& task) {
 // Every token's loss is on one rank: the sum over ranks is all of them, everywhere.
 void Processes::share_losses() {
     std::vector<double>& mine = world_.losses;
-    std::vector<std::vector<double>> all(static_cast<std::size_t>(t_.size), std::vector<double>(mine.size()));
+    everyones_losses_ = std::make_unique<std::vector<std::vector<double>>>(t_.size, std::vector<double>(mine.size()));
+    std::vector<std::vector<double>>& all = *everyones_losses_;
     std::vector<void*> requests;
     constexpr int tag = 2;
     for (int r = 0; r < t_.size; ++r) {
@@ -366,6 +374,7 @@ void Processes::share_losses() {
     std::fill(mine.begin(), mine.end(), 0.0);
     for (const auto& of_rank : all)
         for (std::size_t i = 0; i < mine.size(); ++i) mine[i] += of_rank[i];
+    everyones_losses_.reset();
 }
 
 std::string Processes::waits() const {

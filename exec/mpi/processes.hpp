@@ -20,6 +20,11 @@ struct SaidElsewhere : LostPeer {
     using LostPeer::LostPeer;
 };
 
+// Another rank has found the same NaN or infinity, and its process says it.
+struct NotFiniteElsewhere : NotFinite {
+    using NotFinite::NotFinite;
+};
+
 // A rank's process ended without a word.
 struct PeerGone : LostPeer {
     PeerGone(const std::string& what, int which) : LostPeer(what), rank(which) {}
@@ -35,6 +40,11 @@ std::int64_t clock_offset(const OrreryTransport& transport, double patience);
 
 // Everyone's bytes at rank 0, by rank; elsewhere nothing.
 std::vector<std::string> collect_at_first(const OrreryTransport& transport, const std::string& mine, double patience);
+
+// For a rank that has failed and will end the job: whether it says why. Of ranks that fail within half a second (a NaN that they all have
+// summed) the lowest does; for the
+// others the function waits until that one has ended the job. Memory that messages may still come into must stay.
+bool speaks_for_all(const OrreryTransport& transport);
 
 // Times of a recorded step are told from rank 0's beginning of it, on its clock. patience: seconds without any progress before it gives up.
 // The order of sums is the serial executor's, so that results are its to the bit.

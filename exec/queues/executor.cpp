@@ -19,6 +19,18 @@ namespace {
 
 const char* name_of(DType real) { return name(real); } // inside Queues, name() is its own
 
+// A failure that is not the job's first: the same NaN, or a peer that has left because of the first, needs no words of its own.
+std::exception_ptr told(const std::exception_ptr& failure, std::optional<bool> first) {
+    if (first == true) return failure;
+    try {
+        std::rethrow_exception(failure);
+    } catch (const NotFinite& e) {
+        return first ? std::make_exception_ptr(NotFiniteElsewhere(e.what())) : failure;
+    } catch (const LostPeer&) {
+        return first ? nullptr : std::make_exception_ptr(PeerGone(store_lost, 0)); // nullptr: as the store has it
+    } catch (...) { return failure; }
+}
+
 class Queues final : public Executor {
   public:
     Queues(World& world, Fleet fleet) : world_(world), fleet_(std::move(fleet)) {
@@ -144,7 +156,8 @@ template <class F> void Queues::on_all(F&& work) {
                 failure = std::current_exception();
                 still = stands_still();
             }
-            job_.fail(e.what());
+            const std::optional<bool> first = job_.fail(e.what());
+            if (!job_.all_here) failure = told(failure, first);
         }
         runners_[i]->device().host_ends();
     };

@@ -35,12 +35,11 @@ bool Job::stopped() {
     return stop;
 }
 
-void Job::fail(const std::string& why) {
+std::optional<bool> Job::fail(const std::string& why) {
     stop = true;
     try {
-        if (!store->get(failed_key)) store->set(failed_key, why);
-    } catch (const std::exception&) { // the store is gone: so is the job
-    }
+        return first_failure(*store, why);
+    } catch (const std::exception&) { return std::nullopt; }
 }
 
 std::string Job::why() {

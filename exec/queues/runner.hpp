@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <deque>
+#include <optional>
 #include <stdexcept>
 
 namespace orrery {
@@ -24,9 +25,10 @@ struct Job {
 
     std::int64_t step_began = 0; // on this process's clock: of the rank that all times are told from
 
-    bool stopped();                    // here or anywhere; asks the store now and then
-    void fail(const std::string& why); // tells all
-    std::string why();                 // it has stopped; empty: it has not
+    bool stopped(); // here or anywhere; asks the store now and then
+    // Tells all; whether it is the first failure that they hear of. Nothing: there is nobody to tell, for rank 0's process is gone.
+    std::optional<bool> fail(const std::string& why);
+    std::string why(); // it has stopped; empty: it has not
 
   private:
     std::atomic<std::int64_t> asked_{0};

@@ -23,6 +23,12 @@ template <class F> void poll(Store& store, double seconds, const std::string& wh
 
 } // namespace
 
+bool first_failure(Store& store, const std::string& why) {
+    if (store.get(failed_key) || store.add(failures_key, 1) > 1) return false;
+    store.set(failed_key, why);
+    return true;
+}
+
 void throw_if_failed(Store& store) {
     const auto why = store.get(failed_key);
     if (!why) return;

@@ -36,11 +36,14 @@ class LocalStore final : public Store {
 struct StoreLost : std::runtime_error {
     using std::runtime_error::runtime_error;
 }; // whoever keeps it is gone, or does not answer
+inline constexpr const char* store_lost = "the process of rank 0, which keeps the ranks' store, is gone";
 struct StoreTimeout : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 // A key of the store: why the job has failed, as the first rank said that failed. Another: that it said nothing, because it is gone.
-inline constexpr const char *failed_key = "failed", *gone_key = "gone";
+inline constexpr const char *failed_key = "failed", *gone_key = "gone", *failures_key = "failures"; // the last one a count
+// Says why the job has failed, where no rank has; whether this rank is the first. Throws StoreLost.
+bool first_failure(Store& store, const std::string& why);
 // As it stands there: SaidElsewhere or PeerGone (exec/mpi/processes.hpp). Returns where no rank has failed.
 void throw_if_failed(Store& store);
 

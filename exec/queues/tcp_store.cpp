@@ -197,8 +197,7 @@ std::string TcpStore::ask(char what, const std::string& key, const std::string& 
     std::string out(1, what), answer;
     append(out, key);
     append(out, value);
-    if (!send_all(socket_, out.data(), out.size()) || !receive_text(socket_, answer))
-        throw StoreLost("the process of rank 0, which keeps the ranks' store, is gone");
+    if (!send_all(socket_, out.data(), out.size()) || !receive_text(socket_, answer)) throw StoreLost(store_lost);
     return answer;
 }
 

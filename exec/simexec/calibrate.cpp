@@ -75,7 +75,7 @@ int calibrate_gpu(const std::vector<std::string>& files, const Options& options,
 } // namespace
 
 int run_calibrate(const std::vector<std::string>& files, const Options& options, const CalibrateOptions& how) {
-    if (const std::string why = why_unwritable({{"-o", options.output}}); !why.empty()) return complain(why), bad_input;
+    if (const std::string why = why_unwritable({{"-o", options.output}}); !why.empty()) return refuse(why);
     if (how.device == "cuda") return calibrate_gpu(files, options, how);
     Progress progress(options);
     SampleOptions sampling;

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -115,10 +116,11 @@ TextStyle output_style(const Options& options);
 TextStyle error_style();
 int deliver(const std::string& text, const Options& options); // to -o or standard output, there not with -q alone: done or unwritten
 void complain(const std::string& text);                       // "simexec: error: .." on standard error
-// Errors that all processes of a job find alike: the first of each machine says it at once, the others after two seconds, for their
-// launcher ends them when it sees the first one end.
-int refuse(const std::string& text); // bad_input
-void let_the_first_speak();
+[[noreturn]] void give_up(const std::string& who);            // a thread that does not come back cannot be ended: the process is
+// What all processes of a job find alike, before they know of each other: one of each machine says it (calls `say`), and all stay for a
+// second, so that none comes too late to see that it has been said. `what` tells one such thing from another.
+void once_here(const std::string& what, const std::function<void()>& say);
+int refuse(const std::string& text); // complains once here; bad_input
 // Why a command that runs all ranks in one process is refused where a launcher started several; empty: there is one. does: what each
 // process would do with all ranks; way: what to do instead.
 std::string several_started(const std::string& does, const std::string& way);

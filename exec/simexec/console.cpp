@@ -6,12 +6,20 @@
 #include "exec/runtime/clients.hpp"
 #include "exec/runtime/world.hpp"
 #include "sim/memory/ready.hpp"
+#include "sim/trace/format.hpp"
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <thread>
 #include <unistd.h>
 
@@ -24,14 +32,54 @@ int deliver(const std::string& text, const Options& options) {
     return console::deliver("simexec", text, options.output) ? done : unwritten;
 }
 void complain(const std::string& text) { console::complain("simexec", text); }
+void give_up(const std::string& who) {
+    complain(who);
+    std::fflush(nullptr);
+    std::_Exit(lost);
+}
 
 std::string counted(std::int64_t n, const std::string& thing) {
     return fmt::format("{} {}{}", n, thing, n == 1 ? "" : thing.ends_with('s') ? "es" : "s");
 }
 
-void let_the_first_speak() {
-    const auto launched = launched_rank();
-    if (launched && launched->local_rank > 0) std::this_thread::sleep_for(std::chrono::seconds(2));
+namespace {
+
+// A name on this machine that is gone when its process is: whoever binds it first has it. -1: another has it.
+int claim(const std::string& name) {
+    const int s = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    sockaddr_un at{};
+    at.sun_family = AF_UNIX;
+    const std::size_t length = std::min(name.size(), sizeof at.sun_path - 1); // after a zero byte: a name without a file
+    std::memcpy(at.sun_path + 1, name.data(), length);
+    const auto bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
+    if (s < 0 || ::bind(s, reinterpret_cast<sockaddr*>(&at), bytes) == 0 || errno != EADDRINUSE) return s; // without sockets all speak
+    ::close(s);
+    return -1;
+}
+
+// What the processes of one job have alike, and those of another beside it have not.
+std::string job_name(const LaunchedRank& at) {
+    std::string name = fmt::format("{} {} {} {}", at.by, at.size, at.master, at.port);
+    for (const char* variable : {"PMIX_NAMESPACE", "TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "SLURM_STEP_ID"})
+        if (const char* value = std::getenv(variable)) name += fmt::format(" {}", value);
+    return name;
+}
+
+} // namespace
+
+void once_here(const std::string& what, const std::function<void()>& say) {
+    std::optional<LaunchedRank> launched;
+    try {
+        launched = launched_rank();
+    } catch (const std::exception&) { // the variables make no sense: that is said by each
+    }
+    if (!launched || launched->size == 1) return say();
+    const int claimed =
+        claim(fmt::format("orrery {} {:016x} {:016x}", getuid(), trace_file::checksum(job_name(*launched)), trace_file::checksum(what)));
+    if (claimed >= 0) say();
+    std::fflush(nullptr);
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    if (claimed >= 0) ::close(claimed);
 }
 
 std::string several_started(const std::string& does, const std::string& way) {
@@ -41,12 +89,18 @@ std::string several_started(const std::string& does, const std::string& way) {
 }
 
 int refuse(const std::string& text) {
-    let_the_first_speak();
-    complain(text);
+    once_here(text, [&] { complain(text); });
     return bad_input;
 }
 
-std::optional<std::string> read_text(const std::string& file) { return console::read_input("simexec", file); }
+std::optional<std::string> read_text(const std::string& file) {
+    std::optional<std::string> text;
+    if (std::error_code e; std::filesystem::exists(file, e))
+        text = console::read_input("simexec", file);
+    else
+        once_here("no " + file, [&] { text = console::read_input("simexec", file); });
+    return text;
+}
 
 namespace {
 
@@ -68,15 +122,13 @@ ParseResult with_clients(const std::string& file, const Options& options, const 
 } // namespace
 
 std::optional<Scenario> load(const std::string& file, const Options& options, bool forced_routing) {
-    if (std::error_code e; !std::filesystem::exists(file, e)) let_the_first_speak();
     if (!read_text(file)) return std::nullopt;
     ParseResult parsed = load_scenario(file, options.overrides);
     if (parsed.scenario && parsed.problems.empty() && parsed.scenario->federated) parsed = with_clients(file, options, *parsed.scenario);
     make_ready(parsed);
     if (parsed.scenario && parsed.problems.empty()) parsed.problems = not_executable(*parsed.scenario, forced_routing);
     if (parsed.scenario && parsed.problems.empty()) return std::move(parsed.scenario);
-    let_the_first_speak();
-    console::complain("simexec", file, parsed.problems);
+    once_here(file + to_text(parsed.problems), [&] { console::complain("simexec", file, parsed.problems); });
     return std::nullopt;
 }
 

@@ -371,13 +371,28 @@ int dispatch(const CLI::App& app, Parsed& p) {
     if (const std::string why = lost_file(p); !why.empty()) return refuse(why);
     if (app.got_subcommand("run") && p.restart.restarts >= 0) return run_restarts(p.file, p.options, p.run, p.restart);
     if (app.got_subcommand("run") && p.run.copy_every > 0 && p.run.watch.empty())
-        return complain("--copy-every is for restarts: add --restart N"), bad_input;
+        return refuse("--copy-every is for restarts: add --restart N");
     if (app.got_subcommand("run")) return run_run(p.file, p.options, p.run);
     if (app.got_subcommand("agree")) return run_agree(p.file, p.options, p.agree);
     if (app.got_subcommand("check")) return run_check(p.files, p.options, p.check);
     if (app.got_subcommand("replay")) return run_replay(p.file, p.options, p.replay);
     if (app.got_subcommand("calibrate")) return run_calibrate(p.files, p.options, p.calibrate);
     return run_doctor(p.options);
+}
+
+template <class T> bool is(const std::exception& e) { return dynamic_cast<const T*>(&e) != nullptr; }
+
+// The process that speaks, where all know the same.
+bool speaks(const std::exception& e) {
+    if (is<SaidElsewhere>(e) || is<UnwrittenElsewhere>(e) || is<RefusedElsewhere>(e)) return false;
+    if (is<SaidByAnother>(e) || is<NotFiniteElsewhere>(e)) return false;
+    const auto launched = launched_rank();
+    if (!launched || launched->size == 1) return true;
+    if (const auto* nan = dynamic_cast<const NotFinite*>(&e); nan && nan->all_know) return launched->rank == 0;
+    const auto* gone = dynamic_cast<const PeerGone*>(&e);
+    if (gone && gone->rank != 0) return launched->rank == 0;        // its process keeps the store, and saw it
+    if (gone || is<StoreLost>(e)) return launched->local_rank <= 1; // rank 0's process is gone: someone on each node says so
+    return true;
 }
 
 int run(int argc, char** argv) {
@@ -390,28 +405,17 @@ int run(int argc, char** argv) {
     parsed.restart.arguments = {argv + 1, argv + argc};
     try {
         app.parse(argc, argv);
-    } catch (const CLI::ParseError& e) { return console::refuse(app, e, {argv + 1, argv + argc}); }
+    } catch (const CLI::ParseError& e) {
+        int code = e.get_exit_code() == 0 ? done : bad_input;
+        once_here(e.what(), [&] { code = console::refuse(app, e, {argv + 1, argv + argc}); });
+        return code;
+    }
     try {
         return dispatch(app, parsed);
     } catch (const std::exception& e) {
-        if (exit_code(e) == bad_input) let_the_first_speak();
-        report(e);
+        if (speaks(e)) once_here(e.what(), [&] { report(e); });
         return exit_code(e);
     }
-}
-
-template <class T> bool is(const std::exception& e) { return dynamic_cast<const T*>(&e) != nullptr; }
-
-// The process that speaks, where all know the same.
-bool speaks(const std::exception& e) {
-    if (is<SaidElsewhere>(e) || is<UnwrittenElsewhere>(e) || is<RefusedElsewhere>(e)) return false;
-    const auto launched = launched_rank();
-    if (!launched || launched->size == 1) return true;
-    if (const auto* nan = dynamic_cast<const NotFinite*>(&e); nan && nan->all_know) return launched->rank == 0;
-    const auto* gone = dynamic_cast<const PeerGone*>(&e);
-    if (gone && gone->rank != 0) return launched->rank == 0;        // its process keeps the store, and saw it
-    if (gone || is<StoreLost>(e)) return launched->local_rank <= 1; // rank 0's process is gone: someone on each node says so
-    return true;
 }
 
 } // namespace
@@ -421,6 +425,7 @@ void report(const std::exception& e) {
 }
 
 int exit_code(const std::exception& e) {
+    if (const auto* said = dynamic_cast<const SaidByAnother*>(&e)) return said->code;
     if (is<OutOfMemory>(e) || is<NoRoom>(e) || is<std::bad_alloc>(e)) return too_big;
     if (is<StandsStill>(e) || is<CannotRun>(e)) return cannot_run;
     if (is<NotFinite>(e)) return failed;

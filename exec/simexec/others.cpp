@@ -1,5 +1,6 @@
 #include "exec/simexec/others.hpp"
 
+#include "exec/checkpoint/checkpoint.hpp"
 #include "exec/simexec/command.hpp"
 
 #include <fmt/format.h>
@@ -15,6 +16,12 @@ namespace orrery::simexec {
 namespace {
 
 using Numbers = Others::Numbers;
+
+// All ranks have heard of it, and one has said it.
+bool said_by_all(const std::exception& e) {
+    return dynamic_cast<const SaidElsewhere*>(&e) || dynamic_cast<const RefusedElsewhere*>(&e) ||
+           dynamic_cast<const UnwrittenElsewhere*>(&e) || dynamic_cast<const NotFiniteElsewhere*>(&e) || dynamic_cast<const PeerGone*>(&e);
+}
 
 // Rank 0 collects and hands out: two words a rank, however many there are.
 std::vector<Numbers> gather_in_store(Store& store, int number, const LaunchedRank& at, const Numbers& mine, double patience) {
@@ -68,10 +75,8 @@ Numbers Others::sum(const Numbers& mine) const {
 std::unique_ptr<Heartbeats> heartbeats_of(const OrreryTransport& transport, double patience) {
     constexpr double silence_s = 6;
     const auto silent = [](int rank, double seconds) {
-        complain(fmt::format("rank {} gives no sign of life for {:.0f} s: its process is stopped, or its machine or network is gone", rank,
-                             seconds));
-        std::fflush(nullptr);
-        std::_Exit(lost);
+        give_up(fmt::format("rank {} gives no sign of life for {:.0f} s: its process is stopped, or its machine or network is gone", rank,
+                            seconds));
     };
     return std::make_unique<Heartbeats>(transport, patience, silence_s, silent);
 }
@@ -82,7 +87,10 @@ Others over(const OrreryTransport& t, double patience) {
             [&t, patience](const Numbers& mine) { return gather_over_ranks(t, mine, patience); },
             [&t, patience](const std::string& mine) { return collect_at_first(t, mine, patience); },
             [&t] { t.barrier(); },
-            [](const std::exception&) {}}; // abort_all tells them
+            [&t](const std::exception& e) { // abort_all tells them
+                const auto* nan = dynamic_cast<const NotFinite*>(&e);
+                return said_by_all(e) || (nan && nan->all_know) || speaks_for_all(t);
+            }};
 }
 
 Others over(const Fleet& fleet, const LaunchedRank& at, double patience) {
@@ -90,12 +98,18 @@ Others over(const Fleet& fleet, const LaunchedRank& at, double patience) {
     const auto store = fleet.store;
     const auto fail = [store, at](const std::exception& e) {
         if (dynamic_cast<const StoreLost*>(&e) || dynamic_cast<const SaidElsewhere*>(&e) || dynamic_cast<const RefusedElsewhere*>(&e))
-            return;
+            return true;
+        bool says = true;
         try {
-            if (!store->get(failed_key)) store->set(failed_key, e.what());
+            const bool first = first_failure(*store, e.what()) || store->get(failed_key) == e.what();
+            const bool follows = dynamic_cast<const LostPeer*>(&e) || dynamic_cast<const StoreTimeout*>(&e); // from another's failure
+            const auto* nan = dynamic_cast<const NotFinite*>(&e);
+            says =
+                said_by_all(e) || (nan && nan->all_know) || ((first || !follows) && store->add(fmt::format("says {}", e.what()), 1) == 1);
         } catch (const StoreLost&) { // then all know
         }
         if (at.rank == 0) std::this_thread::sleep_for(std::chrono::seconds(1)); // the store goes with this process: all hear it first
+        return says;
     };
     return {at.rank,
             at.size,
@@ -112,8 +126,17 @@ void say_once(const Others& others, bool speaks, const std::string& what) {
     if (speaks) complain(what);
     try {
         others.meet();
-    } catch (const StoreLost&) { // whoever keeps it has said it, and gone
+    } catch (const StoreLost&) {     // whoever keeps it has said it, and gone
+    } catch (const SaidElsewhere&) { // whoever was there before has gone on to end the job
     }
+}
+
+void end_all(const OrreryTransport& transport, const Others& others, const std::exception& e) {
+    const int code = exit_code(e);
+    if (others.fail(e)) report(e);
+    std::fflush(nullptr);
+    transport.abort_all(code);
+    std::_Exit(code);
 }
 
 void agree_on_terms(const Others& others, const Terms& terms) {

@@ -21,14 +21,21 @@ struct RefusedElsewhere : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
+// Another rank has failed in the same way, and says so: this one ends with the same code.
+struct SaidByAnother : std::runtime_error {
+    SaidByAnother(const std::string& what, int exit) : std::runtime_error(what), code(exit) {}
+    int code;
+};
+
 struct Others {
     using Numbers = std::vector<std::int64_t>;
     int rank = 0, size = 1;
     std::function<std::vector<Numbers>(const Numbers& mine)> gather;          // everyone's, by rank; as many from each; the same on all
     std::function<std::vector<std::string>(const std::string& mine)> collect; // everyone's bytes at rank 0; elsewhere nothing
     std::function<void()> meet;                                               // a barrier
-    std::function<void(const std::exception&)> fail; // tells the others, before this process ends, where that takes a word
-    std::shared_ptr<void> keeps{};                   // what connects them
+    // Tells the others, before this process ends; whether this one says why: one does, of ranks that fail alike.
+    std::function<bool(const std::exception&)> fail;
+    std::shared_ptr<void> keeps{}; // what connects them
 
     bool any(bool mine) const;  // whether any of them says so; the same answer on all
     int first(bool mine) const; // the lowest rank that says so, -1: none; the same answer on all
@@ -49,6 +56,14 @@ std::int64_t term(const std::string& text);
 
 // The one that `speaks` says it, and only then does any of them go on to end the job.
 void say_once(const Others& others, bool speaks, const std::string& what);
+
+[[noreturn]] void end_all(const OrreryTransport& transport, const Others& others, const std::exception& e);
+// Work of one rank under MPI: where it fails, one of the ranks that fail says why, and all end.
+template <class F> void or_end_all(const OrreryTransport& transport, const Others& others, F&& work) {
+    try {
+        work();
+    } catch (const std::exception& e) { end_all(transport, others, e); }
+}
 
 // Before the first step: a rank with another text or learning rate would train on without a word. Rank 0 says which rank has what else, and
 // all throw SaidElsewhere.

@@ -34,10 +34,8 @@ int run_replay(const std::string& file, const Options& asked, const ReplayOption
     const std::optional<Scenario> scenario = load(file, options, true);
     if (!scenario) return bad_input;
     const int ranks = scenario->world_size();
-    if (how.rank < 0 || how.rank >= ranks)
-        return complain(fmt::format("--rank {}: the scenario has ranks 0 to {}", how.rank, ranks - 1)), bad_input;
-    if (const std::string why = why_unwritable({{"-o", options.output}, {"--trace", how.trace}}); !why.empty())
-        return complain(why), bad_input;
+    if (how.rank < 0 || how.rank >= ranks) return refuse(fmt::format("--rank {}: the scenario has ranks 0 to {}", how.rank, ranks - 1));
+    if (const std::string why = why_unwritable({{"-o", options.output}, {"--trace", how.trace}}); !why.empty()) return refuse(why);
     const Plan plan = executed_plan(*scenario);
     PredictOptions predicting;
     predicting.simulate.trace = true;

@@ -178,7 +178,7 @@ int Supervisor::run() {
     WatchedSignals signals;
     const fs::path folder = how_.checkpoint;
     const FolderOwner owner(folder, folder / watch_name);
-    if (!owner.problem().empty()) return complain(owner.problem()), bad_input;
+    if (!owner.problem().empty()) return refuse(owner.problem());
     if (how_.resume.empty()) fs::remove(folder / record_name);
     std::optional<Drill> drill;
     if (restart_.drill_s > 0) {
@@ -208,19 +208,15 @@ int Supervisor::run() {
 int run_restarts(const std::string& file, const Options& options, const RunOptions& how, const RestartOptions& restart) {
     const std::optional<Scenario> scenario = load(file, options);
     if (!scenario) return bad_input;
-    if (how.checkpoint.empty())
-        return complain("--restart goes on from checkpoints: add --checkpoint DIR, and --every N for how often"), bad_input;
+    if (how.checkpoint.empty()) return refuse("--restart goes on from checkpoints: add --checkpoint DIR, and --every N for how often");
     if (scenario->strategy.workers() && restart.elastic)
-        return complain(
-                   "--elastic goes on with fewer replicas, and a worker of local_sgd and diloco has optimizer states of its own: leave "
-                   "it out"),
-               bad_input;
+        return refuse("--elastic goes on with fewer replicas, and a worker of local_sgd and diloco has optimizer states of its own: leave "
+                      "it out");
     if (const auto launched = launched_rank(); launched && launched->size > 1)
-        return complain(fmt::format("--restart starts the ranks itself, and {} has started {} processes: start it alone", launched->by,
-                                    launched->size)),
-               bad_input;
-    if (const std::string why = why_unwritable(options, how); !why.empty()) return complain(why), bad_input;
-    if (const std::string why = holds_other_run(how); !why.empty()) return complain(why), bad_input;
+        return refuse(fmt::format("--restart starts the ranks itself, and {} has started {} processes: start it alone", launched->by,
+                                  launched->size));
+    if (const std::string why = why_unwritable(options, how); !why.empty()) return refuse(why);
+    if (const std::string why = holds_other_run(how); !why.empty()) return refuse(why);
     return Supervisor(file, options, how, restart, {scenario->strategy.data_parallel, scenario->world_size(), {}}).run();
 }
 

@@ -88,10 +88,10 @@ CheckpointState resume(World& world, const std::string& folder, const Others* ot
         } catch (const WrongModel& e) {
             throw WrongModel(fmt::format("{}: {}", one ? folder : folder + "/" + checkpoint_file::folder_name(step), e.what()));
         } catch (const std::runtime_error& e) { why = e.what(); }
-        const bool failed = others ? others->any(!why.empty()) : !why.empty();
-        if (!failed) return state;
+        const int failed = others ? others->first(!why.empty()) : why.empty() ? -1 : 0;
+        if (failed < 0) return state;
         if (one) throw std::runtime_error(why.empty() ? folder + " cannot be read on another rank" : why);
-        if (!why.empty()) complain(why + "; the checkpoint before it is taken");
+        if (!others || failed == others->rank) complain(why + "; the checkpoint before it is taken");
         std::erase_if(steps, [&](std::int64_t s) { return s >= step; });
     }
 }
@@ -205,52 +205,48 @@ std::string on_processor(const Cores& cores) {
     return text;
 }
 
-// The parts of this process's run, once it is known who the others are.
+// The parts of this process's run.
 struct Job {
     const Scenario& scenario;
     const Corpus& corpus;
     const Options& options;
     const RunOptions& how;
     const StopSignals& signals;
-    Supervised& life;
-    Cores cores;
     const OrreryTransport* transport = nullptr;
-    World* world = nullptr;
-    World* warm = nullptr;          // runs the steps before gradients are compressed; null: there are none
-    std::optional<Fleet> fleet{};   // of GPUs
-    std::optional<Others> others{}; // nothing: all ranks are in this process
+    bool gpus = false;                // each rank has one
+    std::optional<Others> others{};   // nothing: all ranks are in this process
+    std::optional<Supervised> life{}; // from when it is watched
+    Cores cores{};
+    std::unique_ptr<World> world{};
+    std::unique_ptr<World> warm{}; // runs the steps before gradients are compressed; null: there are none
+    std::optional<Fleet> fleet{};  // of GPUs
     std::unique_ptr<Heartbeats> heartbeats{};
     std::unique_ptr<FolderLock> folder{}; // of checkpoints
+    std::unique_ptr<Executor> running{};
 
+    int begin();
+    std::unique_ptr<World> world_of(const Scenario& of, Plan plan, const std::vector<int>& here) const;
     int train();
     std::unique_ptr<Executor> executor(World& of);
-    std::unique_ptr<Executor> run(World& of, const RunOptions& to, std::int64_t first, const RateSchedule& rates, const PeerLink& link,
-                                  Result& r);
+    void run(World& of, const RunOptions& to, std::int64_t first, const RateSchedule& rates, const PeerLink& link, Result& r);
     void agree(std::int64_t first) const;
     int deliver_all(const Result& r);
 };
 
 std::unique_ptr<Executor> Job::executor(World& of) {
-    const auto give_up = [](const std::string& who) { // a thread that does not come back cannot be ended: the process is
-        complain(who);
-        std::fflush(nullptr);
-        std::_Exit(lost);
-    };
     return transport ? processes_executor(of, *transport, how.patience)
            : fleet   ? queues_executor(of, std::move(*fleet))
                      : make_executor(how.executor, of, {how.patience, give_up});
 }
 
-std::unique_ptr<Executor> Job::run(World& of, const RunOptions& to, std::int64_t first, const RateSchedule& rates, const PeerLink& link,
-                                   Result& r) {
+void Job::run(World& of, const RunOptions& to, std::int64_t first, const RateSchedule& rates, const PeerLink& link, Result& r) {
     of.watch = how.find_nan ? Watch::all : Watch::ends;
     of.notes_routing = !how.routing.empty();
     for (auto& rank : of.ranks)
         if (rank)
             rank->memory.limit(std::llround(how.memory_gb * 1e9), how.memory_gb > 0 ? fmt::format(" (--memory {} GB)", how.memory_gb) : "");
-    auto running = executor(of);
-    Training{of, *running, corpus, options, to, how.text, others ? &*others : nullptr, signals, life, link, rates}.run(first, r);
-    return running;
+    running = executor(of);
+    Training{of, *running, corpus, options, to, how.text, others ? &*others : nullptr, signals, *life, link, rates}.run(first, r);
 }
 
 void Job::agree(std::int64_t first) const {
@@ -311,7 +307,6 @@ int Job::train() {
     Result r;
     r.threads = cores.threads;
     r.on = fleet ? fleet->devices[0]->name() + ", " + fleet->software : how.device == "cuda" ? world->machine.name : on_processor(cores);
-    std::unique_ptr<Executor> running;
     const auto trace = [&](bool complete) {
         if (!r.record.empty()) write_trace(*world, r, how, others ? &*others : nullptr, complete);
     };
@@ -325,12 +320,12 @@ int Job::train() {
             RunOptions until = how;
             until.steps = static_cast<int>(std::min<std::int64_t>(start, how.steps));
             carry_over(*world, *warm);
-            running = run(*warm, until, next, rates, link, r);
+            run(*warm, until, next, rates, link, r);
             next = until.steps;
             carry_over(*warm, *world);
         }
         const Result before = r;
-        if (next < how.steps && !r.signal) running = run(*world, how, next, rates, link, r);
+        if (next < how.steps && !r.signal) run(*world, how, next, rates, link, r);
         if (next > *first)
             r.first_step = *first, r.first_loss = before.first_loss, r.steps = next - *first + (next < how.steps ? r.steps : 0);
     } catch (...) {
@@ -352,52 +347,55 @@ int Job::train() {
     return deliver_all(r);
 }
 
-int train(const Scenario& scenario, Corpus corpus, const Options& options, const RunOptions& how, const OrreryTransport* transport,
-          const StopSignals& signals) {
+std::unique_ptr<World> Job::world_of(const Scenario& of, Plan plan, const std::vector<int>& here) const {
+    const DType real = gpus ? stored_on_gpu(of) : how.fp64 ? DType::fp64 : DType::fp32;
+    auto made = make_world(of, std::move(plan), real, here, gpus ? cpu_machine() : machine_of(how.device));
+    share_kernels(*made, cores.threads);
+    if (rounded(of, how)) round_storage(*made);
+    return made;
+}
+
+int Job::begin() {
     Plan plan = executed_plan(scenario);
-    const bool gpus = how.device == "cuda" && how.executor == "queues";
+    gpus = how.device == "cuda" && how.executor == "queues";
     std::optional<LaunchedRank> launched = gpus ? launched_rank() : std::nullopt;
     if (launched && launched->size == 1) launched.reset(); // one process that drives all GPUs of its node
     if (const std::string why = refusal(plan, how, launched); !why.empty()) return refuse(why);
-    Supervised life(how.watch, how.attempt, transport ? transport->rank : launched ? launched->rank : 0); // from here on it is watched
+    life.emplace(how.watch, how.attempt, transport ? transport->rank : launched ? launched->rank : 0);
     if (!gpus) require_memory(plan, scenario, transport ? 1 : plan.mesh.ranks());
     std::vector<int> here;
     if (transport || launched) here = {transport ? transport->rank : launched->rank};
-    const auto world = make_world(scenario, std::move(plan),
-                                  gpus       ? stored_on_gpu(scenario)
-                                  : how.fp64 ? DType::fp64
-                                             : DType::fp32,
-                                  here, gpus ? cpu_machine() : machine_of(how.device));
+    cores = cores_of(how, static_cast<int>(here.empty() ? plan.mesh.ranks() : here.size()));
+    world = world_of(scenario, std::move(plan), here);
     if (const char* why = keeps_more(*world); how.eval_every > 0 && *why)
         return refuse(fmt::format("--eval-every has no meaning here: {}", why));
-    const Cores cores = cores_of(how, static_cast<int>(here.empty() ? world->ranks.size() : here.size()));
-    share_kernels(*world, cores.threads);
     world->facts.deterministic = how.deterministic;
     if (how.deterministic && gpus) // a user's own setting stands
         for (const auto& [variable, value] : {std::pair("NCCL_ALGO", "Ring"), std::pair("NCCL_PROTO", "Simple")})
             setenv(variable, value, 0);
-    if (rounded(scenario, how)) round_storage(*world);
     const Strategy& strategy = scenario.strategy;
-    std::unique_ptr<World> warm;
     if (strategy.compresses() != GradientCompression::none && strategy.compression.start_step > 0 && !gpus) {
         Scenario before = scenario;
         before.strategy.compression.phase = Compression::Phase::warmup;
-        warm = make_world(before, how.fp64 ? DType::fp64 : DType::fp32, here, machine_of(how.device));
-        share_kernels(*warm, cores.threads);
-        if (rounded(scenario, how)) round_storage(*warm);
+        warm = world_of(before, executed_plan(before), here);
     }
-    Job job{scenario, corpus, options, how, signals, life, cores, transport, world.get(), warm.get()};
-    if (gpus) job.fleet = cuda_fleet(*world, launched, how.patience); // rank 0 listens before it makes weights
-    if (transport) {
-        job.others = over(*transport, how.patience);
-        job.heartbeats = heartbeats_of(*transport, how.patience);
-    }
-    if (launched) job.others = over(*job.fleet, *launched, how.patience);
+    if (gpus) fleet = cuda_fleet(*world, launched, how.patience); // rank 0 listens before it makes weights
+    if (transport) heartbeats = heartbeats_of(*transport, how.patience);
+    if (launched) others = over(*fleet, *launched, how.patience);
+    return train();
+}
+
+int train(const Scenario& scenario, const Corpus& corpus, const Options& options, const RunOptions& how, const OrreryTransport* transport,
+          const StopSignals& signals) {
+    Job job{scenario, corpus, options, how, signals, transport};
+    if (transport) job.others = over(*transport, how.patience);
     try {
-        return job.train();
+        return job.begin();
     } catch (const std::exception& e) {
-        if (job.others) job.others->fail(e);
-        throw;
+        job.folder.reset();                                 // its lock is a file
+        if (transport) end_all(*transport, *job.others, e); // the others would wait for this rank
+        if (!job.others || job.others->fail(e)) throw;
+        throw SaidByAnother(e.what(), exit_code(e));
     }
 }
 
@@ -449,14 +447,7 @@ int run_run(const std::string& file, const Options& options, const RunOptions& a
                                       counted(scenario->world_size(), "rank"), counted(transport->size, "process"),
                                       scenario->world_size()));
     }
-    try {
-        return train(*scenario, corpus, options, how, transport, signals);
-    } catch (const std::exception& e) {
-        if (!transport) throw;
-        report(e); // the others would wait for this rank
-        transport->abort_all(exit_code(e));
-        return exit_code(e);
-    }
+    return train(*scenario, corpus, options, how, transport, signals);
 }
 
 } // namespace orrery::simexec

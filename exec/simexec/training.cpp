@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <thread>
 
 namespace orrery::simexec {
 namespace {
@@ -85,7 +86,7 @@ void Training::take_loss(bool first, std::int64_t step, Result& r) const {
     r.last_loss = mean_loss(world);
     if (first) r.first_loss = r.last_loss;
     if (std::isfinite(r.last_loss)) return;
-    if (others && others->rank > 0) let_the_first_speak();
+    if (others && others->rank > 0) std::this_thread::sleep_for(std::chrono::seconds(2)); // rank 0 says it, and ends the job
     throw NotFinite(fmt::format("training has failed at step {}: the loss is no number", step), true);
 }
 

@@ -262,17 +262,26 @@ TEST_F(Mpi, StarvedRankGoesOn) {
     EXPECT_EQ(p.wait(40), 0) << p.text().substr(0, 2000);
 }
 
-TEST_F(Mpi, NoNumberEndsTheJobWithItsName) {
-    const Process p =
-        start(over(2, {"--set", "strategy.data_parallel=2", "--set", "training.learning_rate=1e30", "--steps", "1000000"}), "nan");
-    EXPECT_EQ(p.wait(25), 4) << p.text();
-    EXPECT_TRUE(std::regex_search(p.text(), std::regex("training has failed at step [0-9]+: rank [01]: .*is no number"))) << p.text();
-}
-
 int times(const std::string& text, const std::string& what) {
     int n = 0;
     for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++n;
     return n;
+}
+
+// All ranks find it in the gradients that they have summed; of a pipeline the two of the last stage find it in their losses.
+TEST_F(Mpi, NoNumberIsSaidByOneRankWithItsName) {
+    const std::pair<const char*, Words> cases[] = {
+        {"nan_dp", {"--set", "strategy.data_parallel=4"}},
+        {"nan_pp", {"--set", "strategy.data_parallel=2", "--set", "strategy.pipeline_parallel=2", "--set", "strategy.schedule=1f1b"}}};
+    for (const auto& [name, strategy] : cases) {
+        Words words = over(4, strategy);
+        words.insert(words.end(), {"--set", "training.learning_rate=1e30", "--steps", "1000000"});
+        const Process p = start(words, name);
+        EXPECT_EQ(p.wait(25), 4) << p.text();
+        EXPECT_TRUE(std::regex_search(p.text(), std::regex("training has failed at step [0-9]+: rank [0-3]: .*is no number"))) << p.text();
+        EXPECT_EQ(times(p.text(), "simexec: error"), 1) << p.text();
+        EXPECT_EQ(times(p.text(), "is no number"), 1) << p.text();
+    }
 }
 
 // A mistake that all find is said once, and so is a loss.
@@ -283,6 +292,14 @@ TEST_F(Mpi, WhatAllRanksKnowIsSaidOnce) {
     const Process missing = start(over(3, {"--text", "no-such-file", "--set", "strategy.data_parallel=3"}), "once_missing");
     EXPECT_EQ(missing.wait(25), 1) << missing.text();
     EXPECT_EQ(times(missing.text(), "simexec: error"), 1) << missing.text();
+    const Process option = start(over(3, {"--no-such-option"}), "once_option");
+    EXPECT_EQ(option.wait(25), 1) << option.text();
+    EXPECT_EQ(times(option.text(), "simexec run: error"), 1) << option.text();
+    const Process nothing = start(over(3, {"--set", "strategy.data_parallel=3", "--set", "training.global_batch_size=6", "--resume",
+                                           scratch("no_checkpoints").string()}),
+                                  "once_nothing");
+    EXPECT_EQ(nothing.wait(25), 1) << nothing.text();
+    EXPECT_EQ(times(nothing.text(), "simexec: error"), 1) << nothing.text();
     const Process trained = start(over(2, {"--set", "strategy.data_parallel=2", "--steps", "3", "-v"}), "once_loss");
     EXPECT_EQ(trained.wait(25), 0) << trained.text();
     EXPECT_EQ(times(trained.text(), "step 1: loss"), 1) << trained.text();
@@ -298,6 +315,24 @@ TEST_F(Mpi, OutOfMemoryEndsTheJob) {
     const Process p = start(words, "memory");
     EXPECT_EQ(p.wait(25), 2) << p.text();
     EXPECT_TRUE(std::regex_search(p.text(), std::regex("out of memory: .* are in use; alive are"))) << p.text();
+    EXPECT_EQ(times(p.text(), "simexec: error"), 1) << p.text(); // both have as much
+}
+
+// A checkpoint that no rank can read is passed over with one word.
+TEST_F(Mpi, ADamagedCheckpointIsSaidOnce) {
+    const fs::path folder = scratch("damaged");
+    const Words job{"--set", "strategy.data_parallel=3", "--set", "training.global_batch_size=6"};
+    Words first = over(3, job), second = first;
+    first.insert(first.end(), {"--steps", "4", "--every", "2", "--checkpoint", folder.string()});
+    second.insert(second.end(), {"--steps", "5", "--resume", folder.string()});
+    const Process p = start(first, "damaged_first");
+    ASSERT_EQ(p.wait(25), 0) << p.text();
+    for (const auto& part : fs::directory_iterator(folder / "step-00000004"))
+        if (part.path().extension() != ".json") fs::resize_file(part.path(), fs::file_size(part.path()) / 2);
+    const Process q = start(second, "damaged_second");
+    EXPECT_EQ(q.wait(25), 0) << q.text();
+    EXPECT_EQ(times(q.text(), "the checkpoint before it is taken"), 1) << q.text();
+    fs::remove_all(folder);
 }
 
 // The bytes a rank may write are limited, as on a disk that is full: 12 MB, in blocks of 512.

@@ -12,6 +12,7 @@
 #include <fstream>
 #include <map>
 #include <netinet/in.h>
+#include <regex>
 #include <sys/socket.h>
 
 namespace orrery::test {
@@ -250,7 +251,7 @@ TEST(Launched, AnotherLearningRateIsRefused) {
     EXPECT_EQ(times(said(s), "simexec: error"), 1) << said(s);
 }
 
-void lose(int victim, int speaker, const std::string& name) {
+void lose(int victim, const std::string& name) {
     const Started s = start_all(torchrun, 2, 2, free_port(), name, [](int) { return Words{"--steps", "1000000", "-v"}; });
     ASSERT_TRUE(trains(s)) << said(s);
     kill(s.processes[victim].id, SIGKILL);
@@ -258,14 +259,15 @@ void lose(int victim, int speaker, const std::string& name) {
     for (std::size_t r = 0; r < s.processes.size(); ++r)
         EXPECT_EQ(s.processes[r].wait(30), static_cast<int>(r) == victim ? 128 + SIGKILL : 6) << r << s.processes[r].text();
     EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count(), 15);
-    const std::string text = s.processes[speaker].text(); // the store sees it, or NCCL before it
+    const std::string text = said(s); // the store sees it, or NCCL before it
+    EXPECT_EQ(times(text, "simexec: error"), 1) << text;
     EXPECT_TRUE(text.find("the process of rank " + std::to_string(victim)) != std::string::npos ||
                 text.find("remote process exited") != std::string::npos)
-        << said(s);
+        << text;
 }
 
-TEST(Launched, AKilledRankEndsTheOthers) { lose(2, 0, "killed"); }
-TEST(Launched, RankZeroKilledEndsTheOthers) { lose(0, 1, "killed0"); }
+TEST(Launched, AKilledRankEndsTheOthers) { lose(2, "killed"); }
+TEST(Launched, RankZeroKilledEndsTheOthers) { lose(0, "killed0"); }
 
 // CUDA's errors and NCCL's have exit codes of their own, of the rank that has them; the others say that another has failed.
 TEST(Launched, LibrariesErrorsHaveTheirCodes) {
@@ -281,6 +283,55 @@ TEST(Launched, LibrariesErrorsHaveTheirCodes) {
     }
 }
 
+// The two ranks of the last stage find it; the two of the first hear that another has failed.
+TEST(Launched, NoNumberIsSaidOnce) {
+    const std::pair<Launcher, const char*> launchers[] = {{torchrun, "torchrun_nan"}, {slurm, "slurm_nan"}};
+    for (const auto& [launcher, name] : launchers) {
+        const Started s = start_all(launcher, 1, 4, free_port(), name, [](int) {
+            return Words{"--set", "training.learning_rate=1e30", "--set", "training.gradient_clipping=0", "--steps", "1000000"};
+        });
+        int found = 0;
+        for (const Process& p : s.processes) {
+            const int code = p.wait(30);
+            EXPECT_TRUE(code == 4 || code == 6) << code << p.text();
+            found += code == 4;
+        }
+        EXPECT_GE(found, 1);
+        EXPECT_EQ(times(said(s), "simexec: error"), 1) << said(s);
+        EXPECT_TRUE(std::regex_search(said(s), std::regex("training has failed at step [0-9]+: rank [0-3]: .*is no number"))) << said(s);
+    }
+}
+
+// Launchers that end no process when another ends, as srun: all find the same mistake, and one says it.
+TEST(Launched, AMistakeIsSaidOnce) {
+    const Words mistakes[] = {{"--set", "strategy.tensor_parallel=5"},
+                              {"--no-such-option"},
+                              {"--text", "no-such-file"},
+                              {"--set", "strategy.data_parallel=1"},
+                              {"--resume", scratch("no_checkpoints").string()}};
+    for (const Words& mistake : mistakes) {
+        const Started s = start_all(slurm, 1, 4, free_port(), "mistake", [&](int) { return mistake; });
+        for (const Process& p : s.processes) EXPECT_EQ(p.wait(30), 1) << p.text();
+        EXPECT_EQ(times(said(s), ": error: "), 1) << said(s);
+    }
+    const fs::path folder = scratch("full"); // none may write a file of more than 4 KiB
+    const std::string file = scenario(1, 4), port = free_port();
+    std::vector<Process> all;
+    for (int rank = 0; rank < 4; ++rank) {
+        Words words{"sh", "-c", "trap '' XFSZ; ulimit -f 8; exec \"$@\"", "sh"};
+        const Words own = on_gpus(file, {"--checkpoint", folder.string()});
+        words.insert(words.end(), own.begin(), own.end());
+        all.push_back(start_with(slurm(rank, 1, 4, port), words, "full" + std::to_string(rank)));
+    }
+    std::string text;
+    for (const Process& p : all) {
+        EXPECT_EQ(p.wait(30), 7) << p.text();
+        text += p.text();
+    }
+    EXPECT_EQ(times(text, "simexec: error"), 1) << text;
+    fs::remove_all(folder);
+}
+
 // Commands that run all ranks in one process would do it as often as there are processes.
 TEST(Launched, CommandsOfOneProcessAreRefused) {
     const std::string file = scenario(1, 4);
@@ -289,6 +340,15 @@ TEST(Launched, CommandsOfOneProcessAreRefused) {
         EXPECT_EQ(p.wait(30), 1) << p.text();
         EXPECT_NE(p.text().find(" started 2 processes, and each would "), std::string::npos) << p.text();
     }
+    std::string text; // which one says for both
+    std::vector<Process> both;
+    for (const int rank : {0, 1})
+        both.push_back(start_with(slurm(rank, 1, 2, "29400"), {simexec, "run", file}, "whole" + std::to_string(rank)));
+    for (const Process& p : both) {
+        EXPECT_EQ(p.wait(30), 1) << p.text();
+        text += p.text();
+    }
+    EXPECT_EQ(times(text, "simexec: error"), 1) << text;
 }
 
 TEST(Launched, MoreProcessesThanRanksAreRefused) {
