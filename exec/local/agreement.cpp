@@ -12,16 +12,17 @@ namespace orrery {
 
 Learned learn(const Scenario& scenario, const Learning& how) {
     Learned out;
-    const auto world = make_world(scenario, how.real, {}, how.machine);
+    const auto world = make_world(scenario, how.real, how.ranks, how.machine);
     world->facts.forced_routing = how.forced_routing;
     initialise(*world);
-    for (auto& r : world->ranks) r->memory.poison(true);
+    for (auto& r : world->ranks)
+        if (r) r->memory.poison(true);
     const auto executor = how.executor(*world);
     out.gradients_gone = scenario.training.optimizer_in_backward;
     const Corpus corpus{"", scenario.model.vocab_size, scenario.training.seed};
     const auto take = [&](Quantity what) {
         executor->fetch();
-        Gathered g = gather(*world, what);
+        Gathered g = how.gathered(*world, what);
         out.disagreement = std::max(out.disagreement, g.disagreement);
         return std::move(g.tensors);
     };
@@ -33,7 +34,7 @@ Learned learn(const Scenario& scenario, const Learning& how) {
     }
     out.parameters = take(Quantity::parameters);
     out.states = take(Quantity::states);
-    for (const auto& r : world->ranks) out.peaks.push_back(r->memory.device().highest);
+    for (const auto& r : world->ranks) out.peaks.push_back(r ? r->memory.device().highest : 0);
     return out;
 }
 

@@ -19,6 +19,8 @@ struct Learning {
     bool forced_routing = false; // experts take tokens by position
     Backend machine = cpu_machine();
     std::function<std::unique_ptr<Executor>(World&)> executor = [](World& w) { return serial_executor(w); };
+    std::vector<int> ranks;                                            // of this process; empty: all
+    std::function<Gathered(const World&, Quantity)> gathered = gather; // of several processes in one of them, elsewhere nothing
 };
 
 struct Learned {
@@ -26,7 +28,7 @@ struct Learned {
     std::vector<double> losses;
     double disagreement = 0;         // of replicas among themselves
     bool gradients_gone = false;     // freed by updates in the backward pass
-    std::vector<std::int64_t> peaks; // bytes of device memory, by rank
+    std::vector<std::int64_t> peaks; // bytes of device memory, by rank; 0: of another process
 };
 Learned learn(const Scenario& scenario, const Learning& how);
 

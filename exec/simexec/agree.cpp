@@ -2,13 +2,16 @@
 #include "exec/executors/executors.hpp"
 #include "exec/local/agreement.hpp"
 #include "exec/simexec/gpu.hpp"
+#include "exec/simexec/others.hpp"
 #include "exec/simexec/outputs.hpp"
 #include "sim/memory/memory.hpp"
+#include "topology/check.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <cmath>
+#include <cstring>
 
 namespace orrery::simexec {
 namespace {
@@ -30,6 +33,53 @@ Learning learning(const Scenario& s, const AgreeOptions& how) {
     return l;
 }
 
+// At rank 0 the tensors of all ranks, from the bytes that each has of them: laid into a world of its own that never ran.
+Gathered gathered_at_first(const World& world, Quantity what, const Others& others) {
+    const auto bytes = [](const TensorPart& p) { return static_cast<std::size_t>(p.count) * bytes_per_element(p.stored); };
+    std::string mine;
+    for (const TensorPart& p : parts_of(world, *world.ranks[others.rank], what))
+        mine.append(reinterpret_cast<const char*>(p.data), bytes(p));
+    const std::vector<std::string> of_ranks = others.collect(mine);
+    if (others.rank != 0) return {};
+    const auto all = make_world(world.scenario, world.plan, world.real);
+    for (std::size_t r = 0; r < of_ranks.size(); ++r) {
+        std::size_t at = 0;
+        for (const TensorPart& p : parts_of(*all, *all->ranks[r], what)) {
+            require(at + bytes(p) <= of_ranks[r].size(), "a rank sends less than its tensors");
+            std::memcpy(p.data, of_ranks[r].data() + at, bytes(p));
+            at += bytes(p);
+        }
+        require(at == of_ranks[r].size(), "a rank sends more than its tensors");
+    }
+    return gather(*all, what);
+}
+
+// The process of one rank under mpirun: at rank 0 what all ranks learned, elsewhere nothing.
+std::optional<Learned> learn_across(const Scenario& scenario, Learning how) {
+    const OrreryTransport& transport = open_transport("leave out --executor mpi");
+    if (transport.size != scenario.world_size())
+        throw std::runtime_error(fmt::format("the scenario has {}, and the job has {}: mpirun -n {} simexec agree ..",
+                                             counted(scenario.world_size(), "rank"), counted(transport.size, "process"),
+                                             scenario.world_size()));
+    const Others others = over(transport, patience);
+    std::unique_ptr<Heartbeats> heartbeats = heartbeats_of(transport, patience);
+    how.ranks = {transport.rank};
+    how.gathered = [&](const World& w, Quantity what) { return gathered_at_first(w, what, others); };
+    how.executor = [&](World& w) { return processes_executor(w, transport, patience); };
+    Learned learned;
+    or_end_all(transport, others, [&] {
+        agree_on_terms(others, {{"program version", term(ORRERY_VERSION)},
+                                {"plan", static_cast<std::int64_t>(hash(executed_plan(scenario)))},
+                                {"number of --steps", how.steps}});
+        learned = learn(scenario, how);
+        learned.peaks = others.sum(learned.peaks);
+    });
+    heartbeats.reset();
+    transport.finish();
+    if (transport.rank != 0) return std::nullopt;
+    return learned;
+}
+
 bool memory_as_predicted(const Scenario& s, const Learned& learned) {
     const Plan plan = executed_plan(s);
     const MemoryReport predicted = memory(plan, s);
@@ -43,18 +93,23 @@ bool memory_as_predicted(const Scenario& s, const Learned& learned) {
 } // namespace
 
 int run_agree(const std::string& file, const Options& options, const AgreeOptions& how) {
-    if (const std::string why = several_started("compare", "start one process"); !why.empty()) return refuse(why);
+    const bool across = how.executor == "mpi";
+    if (!across)
+        if (const std::string why = several_started("compare", "add --executor mpi, or start one process"); !why.empty())
+            return refuse(why);
     const std::optional<Scenario> scenario = load(file, options, true);
     if (!scenario) return bad_input;
     if (const std::string why = unlike_one_rank(*scenario); !why.empty())
-        return complain(why + ": simexec agree compares strategies that train as one rank does"), bad_input;
-    if (how.device == "cuda" && how.executor == "threads")
-        return complain("--device cuda goes with --executor queues (a GPU a rank) or serial (all ranks on one)"), bad_input;
-    if (const std::string why = why_unwritable({{"-o", options.output}}); !why.empty()) return complain(why), bad_input;
+        return refuse(why + ": simexec agree compares strategies that train as one rank does");
+    if (how.device == "cuda" && (how.executor == "threads" || across))
+        return refuse("--device cuda goes with --executor queues (a GPU a rank) or serial (all ranks on one)");
+    if (const std::string why = why_unwritable({{"-o", options.output}}); !why.empty()) return refuse(why);
     Learning learns = learning(*scenario, how);
-    const Learned many = learn(*scenario, learns), one = learn(on_one_rank(*scenario), learns);
-    const Agreement found = agreement(one, many, limits_of(learns.real));
-    const bool memory = memory_as_predicted(*scenario, many), agrees = found.agrees() && memory;
+    const std::optional<Learned> many = across ? learn_across(*scenario, learns) : std::optional(learn(*scenario, learns));
+    if (!many) return done; // rank 0 says what came out
+    if (across) learns.executor = [](World& w) { return serial_executor(w); };
+    const Agreement found = agreement(learn(on_one_rank(*scenario), learns), *many, limits_of(learns.real));
+    const bool memory = memory_as_predicted(*scenario, *many), agrees = found.agrees() && memory;
     Table table{{"what", "largest difference", "of", ""}, {false, true, false, false}, {}};
     nlohmann::ordered_json json{{"name", scenario->name},   {"world_size", scenario->world_size()},
                                 {"steps", how.steps},       {"device", how.device},

@@ -1,5 +1,6 @@
 // `simexec check SCENARIO.json ..`: predict a step, run it, and set the two side by side: times by op kind and queue, memory. Of several
 // scenarios a table, and how far off they are in the middle.
+#include "exec/executors/executors.hpp"
 #include "exec/local/timeline.hpp"
 #include "exec/runtime/machine.hpp"
 #include "exec/simexec/gpu.hpp"
@@ -20,7 +21,7 @@
 namespace orrery::simexec {
 namespace {
 
-constexpr double patience = 60; // seconds that ranks of other processes may take without any progress
+constexpr double patience = 60; // seconds that a rank may take without any progress
 
 // Ops come in the same order in every step of the serial executor: of each, the median times.
 std::vector<OpTime> median_of(std::vector<std::vector<OpTime>> steps) {
@@ -71,6 +72,19 @@ Trace measure(const Scenario& scenario, int steps, const Options& options) {
             gemm_library(), steps, processor_name()));
 }
 
+// Ranks run beside each other, in threads of their own or as devices with queues: a step as it was by the clock, the middle one.
+Trace measure_together(const Scenario& scenario, const std::string& executor, int steps, const Options& options) {
+    const auto world = make_world(scenario, DType::fp32);
+    initialise(*world);
+    const auto running = make_executor(executor, *world, {patience, give_up});
+    Progress progress(options);
+    const std::vector<std::vector<OpTime>> records =
+        timed_steps(*world, scenario, *running, steps, [&](int i) { progress.show(i, steps, "measuring"); });
+    return trace_of(*world, records[middle_step(records, nullptr)],
+                    fmt::format("measured: {}, {} executor, ranks beside each other in one process, the median of {} steps, on {}",
+                                gemm_library(), executor, steps, processor_name()));
+}
+
 // The process of one rank under mpirun: at rank 0 the trace of all, elsewhere nothing.
 std::optional<Trace> measure_across(const Scenario& scenario, int steps, const Options& options) {
     const OrreryTransport& transport = open_transport("leave out --executor mpi");
@@ -82,19 +96,22 @@ std::optional<Trace> measure_across(const Scenario& scenario, int steps, const O
     std::unique_ptr<Heartbeats> heartbeats = heartbeats_of(transport, patience);
     const auto world = make_world(scenario, DType::fp32, {transport.rank});
     if (options.verbose) std::fputs(fmt::format("rank {} is process {}\n", transport.rank, getpid()).c_str(), stderr);
-    agree_on_terms(
-        others,
-        {{"program version", term(ORRERY_VERSION)}, {"plan", static_cast<std::int64_t>(hash(world->plan))}, {"number of --steps", steps}});
-    initialise(*world);
     const auto executor = processes_executor(*world, transport, patience);
-    Progress progress(options);
-    const std::vector<std::vector<OpTime>> records = timed_steps(*world, scenario, *executor, steps, [&](int i) {
-        if (transport.rank == 0) progress.show(i, steps, "measuring");
+    std::optional<Trace> trace;
+    or_end_all(transport, others, [&] {
+        agree_on_terms(others, {{"program version", term(ORRERY_VERSION)},
+                                {"plan", static_cast<std::int64_t>(hash(world->plan))},
+                                {"number of --steps", steps}});
+        initialise(*world);
+        Progress progress(options);
+        const std::vector<std::vector<OpTime>> records = timed_steps(*world, scenario, *executor, steps, [&](int i) {
+            if (transport.rank == 0) progress.show(i, steps, "measuring");
+        });
+        trace = merged_trace(*world, records[middle_step(records, &others)],
+                             fmt::format("measured: {}, a process a rank ({}), the median of {} steps, on {}", gemm_library(),
+                                         transport.library, steps, processor_name()),
+                             others);
     });
-    auto trace = merged_trace(*world, records[middle_step(records, &others)],
-                              fmt::format("measured: {}, a process a rank ({}), the median of {} steps, on {}", gemm_library(),
-                                          transport.library, steps, processor_name()),
-                              others);
     heartbeats.reset();
     transport.finish();
     return trace;
@@ -161,7 +178,9 @@ std::optional<Checked> check_one(const std::string& file, const Options& options
     if (!predicted.simulation.trace) throw std::runtime_error("the simulator recorded no trace");
     const std::optional<Trace> measured = how.device == "cuda"    ? on_gpu(file, *scenario, options, how)
                                           : how.executor == "mpi" ? measure_across(*scenario, how.steps, options)
-                                                                  : measure(*scenario, how.steps, options);
+                                          : how.executor == "serial"
+                                              ? measure(*scenario, how.steps, options)
+                                              : std::optional(measure_together(*scenario, how.executor, how.steps, options));
     if (!measured) return Checked{{}, true};
     if (!how.trace.empty()) write_trace_file(*measured, how.trace, how.trace);
     Checked c{compare(*predicted.simulation.trace, *measured)};
@@ -218,11 +237,13 @@ int run_check(const std::vector<std::string>& files, const Options& asked, const
     Options options = asked;
     options.overrides.insert(options.overrides.begin(), "runtime.allocator=plan");
     if (how.device == "cpu") options.overrides.insert(options.overrides.begin(), "runtime.launch_us=0");
-    if (how.executor == "mpi" && files.size() > 1) return complain("--executor mpi checks one scenario a call"), bad_input;
+    if (how.device == "cuda" && (how.executor == "threads" || how.executor == "mpi"))
+        return refuse("--device cuda checks with --executor queues, a GPU a rank: leave out --executor " + how.executor);
+    if (how.executor == "mpi" && files.size() > 1) return refuse("--executor mpi checks one scenario a call");
     if (how.device == "cpu" && how.executor != "mpi")
         if (const std::string why = several_started("run", "add --executor mpi, or start one process"); !why.empty()) return refuse(why);
     if (const std::string why = why_unwritable({{"-o", options.output}, {"--trace", how.trace}, {"--row", how.row}}); !why.empty())
-        return complain(why), bad_input;
+        return refuse(why);
     if (files.size() > 1) return check_many(files, options, how);
     const auto checked = check_one(files[0], options, how);
     if (!checked) return bad_input;

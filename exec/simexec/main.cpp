@@ -268,8 +268,10 @@ void add_agree(CLI::App& app, Parsed& p) {
     agree->add_option("--steps", p.agree.steps, "Number of steps (default: 5)")->check(CLI::Range(1, 1000))->type_name("N");
     agree->add_option("--device", p.agree.device, "Where both run: cpu in double precision, cuda in fp32 or in the plan's own types")
         ->check(CLI::IsMember({"cpu", "cuda"}));
-    agree->add_option("--executor", p.agree.executor, "serial (cuda: all ranks on one GPU), threads, queues (cuda: a GPU a rank)")
-        ->check(CLI::IsMember(executor_names()));
+    agree
+        ->add_option("--executor", p.agree.executor,
+                     "serial (cuda: all ranks on one GPU), threads, queues (cuda: a GPU a rank), mpi: a process a rank, under mpirun")
+        ->check(CLI::IsMember(all_executors()));
 }
 
 void add_check(CLI::App& app, Parsed& p) {
@@ -288,9 +290,10 @@ void add_check(CLI::App& app, Parsed& p) {
         ->check(CLI::IsMember({"cpu", "cuda"}));
     check
         ->add_option("--executor", p.check.executor,
-                     "serial: all ranks here; mpi: a process a rank, under mpirun. With --device cuda under torchrun, mpirun or srun: a "
-                     "GPU a process")
-        ->check(CLI::IsMember({"serial", "mpi"}));
+                     "serial: one rank after the other, then arranged as if they ran beside each other; threads, queues: beside each "
+                     "other in this process; mpi: a process a rank, under mpirun. With --device cuda: a GPU a rank, under torchrun, "
+                     "mpirun or srun in processes")
+        ->check(CLI::IsMember(all_executors()));
     check->add_option("--row", p.check.row, "cuda: write the measurements as a dataset for simrun validate")->type_name("FILE");
     check->add_option("--steps", p.check.steps, "Number of steps; the median is shown (default: 5)")
         ->check(CLI::Range(1, 1000))

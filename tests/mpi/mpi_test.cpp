@@ -335,6 +335,31 @@ TEST_F(Mpi, ADamagedCheckpointIsSaidOnce) {
     fs::remove_all(folder);
 }
 
+TEST_F(Mpi, StrategiesAgreeWithOneRankAcrossProcesses) {
+    const std::pair<const char*, Words> cases[] = {
+        {"agree_zero1", {"--set", "strategy.data_parallel=4", "--set", "strategy.zero_stage=1"}},
+        {"agree_tp_pp",
+         {"--set", "strategy.tensor_parallel=2", "--set", "strategy.pipeline_parallel=2", "--set", "strategy.schedule=1f1b"}}};
+    for (const auto& [name, strategy] : cases) {
+        const fs::path report = scratch(std::string(name) + ".json");
+        Words words{"mpirun", "-n",      "4", simexec,  "agree", scenario(4),    "--executor",
+                    "mpi",    "--steps", "3", "--json", "-o",    report.string()};
+        words.insert(words.end(), strategy.begin(), strategy.end());
+        const Process p = start(words, name);
+        ASSERT_EQ(p.wait(50), 0) << p.text();
+        std::ifstream in(report);
+        const nlohmann::json said = nlohmann::json::parse(in, nullptr, false);
+        EXPECT_EQ(said["agrees"], true) << said;
+        EXPECT_EQ(said["memory_as_predicted"], true) << said;
+        ASSERT_EQ(said["differences"].size(), 5u) << said;
+        EXPECT_GT(said["differences"][1]["relative"], 0) << said; // gradients of other sums: they are of other runs
+    }
+    const Process many =
+        start({"mpirun", "-n", "2", simexec, "agree", scenario(4), "--executor", "mpi", "--set", "strategy.data_parallel=4"}, "agree_many");
+    EXPECT_EQ(many.wait(25), 1) << many.text();
+    EXPECT_EQ(times(many.text(), "simexec: error"), 1) << many.text();
+}
+
 // The bytes a rank may write are limited, as on a disk that is full: 12 MB, in blocks of 512.
 TEST_F(Mpi, FullDiskEndsTheJob) {
     const fs::path folder = scratch("full");

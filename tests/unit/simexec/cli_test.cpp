@@ -129,6 +129,31 @@ TEST(Simexec, ChecksSeveralInATable) {
     EXPECT_GE(c["median_compute_error"], 0.0);
 }
 
+// Each executor runs the same ops, and takes the plan's memory; those that run ranks beside each other say so.
+TEST(Simexec, ChecksOnEachExecutor) {
+    const std::string two = small + " --set cluster.devices_per_node=2 --set strategy.data_parallel=2 --steps 2 --worst 100000";
+    std::size_t ops = 0;
+    for (const std::string executor : {"serial", "threads", "queues"}) {
+        const ProgramOutcome o = run("check" + two + " --json --executor " + executor);
+        ASSERT_EQ(o.code, 0) << o.err;
+        const nlohmann::json c = nlohmann::json::parse(o.out, nullptr, false);
+        ASSERT_FALSE(c.is_discarded());
+        const std::string source = c["b"]["source"];
+        EXPECT_EQ(source.find("serially") != std::string::npos, executor == "serial") << source;
+        EXPECT_EQ(source.find(executor + " executor, ranks beside each other") != std::string::npos, executor != "serial") << source;
+        EXPECT_EQ(c["b"]["ranks"], 2);
+        EXPECT_GT(c["b"]["step_time_s"], 0.0);
+        ASSERT_GT(c["memory"].size(), 0u) << c;
+        for (const auto& m : c["memory"]) EXPECT_EQ(m["a_bytes"], m["b_bytes"]) << executor << m;
+        EXPECT_GT(c["op_ratio"]["ops"], 10);
+        if (ops == 0) ops = c["op_ratio"]["ops"];
+        EXPECT_EQ(c["op_ratio"]["ops"], ops);
+    }
+    const ProgramOutcome gpus = run("check" + two + " --device cuda --executor threads");
+    EXPECT_EQ(gpus.code, 1);
+    EXPECT_NE(gpus.err.find("--device cuda checks with --executor queues"), std::string::npos) << gpus.err;
+}
+
 TEST(Simexec, ReplaysARank) {
     const std::string many = small + " --set cluster.devices_per_node=8 --set strategy.pipeline_parallel=2 --set model.layers=2 --set "
                                      "strategy.schedule=1f1b --set training.global_batch_size=16 --steps 1";
