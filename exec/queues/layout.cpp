@@ -189,7 +189,7 @@ PackedBlock block_of(const Group& group, const std::vector<Lifetime>& lifetimes,
         return block;
     }
     const Lifetime& first = lifetimes[group.lifetimes[0]];
-    block.begin = first.alloc, block.end = first.free, block.offset = first.offset;
+    block.begin = first.alloc, block.end = first.free, block.offset = first.offset, block.kind = first.buffer;
     for (std::int32_t l : group.lifetimes) {
         const Lifetime& x = lifetimes[l];
         block.begin = std::min(block.begin, x.alloc);
@@ -248,7 +248,13 @@ MemoryLayout plan_layout(const Plan& plan, const IssueOrder& order, const QueueO
         std::ranges::stable_sort(groups, {},
                                  [&](const Group& g) { return g.lifetimes.empty() ? g.issue : layout.lifetimes[g.lifetimes[0]].alloc; });
         std::vector<PackedBlock> blocks;
-        for (const Group& g : groups) blocks.push_back(block_of(g, layout.lifetimes, queues.clocks()));
+        std::map<const Op*, std::int64_t> staged; // what an op copies through is a kind behind all buffers
+        for (const Group& g : groups) {
+            blocks.push_back(block_of(g, layout.lifetimes, queues.clocks()));
+            if (g.lifetimes.empty())
+                blocks.back().kind = static_cast<std::int64_t>(plan.buffers.size()) +
+                                     staged.try_emplace(order.issues[g.issue].op, static_cast<std::int64_t>(staged.size())).first->second;
+        }
         keep_padding(blocks, standing.fixed[space], issues, queues.clocks().width());
         layout.extent[space] = std::max(standing.fixed[space], pack(blocks, issues, alignment));
         place(layout, groups, blocks.data() + (blocks.size() - groups.size()), standing);

@@ -1,9 +1,12 @@
 #include "exec/queues/packing.hpp"
 
+#include "exec/queues/ejection.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <random>
 #include <utility>
@@ -132,17 +135,22 @@ class Packer {
     std::vector<std::pair<std::int64_t, std::int64_t>> taken_;
 };
 
-constexpr std::size_t work = 40000;        // blocks placed for each order: rounds are as many as that allows, 1 to 8
-constexpr std::size_t most_related = 4096; // blocks whose every pair is looked at: 2 MiB of bits
+constexpr std::size_t work = 40000;              // blocks placed for each order: rounds are as many as that allows, 1 to 8
+constexpr std::size_t most_related = 4096;       // blocks whose every pair is looked at: 2 MiB of bits
+constexpr std::int64_t least_searched = 8 << 20; // bytes; a percent of fewer is worth no seconds
+
+Meets meets_of(const std::vector<PackedBlock>& blocks) {
+    Meets meets(blocks.size(), std::vector<bool>(blocks.size(), false));
+    for (std::size_t a = 0; a < blocks.size(); ++a)
+        for (std::size_t b = 0; b < a; ++b) meets[a][b] = meets[b][a] = !before(blocks[a], blocks[b]) && !before(blocks[b], blocks[a]);
+    return meets;
+}
 
 // First fit once more, for fewer blocks: which pairs may meet is found once, so a placement takes a fraction of the time.
 class PairPacker {
   public:
-    PairPacker(const std::vector<PackedBlock>& blocks, std::int64_t alignment)
-        : blocks_(blocks), alignment_(alignment), meet_(blocks.size(), std::vector<bool>(blocks.size(), false)) {
-        for (std::size_t a = 0; a < blocks.size(); ++a)
-            for (std::size_t b = 0; b < a; ++b) meet_[a][b] = meet_[b][a] = !before(blocks[a], blocks[b]) && !before(blocks[b], blocks[a]);
-    }
+    PairPacker(const std::vector<PackedBlock>& blocks, const Meets& meets, std::int64_t alignment)
+        : blocks_(blocks), meet_(meets), alignment_(alignment) {}
 
     std::int64_t place(const std::vector<std::int32_t>& order, std::vector<std::int64_t>& offsets) {
         placed_.clear();
@@ -170,8 +178,8 @@ class PairPacker {
     }
 
     const std::vector<PackedBlock>& blocks_;
+    const Meets& meet_;
     const std::int64_t alignment_;
-    std::vector<std::vector<bool>> meet_;
     std::vector<std::pair<std::int64_t, std::int32_t>> placed_; // by offset
 };
 
@@ -215,9 +223,9 @@ constexpr Measure measures[] = {{0, true, 4, 120}, {0, false, 4, 40}, {1, false,
 
 // Placements better than the best one so far. Blocks that stick out become more urgent with every round, by unequal steps, and the order
 // remembers it: a few large blocks among many small ones seldom fit in an order by one measure.
-void improve(const std::vector<PackedBlock>& blocks, std::int64_t alignment, std::int64_t enough, std::int64_t& best,
+void improve(const std::vector<PackedBlock>& blocks, const Meets& meets, std::int64_t alignment, std::int64_t enough, std::int64_t& best,
              std::vector<std::int64_t>& best_offsets) {
-    PairPacker packer(blocks, alignment);
+    PairPacker packer(blocks, meets, alignment);
     std::minstd_rand draw(1);
     std::vector<std::int64_t> offsets(blocks.size());
     std::vector<double> urgency(blocks.size());
@@ -237,6 +245,74 @@ void improve(const std::vector<PackedBlock>& blocks, std::int64_t alignment, std
                     urgency[b] += 1 + static_cast<double>(draw() % 1024) / 1024;
         }
     }
+}
+
+// By block: which of few places it takes in turn. A buffer's instances (of microbatches, of steps) share as many places as the buffer that
+// has the most in use at a time, all in one rhythm: a schedule that repeats itself then has a packing that does.
+std::vector<std::int32_t> turns(const std::vector<PackedBlock>& blocks, const Meets& meets) {
+    std::map<std::int64_t, std::vector<std::size_t>> kinds;
+    for (std::size_t b = 0; b < blocks.size(); ++b)
+        kinds[blocks[b].offset < 0 && blocks[b].kind >= 0 ? blocks[b].kind : -1 - static_cast<std::int64_t>(b)].push_back(b);
+    const auto fits = [&](const std::vector<std::size_t>& list, std::size_t places) { // no two that share one meet, and they are as long
+        for (std::size_t i = 0; i < list.size(); ++i)
+            for (std::size_t j = i + places; j < list.size(); j += places)
+                if (meets[list[i]][list[j]] || blocks[list[i]].bytes != blocks[list[j]].bytes) return false;
+        return true;
+    };
+    std::size_t rhythm = 1;
+    for (const auto& [kind, list] : kinds)
+        while (!fits(list, rhythm)) ++rhythm;
+    std::vector<std::int32_t> place(blocks.size(), -1);
+    std::int32_t next = 0;
+    for (const auto& [kind, list] : kinds) {
+        std::size_t places = rhythm;
+        while (!fits(list, places)) places += rhythm;
+        for (std::size_t i = 0; i < list.size(); ++i) place[list[i]] = next + static_cast<std::int32_t>(i % places);
+        next += static_cast<std::int32_t>(std::min(places, list.size()));
+    }
+    return place;
+}
+
+// Blocks of which each meets all others take so much together: no packing takes less. Found greedily, from each block on.
+std::int64_t bound_of(const std::vector<PackedBlock>& blocks, const Meets& meets) {
+    std::vector<std::size_t> order(blocks.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::stable_sort(order, std::ranges::greater{}, [&](std::size_t b) { return blocks[b].bytes; });
+    std::int64_t most = 0;
+    std::vector<std::size_t> all;
+    for (const std::size_t first : order) {
+        all.assign(1, first);
+        std::int64_t bytes = blocks[first].bytes;
+        for (const std::size_t b : order) {
+            if (b == first || !std::ranges::all_of(all, [&](std::size_t a) { return meets[a][b]; })) continue;
+            all.push_back(b);
+            bytes += blocks[b].bytes;
+        }
+        most = std::max(most, bytes);
+    }
+    return most;
+}
+
+// The places of turns() packed as blocks of their own: few, where there are many microbatches.
+void pack_in_turns(const std::vector<PackedBlock>& blocks, const Meets& meets, std::int64_t alignment, std::int64_t enough,
+                   std::int64_t& best, std::vector<std::int64_t>& best_offsets) {
+    const std::vector<std::int32_t> place = turns(blocks, meets);
+    const auto count = static_cast<std::size_t>(*std::ranges::max_element(place)) + 1;
+    std::vector<PackedBlock> places(count);
+    Meets together(count, std::vector<bool>(count, false));
+    for (std::size_t b = blocks.size(); b-- > 0;)
+        places[place[b]] = {blocks[b].bytes, blocks[b].begin, blocks[b].end, {}, {}, blocks[b].offset};
+    for (std::size_t a = 0; a < blocks.size(); ++a)
+        for (std::size_t b = 0; b < blocks.size(); ++b)
+            if (meets[a][b]) together[place[a]][place[b]] = true;
+    std::vector<std::int32_t> order = movable(places);
+    std::ranges::stable_sort(order, std::ranges::greater{}, [&](std::int32_t p) { return places[p].bytes; });
+    std::vector<std::int64_t> offsets(count);
+    std::int64_t end = PairPacker(places, together, alignment).place(order, offsets);
+    squeeze(places, together, alignment, std::max(enough, bound_of(places, together)), end, offsets);
+    if (end >= best) return;
+    best = end;
+    for (std::size_t b = 0; b < blocks.size(); ++b) best_offsets[b] = offsets[place[b]];
 }
 
 } // namespace
@@ -263,7 +339,13 @@ std::int64_t pack(std::vector<PackedBlock>& blocks, std::int32_t issues, std::in
             std::ranges::stable_partition(list, [&](std::int32_t b) { return offsets[b] + blocks[b].bytes > enough; });
         }
     }
-    if (best > enough && blocks.size() <= most_related) improve(blocks, alignment, enough, best, best_offsets);
+    const bool few = blocks.size() <= most_related, worth_seconds = most >= least_searched;
+    if (best > enough && (few || (worth_seconds && blocks.size() <= 3 * most_related))) {
+        const Meets meets = meets_of(blocks);
+        if (few) improve(blocks, meets, alignment, enough, best, best_offsets);
+        if (best > enough && worth_seconds) pack_in_turns(blocks, meets, alignment, enough, best, best_offsets);
+        if (best > enough && worth_seconds && few) squeeze(blocks, meets, alignment, enough, best, best_offsets);
+    }
     for (std::size_t b = 0; b < blocks.size(); ++b) blocks[b].offset = best_offsets[b];
     return blocks.empty() ? 0 : best;
 }

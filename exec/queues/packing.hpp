@@ -14,6 +14,7 @@ struct PackedBlock {
     std::int32_t begin = 0, end = 0;
     std::vector<std::int32_t> last, follows;
     std::int64_t offset = -1; // >= 0: it lies there already
+    std::int64_t kind = -1;   // that of a buffer's instances, which come again and again; < 0: like no other
 };
 
 // Whether all users of `a` have ended when the first of `b` begins.
@@ -22,6 +23,8 @@ bool before(const PackedBlock& a, const PackedBlock& b);
 // Gives every block an offset, a multiple of `alignment`, and returns the end of the highest. Largest first (first fit); where the blocks
 // take more than the most that is alive at a time, in issue order, by more than one part in 80, other orders are tried, one of them with
 // those first that are there when the most is alive, and blocks that stick out are placed earlier; those that stick out often, earliest.
+// Where that is not enough, and there are 8 MiB or more, searches of some seconds follow (ejection.hpp): of the places that the instances
+// of a buffer take in turn, then of all blocks.
 std::int64_t pack(std::vector<PackedBlock>& blocks, std::int32_t issues, std::int64_t alignment);
 
 } // namespace orrery

@@ -41,13 +41,15 @@ struct Walk {
     const Plan& plan;
     StorageMap& map;
     std::vector<char> met, resident;
+    std::vector<std::int32_t> again; // the issue that allocates it in the step; 0: none
 
     std::int64_t stored(BufferId b) const { return map.places[b].stored; }
 
     // A buffer that is freed before it is allocated existed when the step began.
     void find_resident(const IssueOrder& order) {
-        for (const Issue& i : order.issues) {
-            if (const auto* a = std::get_if<Alloc>(&i.op->work)) met[a->buffer] = 1;
+        for (std::size_t at = 0; at < order.issues.size(); ++at) {
+            const Issue& i = order.issues[at];
+            if (const auto* a = std::get_if<Alloc>(&i.op->work)) met[a->buffer] = 1, again[a->buffer] = static_cast<std::int32_t>(at);
             if (const auto* f = std::get_if<Free>(&i.op->work); f && !met[f->buffer]) met[f->buffer] = resident[f->buffer] = 1;
         }
         for (std::size_t b = 0; b < plan.buffers.size(); ++b) {
@@ -139,10 +141,14 @@ StorageMap storage_map(const Plan& plan, const IssueOrder& order, const BucketLa
     }
     std::vector<char> grouped(plan.buffers.size(), 0);
     find_parts(plan, order, layouts, real, map, grouped);
-    Walk walk{plan, map, std::vector<char>(plan.buffers.size(), 0), std::vector<char>(plan.buffers.size(), 0)};
+    Walk walk{plan, map, std::vector<char>(plan.buffers.size(), 0), std::vector<char>(plan.buffers.size(), 0),
+              std::vector<std::int32_t>(plan.buffers.size(), 0)};
     walk.find_resident(order);
     for (std::size_t b = 0; b < plan.buffers.size(); ++b)
         if (walk.resident[b] && !grouped[b]) map.resident.push_back(static_cast<BufferId>(b));
+    // Buffers that are away for a part of the step (gradients) lie behind all that stay, in the order they come back: the room that they
+    // leave is one piece.
+    std::ranges::stable_sort(map.resident, {}, [&](BufferId b) { return walk.again[b]; });
     walk.plan_sizes(order);
     return map;
 }

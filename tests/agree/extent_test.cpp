@@ -1,8 +1,7 @@
 // Memory is what is predicted: what an asynchronous executor allocates for a rank (its buffers side by side, so that no two queues ever
 // meet in one place, what its collectives copy through among them) is at most 2 % above the peak that the plan is reported to have: of
-// every example, and of nine in ten plans drawn at random without pipeline stages (all within 6 %: few blocks of very different sizes).
-// Where there are stages, buffers of many microbatches come and go: half are within 1.5 %, nine in ten within 3 %, all within 8 %. No more
-// is in use at a time than predicted (the worst 1.3 %): the rest is gaps between large blocks.
+// every example, and of plans drawn at random without pipeline stages. Where there are stages, buffers of many microbatches come and go:
+// nine in ten are within 2 %, all within 6 %. No kernel runs: buffers have the plan's types, whatever can be computed here.
 #include "draw.hpp"
 
 #include "exec/queues/program.hpp"
@@ -87,11 +86,9 @@ TEST_P(Extent, OfAnExampleIsThePlansPeak) {
         parsed = parse_scenario(text.str(), options);
         ASSERT_TRUE(parsed.scenario);
     }
-    if (!not_executable(*parsed.scenario).empty() || parsed.scenario->training.precision != DType::bf16)
-        GTEST_SKIP() << "is not stored here as it is planned";
+    if (parsed.scenario->strategy.loose()) GTEST_SKIP() << "is simulated worker by worker, and has no plan for ranks";
     if (parsed.scenario->strategy.offload.optimizer == Tier::nvme) GTEST_SKIP() << "its file on a disk would have 96 GB";
-    const bool on_host = parsed.scenario->strategy.offload.optimizer != Tier::none; // 2.1 %: its copies do not pack as well
-    expect_as_predicted(*parsed.scenario, on_host ? 1.025 : 1.02);
+    expect_as_predicted(*parsed.scenario, 1.02);
 }
 
 INSTANTIATE_TEST_SUITE_P(Examples, Extent, testing::ValuesIn(examples()), [](const auto& tested) {
@@ -103,7 +100,7 @@ INSTANTIATE_TEST_SUITE_P(Examples, Extent, testing::ValuesIn(examples()), [](con
 // How far above its prediction what a drawn plan allocates is, at most; a plan that misses its limit is printed.
 void expect_of_drawn(const std::vector<std::string>& more, double worst, double nine_in_ten, double half) {
     const char* const asked = std::getenv("ORRERY_DRAWS");
-    const int wanted = asked ? std::atoi(asked) : 100;
+    const int wanted = asked ? std::atoi(asked) : 24;
     int found = 0;
     std::vector<double> shares;
     for (std::uint64_t seed = 0; found < wanted && seed < 200 * static_cast<std::uint64_t>(wanted); ++seed) {
@@ -129,9 +126,9 @@ void expect_of_drawn(const std::vector<std::string>& more, double worst, double 
 }
 
 TEST(ExtentAtRandom, IsThePlansPeak) {
-    expect_of_drawn({"strategy.pipeline_parallel=1", "strategy.virtual_pipeline=1", "strategy.schedule=gpipe"}, 1.06, 1.02, 1.01);
+    expect_of_drawn({"strategy.pipeline_parallel=1", "strategy.virtual_pipeline=1", "strategy.schedule=gpipe"}, 1.02, 1.0125, 1.005);
 }
-TEST(ExtentAtRandom, IsLittleMoreBetweenStages) { expect_of_drawn({}, 1.08, 1.03, 1.015); }
+TEST(ExtentAtRandom, IsLittleMoreBetweenStages) { expect_of_drawn({}, 1.06, 1.02, 1.0125); }
 
 } // namespace
 } // namespace orrery::agree
