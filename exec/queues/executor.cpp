@@ -19,6 +19,16 @@ namespace {
 
 const char* name_of(DType real) { return name(real); } // inside Queues, name() is its own
 
+// The failure of another rank that this one hears of.
+std::exception_ptr why_left(Store& store) {
+    try {
+        throw_if_failed(store);
+        throw SaidElsewhere("another rank has failed");
+    } catch (const StoreLost& e) { return std::make_exception_ptr(PeerGone(e.what(), 0)); } catch (const std::exception&) {
+        return std::current_exception();
+    }
+}
+
 // A failure that is not the job's first: the same NaN, or a peer that has left because of the first, needs no words of its own.
 std::exception_ptr told(const std::exception_ptr& failure, std::optional<bool> first) {
     if (first == true) return failure;
@@ -169,6 +179,7 @@ template <class F> void Queues::on_all(F&& work) {
     }
     const bool left = !failure && job_.stopped();
     if (!failure && !left) return;
+    const std::exception_ptr elsewhere = failure ? nullptr : why_left(*job_.store); // the store may go while this one leaves
     const std::string who = still || (!failure && stands_still()) ? blocked() : "";
     {
         std::vector<std::jthread> threads; // all at once: an abort may wait for another's
@@ -177,11 +188,7 @@ template <class F> void Queues::on_all(F&& work) {
     if (fleet_.failure)
         if (const std::exception_ptr cause = fleet_.failure()) std::rethrow_exception(cause);
     if (!who.empty()) throw StandsStill(who);
-    if (failure) std::rethrow_exception(failure);
-    try {
-        throw_if_failed(*job_.store);
-    } catch (const StoreLost& e) { throw PeerGone(e.what(), 0); }
-    throw SaidElsewhere("another rank has failed");
+    std::rethrow_exception(failure ? failure : elsewhere);
 }
 
 std::string Queues::blocked() {

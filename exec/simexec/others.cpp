@@ -97,11 +97,11 @@ Others over(const Fleet& fleet, const LaunchedRank& at, double patience) {
     const auto number = std::make_shared<int>(0); // of the gathers and barriers so far: the same on all ranks
     const auto store = fleet.store;
     const auto fail = [store, at](const std::exception& e) {
-        if (dynamic_cast<const StoreLost*>(&e) || dynamic_cast<const SaidElsewhere*>(&e) || dynamic_cast<const RefusedElsewhere*>(&e))
-            return true;
+        if (dynamic_cast<const StoreLost*>(&e)) return true;
+        const bool heard = dynamic_cast<const SaidElsewhere*>(&e) || dynamic_cast<const RefusedElsewhere*>(&e);
         bool says = true;
         try {
-            const bool first = first_failure(*store, e.what()) || store->get(failed_key) == e.what();
+            const bool first = heard || first_failure(*store, e.what()) || store->get(failed_key) == e.what();
             const bool follows = dynamic_cast<const LostPeer*>(&e) || dynamic_cast<const StoreTimeout*>(&e); // from another's failure
             const auto* nan = dynamic_cast<const NotFinite*>(&e);
             says =
