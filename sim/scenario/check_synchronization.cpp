@@ -117,9 +117,10 @@ void check_synchronization(Reading& reading) {
     check_fragments(reading);
     check_loose(reading, local);
     const bool alone = s.replicas_of_worker() * s.context_parallel == 1;
-    refuse(s.zero_stage > 0 && alone, "/strategy/zero_stage",
+    refuse(s.zero_stage > 0 && (alone || s.loose()), "/strategy/zero_stage",
            eq("strategy.zero_stage", s.zero_stage) + " divides optimizer states among replicas, and with " + local +
-               " each has its own: set zero_stage = 0, or synchronization.workers to the number of groups of replicas that share theirs");
+               " each has its own: set zero_stage = 0" +
+               (s.loose() ? "" : ", or synchronization.workers to the number of groups of replicas that share theirs"));
     refuse(s.shard_group_size > 0, "/strategy/shard_group_size",
            eq("strategy.shard_group_size", s.shard_group_size) + " is not modelled with " + local +
                ", whose workers shard among all of their replicas: leave it out");

@@ -117,7 +117,7 @@ double socket_gb_per_s(const NodeFacts& node) { return node.cpu_vendor == "Authe
 
 void draw_tree(Drawing& d, const NodeFacts& node, int n) {
     std::vector<std::string> names, sockets;
-    for (std::size_t i = 0; i < node.parts.size(); ++i) names.push_back(fmt::format("{}#{}", part_name(n, i, node.parts[i]), i));
+    for (std::size_t i = 0; i < node.parts.size(); ++i) names.push_back(fmt::format("{}#{}", shown(part_name(n, i, node.parts[i])), i));
     const double usual = d.c.pcie_gb_per_s > 0 ? d.c.pcie_gb_per_s : 32;
     std::vector<int> order(node.parts.size());
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
@@ -162,8 +162,9 @@ DrawnNode draw_node(Drawing& d, int n) {
     if (tree) {
         draw_tree(d, *node, n);
         for (std::size_t i = 0; i < node->parts.size(); ++i)
-            if (node->parts[i].kind == Kind::gpu) out.gpus.push_back(fmt::format("{}#{}", part_name(n, i, node->parts[i]), i));
-        for (const int i : d.c.nics) out.nics.push_back(fmt::format("{}#{}", part_name(n, static_cast<std::size_t>(i), node->parts[i]), i));
+            if (node->parts[i].kind == Kind::gpu) out.gpus.push_back(fmt::format("{}#{}", shown(part_name(n, i, node->parts[i])), i));
+        for (const int i : d.c.nics)
+            out.nics.push_back(fmt::format("{}#{}", shown(part_name(n, static_cast<std::size_t>(i), node->parts[i])), i));
     } else {
         for (int g = 0; g < d.c.devices_per_node; ++g) d.vertex(out.gpus.emplace_back(fmt::format("node{}.gpu{}", n, g)), "device", n);
     }
@@ -196,7 +197,7 @@ void draw_fabric(Drawing& d, const std::vector<DrawnNode>& nodes) {
     for (std::size_t v = 0; v < f->vertices.size(); ++v) {
         const FabricVertex& x = f->vertices[v];
         if (x.kind == FabricVertex::Kind::fabric_switch) {
-            d.vertex(names.emplace_back(fmt::format("{}#{}", x.name, v)), "switch", -1);
+            d.vertex(names.emplace_back(fmt::format("{}#{}", shown(x.name), v)), "switch", -1);
         } else {
             const auto& nics = nodes[x.host].nics;
             // A tree of Slurm's has one port a node: it stands for all NICs.
