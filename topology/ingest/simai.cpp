@@ -56,7 +56,7 @@ std::vector<SimaiLink> read_links(const InputFile& file, const std::vector<TextL
             refuse(file, lines[i].number,
                    fmt::format("\"{} {}\" are no two of the {} ids from 0", shown(words[0]), shown(words[1]), head.nodes));
         out.push_back({*a, *b, lines[i].number, with_unit(file, lines[i].number, words[2], "Gbps", 1e6),
-                       with_unit(file, lines[i].number, words[3], "ms", 1e6) * 1000});
+                       with_unit(file, lines[i].number, words[3], "ms", 1e3) * 1000});
         if (out.back().gbit <= 0) refuse(file, lines[i].number, "the link has no rate");
     }
     if (static_cast<int>(out.size()) != head.links)
