@@ -178,7 +178,8 @@ TEST(Diloco, ReportsTheBytesThatLeaveNodes) {
         if (b.role == Role::outer_parameters) parameters += static_cast<double>(b.bytes.count) / 4;
     for (const auto& [payload, bytes] : {std::pair{"fp32", 4}, {"bf16", 2}})
         for (int inner : {1, 20}) {
-            const WorkerMeetings m = predict(islands(outside(inner, fmt::format(R"(, "payload_dtype": "{}")", payload))).make()).report.meetings;
+            const WorkerMeetings m =
+                predict(islands(outside(inner, fmt::format(R"(, "payload_dtype": "{}")", payload))).make()).report.meetings;
             const double law = 4 * (2 * 3.0 / 4) * bytes * parameters / inner;
             EXPECT_NEAR(m.bytes_between_nodes, law, 0.01 * law) << payload << " every " << inner;
         }
