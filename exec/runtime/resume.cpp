@@ -168,6 +168,10 @@ void restore(World& world, const CheckpointFiles& files) {
                 const Buffer& buffer = world.plan.buffers[part.tensor];
                 const ShardView view = shard_view(world.plan, buffer, rank->context.at, rank->context.expert_at);
                 const std::string name = stored_name(world, files, *rank, q, part.name);
+                const int workers = world.plan.mesh.extent(Axis::dpr);
+                if (world.plan.workers != 0 && files.shape(fmt::format("{}worker-{}/{}", prefix(q), workers, part.name)))
+                    throw WrongModel(
+                        fmt::format("the checkpoint is of more than {} workers, and only as many workers go on from it", workers));
                 if (name.empty() && q == Quantity::gradients) world.facts.optimizer.begins = files.state().step; // there is none to use
                 if (name.empty() && (q == Quantity::gradients || q == Quantity::outer || (part_of_all && !trained(world, part)))) continue;
                 if (name.empty()) throw WrongModel(lacks(world, files, name_of(world, *rank, q, part.name)));

@@ -1,4 +1,5 @@
 #include "sim/advise/advise.hpp"
+#include "sim/report/memory_margin.hpp"
 #include "sim/report/pair_bar.hpp"
 
 #include "sim/advise/changes.hpp"
@@ -312,8 +313,9 @@ class Adviser {
         const bool faster = !a_.better.empty() && a_.better.front().report->step_time_s <= step() * (1 - tie);
         if (r.narrow() && !a_.safer.empty())
             return text +
-                   fmt::format("Predictions of memory are off by {:.0f} %: {} makes it fit surely ({:.1f} GB) for {:+.1f} % of the step{}.",
-                               r.error_bar.memory * 100, a_.safer.front().change.words, a_.safer.front().peak() * 1e-9,
+                   fmt::format("Some plans that leave less than {:.0f} % do not fit: {} makes it fit surely ({:.1f} GB) for {:+.1f} % of "
+                               "the step{}.",
+                               memory_margin(r.error_bar.memory) * 100, a_.safer.front().change.words, a_.safer.front().peak() * 1e-9,
                                (a_.safer.front().report->step_time_s / step() - 1) * 100, faster ? "; " + fastest() : "");
         if (!faster)
             return text + fmt::format("No single change of the strategy is more than {:.0f} % faster; what limits it is {}.", tie * 100,

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 namespace orrery {
 
 namespace {
@@ -94,8 +96,9 @@ std::string meetings_text(const Report& r, const TextStyle& style) {
     const WorkerMeetings& m = r.meetings;
     if (m.steps <= 0) return "";
     std::string text = fmt::format("workers step {:.1f} % of the time (compute utilization)", 100 * m.compute_utilization);
-    text += m.steps > 1 ? fmt::format("; meeting every {:.4g} steps adds {} each time", m.steps, seconds_text(m.sync_time_s))
-                        : fmt::format("; meeting adds {} to a step", seconds_text(m.sync_time_s));
+    const std::string steps = m.steps >= 100 ? grouped(std::llround(m.steps)) : fmt::format("{:.3g}", m.steps);
+    text += m.steps > 1 ? fmt::format("; meetings add {} to every {} steps", seconds_text(m.sync_time_s), steps)
+                        : fmt::format("; meetings add {} to a step", seconds_text(m.sync_time_s));
     if (m.bytes_between_nodes > 0)
         text += fmt::format("; {} a step leave nodes, {} a token", metric(m.bytes_between_nodes, 3, "B"),
                             metric(m.bytes_between_nodes / r.tokens_per_step, 3, "B"));

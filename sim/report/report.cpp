@@ -2,6 +2,7 @@
 #include "sim/report/report.hpp"
 
 #include "sim/model/expert_load.hpp"
+#include "sim/report/memory_margin.hpp"
 #include "sim/report/model_flops.hpp"
 #include "sim/scenario/parameters.hpp"
 #include "sim/scenario/trainable.hpp"
@@ -216,12 +217,13 @@ Configuration configuration_of(const Scenario& scenario, const Report& r) {
     return c;
 }
 
-bool Report::narrow() const { return std::abs(headroom()) < error_bar.memory; }
+bool Report::narrow() const { return std::abs(headroom()) < memory_margin(error_bar.memory); }
 
 std::string how_narrow(const Report& r) {
     if (!r.narrow()) return {};
-    return fmt::format("{:.1f} % {}, less than the {:.0f} % memory error: {}", std::abs(r.headroom()) * 100,
-                       r.memory.fits ? "headroom" : "too large", r.error_bar.memory * 100, r.memory.fits ? "may not fit" : "may fit");
+    const double margin = memory_margin(r.error_bar.memory);
+    return fmt::format("{:.1f} % {}, less than {:.0f} %: {}", std::abs(r.headroom()) * 100, r.memory.fits ? "headroom" : "too large",
+                       margin * 100, r.memory.fits ? "some such plans do not fit" : "some such plans fit");
 }
 
 std::string why_not(const MemoryReport& memory) {

@@ -68,7 +68,7 @@ struct Report {
     // Updates between the weights that a gradient is made with and those it is added to, in the mean.
     double mean_staleness() const { return loose.step_s > 0 ? loose.staleness : staleness.mean; }
     double headroom() const; // what the fullest stage leaves of the device's memory, as a fraction of it; < 0: it does not fit
-    bool narrow() const;     // that is less than predictions of memory are off by
+    bool narrow() const;     // that is less than memory_margin(): it may be otherwise
 };
 
 // The report's time to its target, from its step time and staleness. Nothing where the scenario has no training.convergence.
@@ -121,7 +121,7 @@ double usd_per_second(const Cluster& cluster, int devices);
 const char* in_words(Category category); // "tensor-parallel wait", as reports for a person call it
 // Why it does not fit, in one sentence: which stage, by how much, at which op. Empty where it fits.
 std::string why_not(const MemoryReport& memory);
-// How near it is, where that is narrow(): what is to spare or too much, and how far predictions are off. Empty where not.
+// How near it is, where that is narrow(): what is to spare or too much, and how much plans must leave to fit surely. Empty where not.
 std::string how_narrow(const Report& report);
 
 // For a person; colour, block characters and width as the terminal allows (terminal.hpp).

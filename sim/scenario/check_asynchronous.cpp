@@ -48,7 +48,7 @@ void check_asynchronous(Reading& reading) {
     refuse(stages && (sc.model.tied_embeddings || sc.model.mtp_layers > 0), "/model/tied_embeddings",
            is + " updates the first and the last stage at different times, and a shared embedding would drift apart: set "
                 "model.tied_embeddings = false, and mtp_layers = 0");
-    refuse(s.synchronization.kind != Synchronization::Kind::synchronous, "/strategy/synchronization/kind",
+    refuse(s.synchronization.kind != Synchronization::Kind::synchronous && s.workers(), "/strategy/synchronization/kind",
            std::string("strategy.synchronization.kind = ") + name(s.synchronization.kind) + " is not modelled with " + is +
                ": set kind = synchronous");
     const Offload& o = s.offload;

@@ -83,7 +83,7 @@ void check_in_backward(Reading& reading) {
                        "torch-native software); the buckets of others stay allocated",
                        with));
     check_homes(reading, with);
-    refuse(s.synchronization.kind != Synchronization::Kind::synchronous, "/strategy/synchronization/kind",
+    refuse(s.synchronization.kind != Synchronization::Kind::synchronous && s.workers(), "/strategy/synchronization/kind",
            fmt::format("strategy.synchronization.kind = {} is not modelled with {}: set kind = synchronous", name(s.synchronization.kind),
                        with));
 }

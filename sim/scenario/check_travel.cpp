@@ -169,11 +169,15 @@ void check_payload(Reading& reading) {
         !sound(reading, {"/strategy", "/model"}))
         return;
     const bool tied = sc.model.tied_embeddings && s.pipeline_parallel > 1;
-    if (s.tensor_parallel > 1 || tied)
-        reading.problem("/strategy/synchronization/payload_dtype",
-                        std::string("strategy.synchronization.payload_dtype = ") + name(payload) + " with " +
-                            (s.tensor_parallel > 1 ? eq("tensor_parallel", s.tensor_parallel) : "tied embeddings on two stages") +
-                            " is not modelled: " + rounds_apart + ": try bf16");
+    // Sharded, each replica of a worker has parameters of its own alone; whole, it sends those that all have beside its own experts.
+    const bool own_experts = sc.model.moe && s.expert_parallel * s.expert_tensor_parallel > 1 && s.zero_stage == 0;
+    if (s.tensor_parallel > 1 || tied || own_experts)
+        reading.problem("/strategy/synchronization/payload_dtype", std::string("strategy.synchronization.payload_dtype = ") +
+                                                                       name(payload) + " with " +
+                                                                       (s.tensor_parallel > 1 ? eq("tensor_parallel", s.tensor_parallel)
+                                                                        : tied                ? "tied embeddings on two stages"
+                                                                                              : "divided experts and zero_stage = 0") +
+                                                                       " is not modelled: " + rounds_apart + ": try bf16");
 }
 
 } // namespace

@@ -243,8 +243,11 @@ void note_without_effect(Reading& reading) {
     note("/strategy/overlap/pipeline", s.overlap.pipeline && s.pipeline_parallel == 1, "pipeline_parallel is 1");
     note("/strategy/synchronization/kind", s.synchronization.kind != Synchronization::Kind::synchronous && !s.workers(),
          s.data_parallel == 1 ? "there is one data-parallel rank" : "synchronization.workers is 1");
-    note("/strategy/synchronization/workers", s.synchronization.kind == Synchronization::Kind::synchronous,
-         "synchronization.kind is synchronous");
+    note("/strategy/synchronization/workers", s.synchronization.kind == Synchronization::Kind::synchronous || s.data_parallel == 1,
+         s.data_parallel == 1 ? "there is one data-parallel rank" : "synchronization.kind is synchronous");
+    for (const char* of_meetings : {"inner_steps", "payload_dtype", "samples", "fragments", "overlap_steps"})
+        note((std::string("/strategy/synchronization/") + of_meetings).c_str(),
+             s.synchronization.kind != Synchronization::Kind::synchronous && !s.workers(), "there is one worker");
     const bool streaming = s.synchronization.kind == Synchronization::Kind::streaming_diloco,
                diloco = s.synchronization.kind == Synchronization::Kind::diloco || streaming, one_rank = s.data_parallel == 1;
     const auto gossip = s.synchronization.kind == Synchronization::Kind::gossip,

@@ -1,5 +1,7 @@
 #include "sim/search/choose.hpp"
 
+#include "sim/report/memory_margin.hpp"
+
 #include <algorithm>
 #include <set>
 
@@ -9,9 +11,7 @@ double to_spare(const SweepRow& r) {
     return r.capacity_bytes > 0 ? 1 - static_cast<double>(r.peak_bytes) / static_cast<double>(r.capacity_bytes) : 1;
 }
 
-double margin(double memory_interval) { return std::min(memory_interval, 0.1); }
-
-bool fits_surely(const SweepRow& row) { return row.status == PointStatus::fits && to_spare(row) >= margin(row.memory_error_bar); }
+bool fits_surely(const SweepRow& row) { return row.status == PointStatus::fits && to_spare(row) >= memory_margin(row.memory_error_bar); }
 
 std::size_t leader(std::span<const Candidate> points) {
     const Candidate& best = points.front();

@@ -18,12 +18,8 @@ struct Candidate {
     double step_s = 0;
 };
 
-// The share of a device's memory that a plan must leave to fit surely: the interval of its memory, at most a tenth. Of the validated runs
-// planned to leave a tenth or more 2 in 1,000 did not fit, of those planned to leave less 3 in 100 (VALIDATION.md, "Does it fit?").
-// Intervals of memory are wider, as they also count what sources count differently.
-double margin(double memory_interval);
-bool fits_surely(const SweepRow& row);
-double to_spare(const SweepRow& row); // share of the memory
+bool fits_surely(const SweepRow& row); // leaves memory_margin() (sim/report/memory_margin.hpp)
+double to_spare(const SweepRow& row);  // share of the memory
 
 // The place of the one that leads: the best, or, where it does not fit surely, the best of those within its interval of time that do. Of
 // scores and steps that are the same to a thousandth, the one with most memory to spare. Candidates fit; best score first, not empty.

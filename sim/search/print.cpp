@@ -1,5 +1,6 @@
 #include "sim/search/print.hpp"
 
+#include "sim/report/memory_margin.hpp"
 #include "sim/scenario/suggest.hpp"
 #include "sim/search/choose.hpp"
 #include "topology/text.hpp"
@@ -235,7 +236,7 @@ std::string to_text(const SearchResult& r, const SearchOptions& options, const T
                 ? fmt::format(
                       " The best leaves less than {:.0f} % of the memory (tight), and of such plans some do not fit; this one is {:.1f} % "
                       "behind, within the interval, and leaves {:.0f} %.",
-                      margin(r.points.front().row.memory_error_bar) * 100, (first.score / r.points.front().score - 1) * 100,
+                      memory_margin(r.points.front().row.memory_error_bar) * 100, (first.score / r.points.front().score - 1) * 100,
                       std::floor(to_spare(first.row) * 100))
                 : " Others are as good; this one has most memory to spare.";
     text += wrapped(proof, style.width, "", "  ") + varied(r, style);

@@ -5,6 +5,7 @@
 
 #include "sim/job/whole_run.hpp"
 #include "sim/report/error_bar.hpp"
+#include "sim/report/memory_margin.hpp"
 #include "sim/scenario/sweep.hpp"
 #include "sim/sweep/shard.hpp"
 
@@ -47,7 +48,8 @@ struct SweepRow {
     double run_usd_per_trillion_tokens() const { return run_tokens > 0 ? run_cost_usd / run_tokens * 1e12 : 0; }
     double per_trillion_tokens(double of_a_step) const { return tokens_per_s > 0 ? of_a_step / (step_time_s * tokens_per_s) * 1e12 : 0; }
     bool narrow() const {
-        return static_cast<double>(std::abs(capacity_bytes - peak_bytes)) < memory_error_bar * static_cast<double>(capacity_bytes);
+        const double margin = memory_margin(memory_error_bar) * static_cast<double>(capacity_bytes);
+        return static_cast<double>(std::abs(capacity_bytes - peak_bytes)) < margin;
     } // as a report's
 
     friend bool operator==(const SweepRow&, const SweepRow&) = default;

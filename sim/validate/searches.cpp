@@ -1,6 +1,7 @@
 // Reads measured searches and chooses among their strategies, as `simrun search` does and as a rule of thumb does.
 #include "sim/validate/searches.hpp"
 
+#include "sim/report/memory_margin.hpp"
 #include "sim/scenario/input_file.hpp"
 #include "sim/scenario/parse.hpp"
 #include "sim/search/choose.hpp"
@@ -172,7 +173,7 @@ std::vector<std::size_t> by_search(const MeasuredJob& job, std::vector<std::size
         const ValidationRow& row = job.strategies[i];
         const ErrorBar bar = interval_without(row);
         const double share = row.planned_share.value_or(0);
-        candidates.push_back({*row.predicted.step_time_s, bar.step_time, 1 - share >= margin(bar.memory), 1 - share});
+        candidates.push_back({*row.predicted.step_time_s, bar.step_time, 1 - share >= memory_margin(bar.memory), 1 - share});
     }
     const auto lead = static_cast<std::ptrdiff_t>(leader(candidates));
     std::rotate(order.begin(), order.begin() + lead, order.begin() + lead + 1);

@@ -154,6 +154,23 @@ TEST(Resume, ASynchronousRunGoesOnAsWorkersAndNotBack) {
     }
 }
 
+// As many workers go on as there were: of more, some would be dropped without a word.
+TEST(Resume, FewerWorkersDoNotGoOn) {
+    const std::vector<std::string> four{"strategy.data_parallel=4", "strategy.synchronization.kind=local_sgd",
+                                        "strategy.synchronization.inner_steps=3"};
+    std::vector<std::string> two = four;
+    two.push_back("strategy.synchronization.workers=2");
+    const auto folder = fresh_folder("four");
+    const auto whole = make_world(tiny(four), DType::fp32), fewer = make_world(tiny(two), DType::fp32);
+    initialise(*whole);
+    train_rounds(*whole, 0, 3);
+    save_checkpoint(folder, {3, 0, {}}, pieces_of(*whole));
+    try {
+        restore(*fewer, CheckpointFiles(checkpoints_in(folder).at(0)));
+        ADD_FAILURE() << "it went on";
+    } catch (const WrongModel& e) { EXPECT_NE(std::string(e.what()).find("of more than 2 workers"), std::string::npos) << e.what(); }
+}
+
 // Adapters alone: the rest is where the run began, and it goes on to the bit.
 TEST(Resume, AdaptersAreKeptAloneAndGoOn) {
     const Scenario scenario = tiny({"model.trainable.lora.rank=2", "strategy.data_parallel=2"});

@@ -235,7 +235,7 @@ TEST(Diloco, OfSitesFoldedAndUnfoldedTakeTheSameTime) {
         }
 }
 
-// Fewer, larger workers share more of their steps over the slow links: what meets less often costs less of them.
+// One worker has nobody to meet: the field's lack of effect is named.
 TEST(Diloco, OneWorkerIsSynchronousTraining) {
     const std::string one = R"({"kind": "diloco", "inner_steps": 20, "workers": 1})";
     const Report r = predict(sites(one, 1).make()).report, synchronous = predict(sites("", 1).make()).report;

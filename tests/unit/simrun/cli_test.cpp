@@ -429,6 +429,14 @@ TEST_F(Simrun, EveryStrategyHasAnExample) {
         if (derived.contains(field)) continue;
         EXPECT_TRUE(text.find('"' + last + '"') != std::string::npos || text.find('/' + last + '"') != std::string::npos)
             << strategy << ": " << file.filename() << " does not set " << field;
+        // Where a kind makes the strategy, the example has that kind, or one of those that are named.
+        const std::string what = row["what it does"];
+        const auto at = what.find("kind "), end = what.find(':', at);
+        if (at == std::string::npos || end == std::string::npos) continue;
+        std::istringstream kinds(what.substr(at + 5, end - at - 5));
+        bool has = false;
+        for (std::string kind; kinds >> kind;) has = has || text.find('"' + kind.substr(0, kind.find(',')) + '"') != std::string::npos;
+        EXPECT_TRUE(has) << strategy << ": " << file.filename() << " has no kind of " << what;
     }
 }
 
