@@ -6,7 +6,7 @@
 namespace orrery {
 
 // As a share: the half width of the memory's interval, at most a tenth. Of the validated runs planned to leave a tenth or more 2 in 1,000
-// did not fit, of those planned to leave less 3 in 64; of those planned to be up to a tenth too large 15 in 23 ran (VALIDATION.md, "Does
+// did not fit, of those planned to leave less 3 in 67; of those planned to be up to a tenth too large 15 in 23 ran (VALIDATION.md, "Does
 // it fit?"). Intervals of memory are wider, as they also count what sources count differently.
 inline double memory_margin(double memory_interval) { return std::min(memory_interval, 0.1); }
 
