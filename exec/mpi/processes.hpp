@@ -41,10 +41,9 @@ std::int64_t clock_offset(const OrreryTransport& transport, double patience);
 // Everyone's bytes at rank 0, by rank; elsewhere nothing.
 std::vector<std::string> collect_at_first(const OrreryTransport& transport, const std::string& mine, double patience);
 
-// For a rank that has failed and will end the job: whether it says why. Of ranks that fail within half a second (a NaN that they all have
-// summed) the lowest does; for the
-// others the function waits until that one has ended the job. Memory that messages may still come into must stay.
-bool speaks_for_all(const OrreryTransport& transport);
+// For a rank that has failed, before it says why and ends the job: where ranks fail within half a second (a NaN that they all have summed),
+// the lowest says it, and the others wait here until it has ended the job. Memory that messages may still come into must stay.
+void let_lower_ranks_speak(const OrreryTransport& transport);
 
 // Times of a recorded step are told from rank 0's beginning of it, on its clock. patience: seconds without any progress before it gives up.
 // The order of sums is the serial executor's, so that results are its to the bit.

@@ -8,7 +8,7 @@
 
 namespace orrery {
 
-bool speaks_for_all(const OrreryTransport& t) {
+void let_lower_ranks_speak(const OrreryTransport& t) {
     constexpr int tag = 9; // no one else's: below communicators'
     constexpr std::chrono::milliseconds together{500}, until_the_end{5000}, slice{2};
     struct Claims {
@@ -27,13 +27,9 @@ bool speaks_for_all(const OrreryTransport& t) {
         return false;
     };
     while (std::chrono::steady_clock::now() - began < together) {
-        if (lower()) {
-            std::this_thread::sleep_for(until_the_end);
-            return true; // nobody has ended the job
-        }
+        if (lower()) return std::this_thread::sleep_for(until_the_end); // where it returns, nobody has ended the job
         std::this_thread::sleep_for(slice);
     }
-    return true;
 }
 
 } // namespace orrery

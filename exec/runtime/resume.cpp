@@ -35,12 +35,16 @@ std::string prefix(Quantity q) {
     return "outer/";
 }
 
+std::string name_of_worker(int worker, Quantity q, const std::string& part) {
+    return fmt::format("{}worker-{}/{}", prefix(q), worker, part);
+}
+
 // Workers step by optimizers of their own: states have the worker's number, and parameters too where fragments meet at different steps, so
 // that workers are never alike as a whole.
 std::string name_of(const World& world, const Rank& rank, Quantity q, const std::string& part) {
     const bool own = q == Quantity::states || (q == Quantity::parameters && world.scenario.strategy.streaming());
     if (!own || world.plan.workers == 0) return prefix(q) + part;
-    return fmt::format("{}worker-{}/{}", prefix(q), rank.context.at[Axis::dpr], part);
+    return name_of_worker(rank.context.at[Axis::dpr], q, part);
 }
 
 // As the checkpoint has it: workers may go on from a synchronous run, whose states all share. Empty: it has none.
@@ -158,7 +162,19 @@ void carry_over(const World& from, World& to) {
     initialise_common(to);
 }
 
+// The states of workers that the scenario lacks would be dropped without a word. One tensor tells: all have each worker's.
+void refuse_more_workers(const World& world, const CheckpointFiles& files) {
+    const auto rank = std::ranges::find_if(world.ranks, [](const auto& r) { return r != nullptr; });
+    if (world.plan.workers == 0 || rank == world.ranks.end()) return;
+    const int workers = world.plan.mesh.extent(Axis::dpr);
+    for (Quantity q : {Quantity::states, Quantity::parameters})
+        if (const std::vector<TensorPart> parts = parts_of(world, **rank, q);
+            !parts.empty() && files.shape(name_of_worker(workers, q, parts.front().name)))
+            throw WrongModel(fmt::format("the checkpoint is of more than {} workers, and only as many workers go on from it", workers));
+}
+
 void restore(World& world, const CheckpointFiles& files) {
+    refuse_more_workers(world, files);
     const bool part_of_all = files.state().facts.contains(trained_alone_fact);
     for (Quantity q : kept(world)) {
         if (q == Quantity::outer) initialise_common(world); // where a synchronous run goes on as workers, this is their start
@@ -168,10 +184,6 @@ void restore(World& world, const CheckpointFiles& files) {
                 const Buffer& buffer = world.plan.buffers[part.tensor];
                 const ShardView view = shard_view(world.plan, buffer, rank->context.at, rank->context.expert_at);
                 const std::string name = stored_name(world, files, *rank, q, part.name);
-                const int workers = world.plan.mesh.extent(Axis::dpr);
-                if (world.plan.workers != 0 && files.shape(fmt::format("{}worker-{}/{}", prefix(q), workers, part.name)))
-                    throw WrongModel(
-                        fmt::format("the checkpoint is of more than {} workers, and only as many workers go on from it", workers));
                 if (name.empty() && q == Quantity::gradients) world.facts.optimizer.begins = files.state().step; // there is none to use
                 if (name.empty() && (q == Quantity::gradients || q == Quantity::outer || (part_of_all && !trained(world, part)))) continue;
                 if (name.empty()) throw WrongModel(lacks(world, files, name_of(world, *rank, q, part.name)));

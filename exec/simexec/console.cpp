@@ -57,7 +57,7 @@ int claim(const std::string& name) {
     return -1;
 }
 
-// What the processes of one job have alike, and those of another beside it have not.
+// The processes of one job have this in common; those of another job beside it have something else.
 std::string job_name(const LaunchedRank& at) {
     std::string name = fmt::format("{} {} {} {}", at.by, at.size, at.master, at.port);
     for (const char* variable : {"PMIX_NAMESPACE", "TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "SLURM_STEP_ID"})

@@ -89,7 +89,8 @@ Others over(const OrreryTransport& t, double patience) {
             [&t] { t.barrier(); },
             [&t](const std::exception& e) { // abort_all tells them
                 const auto* nan = dynamic_cast<const NotFinite*>(&e);
-                return said_by_all(e) || (nan && nan->all_know) || speaks_for_all(t);
+                if (!said_by_all(e) && !(nan && nan->all_know)) let_lower_ranks_speak(t);
+                return true;
             }};
 }
 

@@ -92,7 +92,7 @@ Facts facts(const Trace& trace, SpanRef ref) {
 
 namespace {
 
-// Of the weights that a slice uses: n is the version that its gradient is added to.
+// The version of the weights that a slice uses: n is the one that its gradient is added to.
 QString weights_text(const RunData& run, const Span& s, int stage) {
     if (at(stage) >= run.weight_ages.size() || s.op < 0 || s.microbatch < 0) return {};
     const SliceKind kind = kind_of_op(run.trace->ops[at(s.op)]);

@@ -27,7 +27,7 @@ struct MemorySeries {
 
 // Empty where the trace has no samples of that lane.
 MemorySeries memory_of(const RunData& run, std::int32_t lane);
-// Of the fullest node's memory (Space::host) or NVMe: empty where nothing lies there, or the run has no trace.
+// The curve of the fullest node's memory (Space::host) or NVMe: empty where nothing lies there, or the run has no trace.
 MemorySeries memory_of_node(const RunData& run, Space space);
 
 // A memory against what it has, from the report: the fullest stage's device, the fullest node's memory, its NVMe.

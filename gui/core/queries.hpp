@@ -28,7 +28,7 @@ QString title(const Trace& trace, const Span& span); // "l17.qkv.fwd", "waits fo
 using Facts = std::vector<std::pair<QString, QString>>;
 Facts facts(const Trace& trace, SpanRef ref);
 Facts facts(const RunData& run, SpanRef ref); // and which version of the weights it uses; the run must have a trace
-// What is not in a step's slices: how old weights are, how many versions are held, what leaves nodes. Empty: nothing of it.
+// Facts that no slice of a step tells: how old weights are, how many versions are held, what leaves nodes. Empty: nothing of it.
 Facts facts_of_run(const RunData& run);
 QString duration_text(std::int64_t ps);                      // "3.214 ms", in the user's locale
 QString time_text(std::int64_t ps, std::int64_t resolution); // enough digits to tell apart what is `resolution` apart

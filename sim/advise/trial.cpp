@@ -49,6 +49,7 @@ Report report_of(const Scenario& scenario, const TryOptions& options) {
         return report(scenario, plan, {}, memory(plan, walked, scenario, CacheOf::no_stage), cost);
     }
     PredictOptions predicting;
+    predicting.meetings = false;
     predicting.only_if_fits = !options.too_big_too;
     predicting.walked = &walked;
     predicting.shares_up_to = interval_shares;

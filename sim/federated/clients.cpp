@@ -11,6 +11,8 @@
 namespace orrery {
 namespace {
 
+constexpr double bytes_of_mbit = 125'000;
+
 // Box and Muller's; one of a pair.
 double normal(JobRandom& random) {
     const double radius = std::sqrt(2 * random.exponential());
@@ -39,10 +41,10 @@ double training_s(const Federated& f, const FederatedClient& c, const FederatedT
     return steps * task.step_s * c.slowness;
 }
 
+double download_s(const FederatedClient& c, const FederatedTask& task) { return task.down_bytes / (c.down_mbit_per_s * bytes_of_mbit); }
+
 double task_s(const Federated& f, const FederatedClient& c, const FederatedTask& task) {
-    constexpr double bytes_of_mbit = 125'000;
-    return task.down_bytes / (c.down_mbit_per_s * bytes_of_mbit) + training_s(f, c, task) +
-           task.up_bytes / (c.up_mbit_per_s * bytes_of_mbit);
+    return download_s(c, task) + training_s(f, c, task) + task.up_bytes / (c.up_mbit_per_s * bytes_of_mbit);
 }
 
 FederatedTask federated_task(const Scenario& s, double step_s) {

@@ -65,8 +65,9 @@ struct FederatedReport {
 std::vector<FederatedClient> clients_of(const Federated& f, std::uint64_t seed);        // of the table, or drawn
 double task_s(const Federated& f, const FederatedClient& c, const FederatedTask& task); // download, training, upload
 double training_s(const Federated& f, const FederatedClient& c, const FederatedTask& task);
+double download_s(const FederatedClient& c, const FederatedTask& task);
 
-// example_rounds: so many rounds of the first seed are kept as FederatedReport::example.
+// example_rounds: number of rounds of the first seed that are kept as FederatedReport::example.
 FederatedReport federated(const Federated& f, const FederatedTask& task, std::uint64_t seed = 0, int example_rounds = 0);
 
 // For a scenario whose step takes this long on a client; the model's trained parameters travel back, all of it there.

@@ -47,7 +47,7 @@ FederatedAnswer ask(FederatedCourse& c, std::size_t client, double now, std::int
 // Time of its training that lies before `now`, where its answer would have come at `a.at`.
 double trained_until(const FederatedCourse& c, const FederatedAnswer& a, double now) {
     const FederatedClient& client = c.clients[a.client];
-    const double whole = training_s(c.f, client, c.task), download = c.task.down_bytes / (client.down_mbit_per_s * 125'000);
+    const double whole = training_s(c.f, client, c.task), download = download_s(client, c.task);
     return std::clamp(std::min(now, a.at) - a.began - download, 0.0, whole);
 }
 

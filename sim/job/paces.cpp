@@ -56,6 +56,7 @@ class Paces {
         PredictOptions options;
         options.verify = false;
         options.only_if_fits = true;
+        options.meetings = false;
         const Prediction p = predict(s, options);
         return p.too_big ? 0 : p.report.step_time_s;
     }

@@ -239,13 +239,12 @@ double failure_every_s(const TrainingJob& job) { // 0: a trace, or nothing fails
     return rate > 0 ? 1 / rate : 0;
 }
 
-void add_target(WholeRunReport& out, const Scenario& s, const Report& step) {
-    if (!s.training.convergence || out.mean_steps <= 0) return;
-    const Convergence& c = *s.training.convergence;
-    out.target = c.target.empty() ? "the target" : c.target;
-    out.target_samples =
-        samples_to_target(c, static_cast<double>(s.training.global_batch_size), s.strategy.workers(), step.mean_staleness());
-    out.target_steps = out.target_samples / static_cast<double>(s.training.global_batch_size);
+// As many steps as without failures, at the run's pace.
+void add_target(WholeRunReport& out, const TimeToTarget& step) {
+    if (step.name.empty() || out.mean_steps <= 0) return;
+    out.target = step.name;
+    out.target_samples = step.samples;
+    out.target_steps = step.steps;
     out.target_s = out.target_steps * out.mean_wall_s / out.mean_steps;
     if (out.mean_wall_s > 0) out.target_usd = out.cost_usd * out.target_s / out.mean_wall_s;
 }
@@ -373,7 +372,7 @@ WholeRunReport whole_run(const Scenario& scenario, const Prediction& prediction,
     add_theory(out, job);
     compare_elastic(out, scenario, prediction, job, options);
     add_money(out, scenario, job, prediction.report);
-    add_target(out, scenario, prediction.report);
+    add_target(out, prediction.report.target);
     out.example = simulate_job(job, 0, true);
     if (out.finished < out.seeds)
         out.notes.push_back(fmt::format("{} of {} simulated runs came to no end: they fail faster than they save, or no node comes back",

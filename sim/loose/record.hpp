@@ -29,7 +29,7 @@ struct LooseRecord {
     std::vector<LooseSpan> spans; // by begin
 };
 
-// Of the same course as follow(work), from where it begins to measure, for about so many steps of each worker.
+// Records the course that follow(work) measures, from where it begins to measure, for about `steps` steps of each worker.
 LooseRecord record(const LooseWork& work, int steps, int most_workers, StopFlag stop = nullptr);
 
 } // namespace orrery

@@ -147,7 +147,7 @@ class LooseCourse {
         return report(clock_.now() - from, static_cast<double>(steps_ - before));
     }
 
-    // What is under way as the record begins and ends is cut off there: all that is under way at the end is followed to its own.
+    // Spans are cut off where the record begins and ends: those under way at its end are followed to their own.
     LooseRecord record(int steps, int most_workers, StopFlag stop) {
         recorded_.emplace();
         recorded_->workers = workers_;

@@ -114,7 +114,7 @@ std::vector<MemorySample> tier_of_lane(const Trace& trace, const Plan& plan, con
     return Walk(plan, program, lane, space, Levels(m.timeline.back().begin(), m.timeline.back().end()), trace.begin).run(trace.end);
 }
 
-// The sum of curves, each so many times.
+// The sum of curves, each times its number.
 std::vector<MemorySample> added_up(const std::vector<std::pair<std::vector<MemorySample>, std::int64_t>>& curves) {
     struct Change {
         Time at;

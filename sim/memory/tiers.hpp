@@ -22,7 +22,7 @@ TierCurve tier_curve(const Trace& trace, const Plan& plan, const MemoryReport& m
 // One stage in one memory: StageMemory's peak, kinds and timeline.
 StageMemory walk(const Plan& plan, const Program& program, Space space);
 
-// Of the nodes the one whose ranks have the most there, their peaks added up; the first of equals.
+// The node whose ranks have the most there, their peaks added up; the first of equals.
 int fullest_node(const Plan& plan, const std::vector<StageMemory>& stages, TierMemory StageMemory::*tier, int devices_per_node);
 
 } // namespace orrery

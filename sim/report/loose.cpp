@@ -40,9 +40,8 @@ void count_meetings(Report& r, const Scenario& s, const Plan& plan, const Fabric
     Plan alone = plan;
     alone.repeat = 1;
     alone.further.clear();
-    SimulateOptions of_a_step;
-    of_a_step.fold = options.fold, of_a_step.replay = options.replay, of_a_step.sharing = options.sharing;
-    of_a_step.factors = options.factors, of_a_step.stop = options.stop;
+    SimulateOptions of_a_step = options;
+    of_a_step.trace = false;
     const double step = std::min(r.step_time_s, simulate(alone, s, fabric, cost, of_a_step).step_time.seconds());
     m.sync_time_s = m.steps * (r.step_time_s - step);
     m.compute_utilization = step / r.step_time_s;

@@ -5,9 +5,9 @@
 
 namespace orrery {
 
-// As a share: the half width of the memory's interval, at most a tenth. Of the validated runs planned to leave a tenth or more 2 in 1,000
-// did not fit, of those planned to leave less 3 in 67; of those planned to be up to a tenth too large 15 in 23 ran (VALIDATION.md, "Does
-// it fit?"). Intervals of memory are wider, as they also count what sources count differently.
+// As a share: the half width of the memory's interval, at most a tenth. 2 in 1,000 validated runs that were planned to leave a tenth or
+// more did not fit, and 3 in 67 that were planned to leave less; 15 in 23 that were planned to be up to a tenth too large ran
+// (VALIDATION.md, "Does it fit?"). Intervals of memory are wider, as they also count what sources count differently.
 inline double memory_margin(double memory_interval) { return std::min(memory_interval, 0.1); }
 
 } // namespace orrery

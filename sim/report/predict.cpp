@@ -76,7 +76,7 @@ Prediction predict(const Scenario& scenario, const Plan& plan, const PredictOpti
         p.report.error_bar = error_bar(p.report.configuration, validated_rows());
     }
     narrow_by_learned(p.report, scenario);
-    if (!p.too_big) count_meetings(p.report, scenario, plan, fabric, cost, p.simulation, options.simulate);
+    if (!p.too_big && options.meetings) count_meetings(p.report, scenario, plan, fabric, cost, p.simulation, options.simulate);
     if (!p.too_big) follow_workers(p.report, scenario, plan, fabric, cost, options.simulate);
     if (!p.too_big) wait_for_input(p.report, scenario);
     if (!p.too_big) note_idle_links(p.report, scenario, fabric, p.simulation);

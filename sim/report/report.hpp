@@ -108,6 +108,7 @@ struct PredictOptions {
     bool bound = true;                  // the plan has its dependencies (sim/plan/lower.hpp)
     RunMemo* memo = nullptr;            // of its simulations
     CacheOf cache = CacheOf::no_stage;  // of those that the report shows
+    bool meetings = true;               // Report::meetings of rounds, which take one more simulation
 };
 Prediction predict(const Scenario& scenario, const PredictOptions& options = {});
 // With a plan that several scenarios have (sim/plan/inputs.hpp).

@@ -48,11 +48,15 @@ void check_workers(Reading& reading) {
         if (broken) reading.problem(pointer, what);
     };
     const std::string is = eq("strategy.synchronization.workers", workers);
-    if (s.synchronization.kind == Synchronization::Kind::synchronous) return; // 0/1 Adam's workers are all replicas
-    if (workers > 0 && s.data_parallel % workers != 0)
+    if (workers == 0 || workers == s.data_parallel || s.synchronization.kind == Synchronization::Kind::synchronous) return;
+    if (s.synchronization.kind >= Synchronization::Kind::parameter_server)
+        return reading.problem("/strategy/synchronization/workers",
+                               is + " is not modelled with strategy.synchronization.kind = " + name(s.synchronization.kind) +
+                                   ", where every replica is a worker: leave it out");
+    if (!s.workers()) return;
+    if (s.data_parallel % workers != 0)
         return reading.problem("/strategy/synchronization/workers", is + " must divide " + eq("data_parallel", s.data_parallel) + ": try " +
                                                                         join(common_divisors(s.data_parallel, 0)));
-    if (workers == 0 || workers == s.data_parallel) return;
     refuse(s.compresses() != GradientCompression::none, "/strategy/gradient_compression",
            std::string("strategy.gradient_compression = ") + name(s.compresses()) +
                " is not modelled inside workers of several replicas: leave it out");
@@ -102,11 +106,7 @@ void check_loose(Reading& reading, const std::string& local) {
 void check_synchronization(Reading& reading) {
     const Strategy& s = reading.scenario.strategy;
     if (!sound(reading, {"/strategy", "/model", "/training"})) return;
-    const int grouped = s.synchronization.workers;
-    if (s.synchronization.kind >= Synchronization::Kind::parameter_server && grouped > 0 && grouped != s.data_parallel)
-        return reading.problem("/strategy/synchronization/workers",
-                               eq("strategy.synchronization.workers", grouped) + " is not modelled with strategy.synchronization.kind = " +
-                                   name(s.synchronization.kind) + ", where every replica is a worker: leave it out");
+    check_workers(reading);
     if (!s.workers()) return;
     const ScheduleInfo* schedule = find_schedule(s.schedule);
     const auto refuse = [&](bool broken, const char* pointer, const std::string& what) {
@@ -114,7 +114,6 @@ void check_synchronization(Reading& reading) {
     };
     const std::string local = std::string("strategy.synchronization.kind = ") + name(s.synchronization.kind);
     const auto clients = static_cast<std::int64_t>(s.synchronization.samples.size());
-    check_workers(reading);
     refuse(s.synchronization.kind == Synchronization::Kind::fedavg && clients > 0 && clients != s.worker_count(),
            "/strategy/synchronization/samples",
            "strategy.synchronization.samples has " + std::to_string(clients) + " numbers for " + std::to_string(s.worker_count()) +

@@ -180,6 +180,7 @@ void Evaluator::say_interval(SearchPoint& p) const {
     if (has_interval(p.row)) return;
     const std::optional<Scenario> scenario = scenario_of(p.json, options_.space.parsing);
     PredictOptions predicting;
+    predicting.meetings = false;
     predicting.shares_up_to = interval_shares;
     if (scenario) set_interval(p.row, predict(*scenario, lower(*scenario), predicting));
 }

@@ -42,6 +42,7 @@ struct SbatchCommand {
     std::vector<std::string> allow;
     double within_days = 0, gap = 0;
 };
+std::vector<std::string> search_figures(); // names of SearchCommand::by
 struct SearchCommand {
     std::string by = "time", space, csv, write, database, shard; // files; a folder for the best
     std::vector<std::string> allow;                              // offload, compression

@@ -300,9 +300,6 @@ void add_advise(CLI::App& app, Parsed& p) {
                 "Exit: 0 it fits, 1 bad input, 2 it does not fit in memory.");
 }
 
-const std::vector<std::string> search_figures{"time",     "tokens_per_s_per_gpu", "cost",       "energy", "memory", "goodput", "run_time",
-                                              "run_cost", "target_time",          "target_cost"};
-
 void add_parts(CLI::App& app, Parsed& p) {
     CLI::App* merging = add_command(app, p, "merge", "Join the files of a sweep's parts (--shard) into one");
     merging->add_option("files", p.datasets, "Files that sweeps have written")->required()->type_name("FILE.sqlite");
@@ -323,7 +320,7 @@ void add_parts(CLI::App& app, Parsed& p) {
     add_set(*script, p.options);
     add_calibration(*script, p.options);
     script->add_option("--space", p.sbatch.space, "As in simrun search")->type_name("FILE");
-    script->add_option("--by", p.sbatch.by, "As in simrun search")->check(CLI::IsMember(search_figures))->type_name("FIGURE");
+    script->add_option("--by", p.sbatch.by, "As in simrun search")->check(CLI::IsMember(search_figures()))->type_name("FIGURE");
     script->add_option("--within", p.sbatch.within_days, "As in simrun search")->check(console::above_zero())->type_name("DAYS");
     script->add_option("--gap", p.sbatch.gap, "As in simrun search")->check(CLI::Range(0.0, 50.0))->type_name("PERCENT");
     script->add_option("--allow", p.sbatch.allow, "As in simrun search")
@@ -351,7 +348,7 @@ void add_search(CLI::App& app, Parsed& p) {
                     "What is made small (default: time, of a step); tokens_per_s_per_gpu and goodput are made large; goodput, run_time, "
                     "run_cost: of a scenario with \"run\"; target_time, target_cost: of one with training.convergence, and the best "
                     "batch where --space names several")
-        ->check(CLI::IsMember(search_figures))
+        ->check(CLI::IsMember(search_figures()))
         ->type_name("FIGURE");
     sub->add_option("--top", p.search.top, "Number of strategies to print, each of other degrees")
         ->check(CLI::Range(1, 1000))

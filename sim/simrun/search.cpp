@@ -16,7 +16,8 @@
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
-#include <map>
+#include <string_view>
+#include <utility>
 
 namespace orrery::simrun {
 
@@ -26,19 +27,20 @@ std::atomic<bool> interrupted{false};
 
 void stop(int) { interrupted = true; }
 
+constexpr std::pair<const char*, SearchBy> figures[] = {{"time", SearchBy::time},
+                                                        {"tokens_per_s_per_gpu", SearchBy::device_time},
+                                                        {"cost", SearchBy::cost},
+                                                        {"energy", SearchBy::energy},
+                                                        {"memory", SearchBy::memory},
+                                                        {"goodput", SearchBy::goodput},
+                                                        {"run_time", SearchBy::run_time},
+                                                        {"run_cost", SearchBy::run_cost},
+                                                        {"target_time", SearchBy::target_time},
+                                                        {"target_cost", SearchBy::target_cost}};
+
 SearchBy search_by(const std::string& name) {
-    static const std::map<std::string, SearchBy> names{{"time", SearchBy::time},
-                                                       {"tokens_per_s_per_gpu", SearchBy::device_time},
-                                                       {"cost", SearchBy::cost},
-                                                       {"energy", SearchBy::energy},
-                                                       {"memory", SearchBy::memory},
-                                                       {"goodput", SearchBy::goodput},
-                                                       {"run_time", SearchBy::run_time},
-                                                       {"run_cost", SearchBy::run_cost},
-                                                       {"target_time", SearchBy::target_time},
-                                                       {"target_cost", SearchBy::target_cost}};
-    const auto it = names.find(name);
-    return it == names.end() ? SearchBy::time : it->second;
+    const auto it = std::ranges::find(figures, name, [](const auto& f) { return std::string_view(f.first); });
+    return it == std::end(figures) ? SearchBy::time : it->second;
 }
 
 // The best of each kind as scenarios, 1.json the first. False, with a message, where they cannot be written.
@@ -113,6 +115,12 @@ std::string progress_text(const SearchProgress& p, double seconds, SearchBy by) 
 }
 
 } // namespace
+
+std::vector<std::string> search_figures() {
+    std::vector<std::string> names;
+    for (const auto& [name, by] : figures) names.emplace_back(name);
+    return names;
+}
 
 bool refused_search(const std::string& file, const std::string& text, const Options& options, const SearchCommand& command) {
     SearchOptions searching = options_of(options, command, file);

@@ -145,6 +145,7 @@ SweepRow evaluate_scenario(const Scenario& scenario, bool whole_run, const Repla
     SweepRow row;
     try {
         PredictOptions predicting;
+        predicting.meetings = false;
         predicting.only_if_fits = true;
         predicting.shares_up_to = interval ? interval_shares : 0;
         ReadyPlans none(1, false);
@@ -179,6 +180,7 @@ SweepRow evaluate(const SweepPoint& point, std::int64_t index, const std::string
             return row;
         }
         PredictOptions predicting;
+        predicting.meetings = false;
         predicting.only_if_fits = true;
         predicting.shares_up_to = interval_shares;
         ReadyPlans none;

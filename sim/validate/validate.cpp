@@ -167,6 +167,7 @@ void predict_row(ValidationRow& row, bool shares) {
             return;
         }
         PredictOptions predicting;
+        predicting.meetings = false;
         predicting.shares = shares;
         predicting.shares_up_to = interval_shares;
         predicting.cache = CacheOf::all;

@@ -74,8 +74,7 @@ std::vector<Bucket> cut(const Lowering& l, int chunk, Bytes limit, DType grad_dt
                 const std::size_t i = one_unit_each ? at : parameters.size() - 1 - at;
                 if (parameters[i].chunk != chunk || parameters[i].unit != unit || parameters[i].expert != expert) continue;
                 if (kind_of(parameters[i]) != kind) continue;
-                if (l.scenario.strategy.streaming() && !b.parameters.empty() &&
-                    fragment_of(l, parameters[b.parameters.front()]) != fragment_of(l, parameters[i]))
+                if (l.scenario.strategy.streaming() && !b.parameters.empty() && fragment_of(l, b) != fragment_of(l, parameters[i]))
                     close(b); // fragments travel apart
                 b.trained = parameters[i].trained();
                 b.dtype = l.plan.buffers[parameters[i].weight].dtype;

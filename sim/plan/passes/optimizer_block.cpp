@@ -45,8 +45,8 @@ bool sixteen_bit(DType t) { return t == DType::bf16 || t == DType::fp16; }
 // The operands of a rank's optimizer: shards of buckets, or whole parameters.
 struct Part {
     std::vector<BufferId> gradients, weights;
-    std::int64_t elements = 0, parameters = 0, experts = 0; // experts: of the elements
-    std::vector<BufferId> counted;                          // in the gradient norm: what several directions hold whole counts in the first
+    std::int64_t elements = 0, experts = 0; // experts: of the elements
+    std::vector<BufferId> counted;          // in the gradient norm: what several directions hold whole counts in the first
     std::int64_t counted_elements = 0;
 };
 
@@ -66,47 +66,30 @@ void add_owned(const Lowering& l, const DataParallel& dp, const Bucket& b, Part&
     }
 }
 
-Part owned(const Lowering& l, const DataParallel& dp, int stage) {
+// fragment: of streaming DiLoCo, what goes with it alone (buckets end where fragments do); -1: all.
+Part owned(const Lowering& l, const DataParallel& dp, int stage, int fragment = -1) {
     Part p;
     const auto& parameters = l.parameters[stage];
-    for (const Parameter& x : parameters) p.parameters += x.trained() ? x.elements : 0;
+    const auto wanted = [&](const Parameter& x) { return x.trained() && (fragment < 0 || fragment_of(l, x) == fragment); };
     if (!dp.sharded()) {
         const int length = static_cast<int>(l.chunks.size()) / l.plan.directions;
         for (const Parameter& x : parameters) {
-            if (!x.trained()) continue;
+            if (!wanted(x)) continue;
             p.gradients.push_back(x.gradient);
             p.weights.push_back(x.weight);
+            p.elements += x.elements;
             if (x.expert) p.experts += x.elements;
             if (x.chunk >= length) continue;
             p.counted.push_back(x.gradient);
             p.counted_elements += x.elements;
         }
-        p.elements = p.parameters;
         return p;
     }
     for (const auto& buckets : dp.buckets)
         for (const Bucket& b : buckets)
-            if (b.stage == stage && b.trained) add_owned(l, dp, b, p);
+            if (b.stage == stage && b.trained && wanted(parameters[b.parameters.front()])) add_owned(l, dp, b, p);
     p.counted = p.gradients;
     p.counted_elements = p.elements;
-    return p;
-}
-
-// Of streaming DiLoCo: buckets end where fragments do.
-Part owned_of_fragment(const Lowering& l, const DataParallel& dp, int stage, int fragment) {
-    Part p;
-    const auto& parameters = l.parameters[stage];
-    if (!dp.sharded())
-        for (const Parameter& x : parameters) {
-            if (!x.trained() || fragment_of(l, x) != fragment) continue;
-            p.gradients.push_back(x.gradient);
-            p.weights.push_back(x.weight);
-            p.elements += x.elements;
-        }
-    else
-        for (const auto& buckets : dp.buckets)
-            for (const Bucket& b : buckets)
-                if (b.stage == stage && b.trained && fragment_of(l, parameters[b.parameters.front()]) == fragment) add_owned(l, dp, b, p);
     return p;
 }
 
@@ -442,7 +425,7 @@ struct OptimizerBlock {
     void step_on_fragments() {
         const std::vector<BufferId> scale(in.begin() + static_cast<std::ptrdiff_t>(part.gradients.size()), in.end());
         for (int f = 0; f < l.scenario.strategy.synchronization.fragments; ++f) {
-            part = owned_of_fragment(l, dp, stage, f);
+            part = owned(l, dp, stage, f);
             if (part.weights.empty()) continue;
             in = part.gradients;
             in.insert(in.end(), scale.begin(), scale.end());
@@ -466,7 +449,7 @@ Op step_op(std::string name, Work work, std::vector<BufferId> in, std::vector<Bu
 }
 
 std::vector<BufferId> stepped_weights(const Lowering& l, int stage, int fragment) {
-    return (fragment < 0 ? owned(l, l.data_parallel, stage) : owned_of_fragment(l, l.data_parallel, stage, fragment)).weights;
+    return owned(l, l.data_parallel, stage, fragment).weights;
 }
 
 std::int32_t make_optimizer_block(Lowering& l, int stage) {

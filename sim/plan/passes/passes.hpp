@@ -38,5 +38,6 @@ void bind(Lowering& l);              // passes/bind.cpp: dependencies from the b
 // The fragment of streaming DiLoCo that a parameter is sent with: its layer's among those of its stage, dealt out in turn (strided) or in
 // stretches. Parameters before the layers go with the first fragment, those behind them with the last.
 int fragment_of(const Lowering& l, const Parameter& p); // passes/synchronization.cpp
+int fragment_of(const Lowering& l, const Bucket& b);    // that all of its parameters are sent with
 
 } // namespace orrery

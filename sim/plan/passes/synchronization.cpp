@@ -279,13 +279,11 @@ Program program_of(const Lowering& l, int stage, std::int32_t block) {
 
 // Parameters that a worker's replicas keep whole beside their shards are gathered again from what these have become. fragment: of that one
 // alone; -1: all.
-bool gathers_again(const Lowering& l) { return l.data_parallel.sharded() && !l.data_parallel.gathers_in_step; }
 void gather_again(const Lowering& l, int stage, Program& program, int fragment = -1) {
-    if (!gathers_again(l)) return;
+    if (!l.data_parallel.sharded() || l.data_parallel.gathers_in_step) return;
     for (const auto& buckets : l.data_parallel.buckets)
         for (const Bucket& b : buckets)
-            if (b.stage == stage && b.trained && b.gather >= 0 &&
-                (fragment < 0 || fragment_of(l, l.parameters[stage][b.parameters.front()]) == fragment))
+            if (b.stage == stage && b.trained && b.gather >= 0 && (fragment < 0 || fragment_of(l, b) == fragment))
                 run(l, program, b.gather);
 }
 
@@ -346,6 +344,8 @@ int fragment_of(const Lowering& l, const Parameter& p) {
     if (own < 0) return behind ? how.fragments - 1 : 0;
     return static_cast<int>(how.strided ? own % how.fragments : own * how.fragments / std::max<std::int64_t>(1, layers));
 }
+
+int fragment_of(const Lowering& l, const Bucket& b) { return fragment_of(l, l.parameters[b.stage][b.parameters.front()]); }
 
 void synchronization(Lowering& l) {
     if (l.plan.workers == 0 || l.plan.apart) return;
