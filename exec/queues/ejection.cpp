@@ -1,6 +1,6 @@
-// All blocks are to find a place in a fixed number of bytes: a block without one takes the one where it puts out the least, and those that it puts out come
-// next. A block weighs more each time it is put out, so that no few of them go round for ever (guided ejection search, Nagata and Braysy
-// 2009).
+// All blocks are to find a place in a fixed number of bytes: a block without one takes the one where it puts out the least, and those that
+// it puts out come next. A block weighs more each time it is put out, so that no few of them go round for ever (guided ejection search,
+// Nagata and Braysy 2009).
 #include "exec/queues/ejection.hpp"
 
 #include <algorithm>
