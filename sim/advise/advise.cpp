@@ -91,7 +91,11 @@ class Adviser {
         a_.report = p.report;
         a_.name = a_.report.name;
         a_.simulated = 1 + cost_group_count;
-        if (p.simulation.trace) a_.path = path_of(*p.simulation.trace, p.report.step_time_s);
+        if (p.simulation.trace) a_.path = path_of(*p.simulation.trace, p.simulation.step_time.seconds());
+        if (const double waits = p.report.step_time_s - p.simulation.step_time.seconds(); scenario.strategy.loose() && waits > 0) {
+            a_.path.push_back({scenario.strategy.served() ? "gradients to servers, parameters back" : "parameters of peers", waits});
+            std::ranges::stable_sort(a_.path, std::greater{}, &OnPath::seconds);
+        }
         p.simulation.trace.reset();
         tell("the next bottleneck");
         next_bottleneck();

@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 
 namespace orrery {
 namespace {
@@ -220,7 +221,8 @@ std::vector<StrategyChange> colleagues_questions(const Scenario& s) {
     if (g.tensor_parallel * g.pipeline_parallel > 1 || g.zero_stage < 3)
         out.push_back(renamed(both(set_degrees(s, plain), zero3), "ZeRO 3 without tensor and pipeline parallelism"));
     if (mixture(s)) {
-        const int most = std::min(s.model.moe->experts, node);
+        int most = std::min(s.model.moe->experts, node); // in a node, and a divisor of the experts and of the ranks of a stage
+        while (s.model.moe->experts % most != 0 || s.cluster.devices() / g.pipeline_parallel % most != 0) --most;
         if (g.expert_parallel != most || g.tensor_parallel > 1)
             out.push_back(renamed(set_degrees(s, {1, 0, 0, most}), fmt::format("expert parallel {} without tensor parallelism", most)));
     }
@@ -246,15 +248,23 @@ std::vector<StrategyChange> colleagues_questions(const Scenario& s) {
     return out;
 }
 
+namespace {
+
+StrategyChange zero(int stage) { return set_field(fmt::format("ZeRO {}", stage), "/strategy/zero_stage", number(stage)); }
+StrategyChange full_recompute() { return {"full recompute", {{"/strategy/recompute", "\"full\""}, {"/strategy/recompute_layers", ""}}}; }
+StrategyChange states_on_hosts() { return {"optimizer states on the host", {{"/strategy/offload", R"({"optimizer": "cpu"})"}}}; }
+StrategyChange at_home(const Scenario& s) {
+    return {s.strategy.offload != Offload{} ? "nothing on the host" : "", {{"/strategy/offload", ""}}};
+}
+
+} // namespace
+
 std::vector<StrategyChange> guide(const Scenario& s) {
     const Strategy& g = s.strategy;
     const int node = std::max(1, s.cluster.devices_per_node), devices = s.cluster.devices();
-    const auto zero1 = set_field("ZeRO 1", "/strategy/zero_stage", "1");
-    const bool recomputes = g.recompute != RecomputeKind::none, away = g.offload != Offload{};
-    const StrategyChange at_home{away ? "nothing on the host" : "", {{"/strategy/offload", ""}}},
-        full{"full recompute", {{"/strategy/recompute", "\"full\""}, {"/strategy/recompute_layers", ""}}},
-        none{recomputes ? "no recompute" : "", {{"/strategy/recompute", "\"none\""}, {"/strategy/recompute_layers", ""}}},
-        host{"optimizer states on the host", {{"/strategy/offload", R"({"optimizer": "cpu"})"}}};
+    const bool recomputes = g.recompute != RecomputeKind::none;
+    const StrategyChange zero1 = zero(1), home = at_home(s), full = full_recompute(), host = states_on_hosts(),
+                         none{recomputes ? "no recompute" : "", {{"/strategy/recompute", "\"none\""}, {"/strategy/recompute_layers", ""}}};
     std::vector<StrategyChange> simple{
         renamed(both(set_degrees(s, {1, 1, 0, mixture(s) ? 1 : 0}), set_field("", "/strategy/zero_stage", "0")), "data parallel alone")};
     if (mixture(s)) {
@@ -267,8 +277,36 @@ std::vector<StrategyChange> guide(const Scenario& s) {
             simple.push_back(both(set_degrees(s, {std::min(m, node), std::max(1, m / node)}), zero1));
     }
     std::vector<StrategyChange> out;
-    for (const StrategyChange& more : {both(at_home, none), both(at_home, full), both(host, full)})
+    for (const StrategyChange& more : {both(home, none), both(home, full), both(host, full)})
         for (const StrategyChange& c : simple) out.push_back(both(c, more));
+    return out;
+}
+
+std::vector<StrategyChange> least_memory(const Scenario& s, int nodes, bool on_hosts) {
+    const int node = std::max(1, s.cluster.devices_per_node), experts = mixture(s) ? s.model.moe->experts : 0;
+    StrategyChange rest = both(full_recompute(), on_hosts ? states_on_hosts() : at_home(s));
+    if (s.training.micro_batch_size > 1) rest = both(rest, set_field("microbatches of 1", "/training/micro_batch_size", "1"));
+    std::vector<StrategyChange> out{both(both(set_degrees(s, {1, 1, 0, mixture(s) ? 1 : 0}), zero(3)), rest)};
+    for (int stages = 1; stages <= std::min(nodes, s.model.layers); ++stages) {
+        if (nodes % stages != 0) continue;
+        const int devices = nodes / stages * node; // of a stage
+        std::set<std::pair<int, int>> degrees;     // context and expert parallelism, 0: as they are
+        int context = 1;
+        while (s.training.sequence_length / context > 16384 && nodes / stages % (context * 2) == 0) context *= 2;
+        for (const int c : {0, context > 1 ? context : 0}) {
+            degrees.insert({c, std::min(experts, node)});
+            for (int e = std::min(experts, node); e > 0 && e * 2 <= std::min(experts, devices); e *= 2) degrees.insert({c, e * 2});
+        }
+        for (const auto& [c, e] : degrees) {
+            StrategyChange change = set_degrees(s, {experts > 0 ? 1 : node, stages, c, e});
+            if (experts == 0 && node > 1 && s.strategy.tensor_parallel > 1 && !s.strategy.sequence_parallel)
+                change = both(change, set_field("sequence parallelism", "/strategy/sequence_parallel", "true"));
+            out.push_back(both(both(change, zero(1)), rest));
+        }
+    }
+    out.push_back(rest);
+    if (const std::int64_t deeper = std::int64_t{s.strategy.pipeline_parallel} * nodes; deeper % s.cluster.nodes == 0)
+        out.push_back(both(set_degrees(s, {0, static_cast<int>(deeper / s.cluster.nodes)}), rest));
     return out;
 }
 

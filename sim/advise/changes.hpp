@@ -26,5 +26,10 @@ std::vector<StrategyChange> colleagues_questions(const Scenario& scenario);
 // The strategies of the field's guide for this job, the simplest first: it takes the first that fits. Dense: data parallel; tensor within a
 // node x pipeline with ZeRO 1; mixtures: expert parallel; then the same with full recompute, then with optimizer states on the host.
 std::vector<StrategyChange> guide(const Scenario& scenario);
+// Strategies of this many nodes that need little memory, all with full recompute and microbatches of 1: ZeRO 3 alone; ZeRO 1 with tensor
+// and sequence parallelism within a node (mixtures: expert parallelism), each number of stages that divides the nodes, the fewest first,
+// and context parallelism for sequences of over 16,384 tokens; the scenario's own, and it with as many stages more as there are nodes.
+// on_hosts: optimizer states in the hosts' memory; else nothing there.
+std::vector<StrategyChange> least_memory(const Scenario& scenario, int nodes, bool on_hosts);
 
 } // namespace orrery

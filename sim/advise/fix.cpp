@@ -1,6 +1,7 @@
 #include "sim/advise/fix.hpp"
 
 #include "sim/advise/changes.hpp"
+#include "sim/advise/smallest_cluster.hpp"
 #include "sim/scenario/resolve.hpp"
 
 #include <fmt/format.h>
@@ -47,7 +48,7 @@ class Search {
         if (!fitting.empty())
             choose(fix, fitting, *base.report);
         else
-            fix.cluster = more_nodes(*base.scenario);
+            more_nodes(fix, *base.scenario);
         fix.looked_at = looked_at_;
         fix.out_of_time = out_of_time_;
         return fix;
@@ -61,7 +62,7 @@ class Search {
         return !out_of_time_ && looked_at_ < limit_;
     }
 
-    std::vector<Trial> look(const std::vector<StrategyChange>& changes) {
+    std::vector<Trial> look(const std::string& json, const std::vector<StrategyChange>& changes) {
         constexpr std::size_t at_once = 4;
         std::vector<Trial> all;
         for (std::size_t from = 0; from < changes.size() && goes_on(); from += at_once) {
@@ -69,7 +70,7 @@ class Search {
             const std::size_t end = std::min(changes.size(), from + room);
             looked_at_ += static_cast<int>(end - from);
             std::vector<Trial> some = try_all(
-                json_, {changes.begin() + static_cast<std::ptrdiff_t>(from), changes.begin() + static_cast<std::ptrdiff_t>(end)}, memory_);
+                json, {changes.begin() + static_cast<std::ptrdiff_t>(from), changes.begin() + static_cast<std::ptrdiff_t>(end)}, memory_);
             std::move(some.begin(), some.end(), std::back_inserter(all));
         }
         return all;
@@ -80,7 +81,7 @@ class Search {
         std::vector<StrategyChange> changes = neighbours(s), more = memory_savers(s);
         changes.insert(changes.end(), more.begin(), more.end());
         std::vector<Trial> fitting;
-        for (Trial& t : look(changes)) {
+        for (Trial& t : look(json_, changes)) {
             if (!t.report) continue;
             if (t.fits())
                 fitting.push_back(std::move(t));
@@ -94,7 +95,7 @@ class Search {
     // The field's guide may know a strategy that differs in several fields and is faster than any single change.
     std::optional<Trial> first_of_guide(const Scenario& s) {
         for (const StrategyChange& c : guide(s))
-            for (Trial& t : look({c}))
+            for (Trial& t : look(json_, {c}))
                 if (t.fits()) return std::move(t);
         return {};
     }
@@ -138,7 +139,7 @@ class Search {
             std::vector<StrategyChange> next;
             for (const Trial& t : savers_)
                 if (!used.contains(first_field(t.change)) && next.size() < 6) next.push_back(both(sum, t.change));
-            std::vector<Trial> trials = look(next), fitting;
+            std::vector<Trial> trials = look(json_, next), fitting;
             const Trial* best = nullptr;
             for (Trial& t : trials)
                 if (t.report && (!best || need(t) < need(*best))) best = &t;
@@ -148,53 +149,22 @@ class Search {
             for (const ChangedField& f : sum.fields) used.insert(f.pointer);
             for (Trial& t : trials)
                 if (t.fits()) fitting.push_back(std::move(t));
-            smallest_ = sum;
             if (!fitting.empty()) return fitting;
         }
-        smallest_ = sum;
         return {};
     }
 
-    // With the scenario's strategy or with all that saves memory, with as many stages more as there are nodes, and as the field's guide
-    // has it: tensor parallel within a node, a stage a node.
-    std::optional<Trial> fitting_on(int nodes, const Scenario& s) {
-        const StrategyChange more = set_nodes(nodes);
-        std::vector<StrategyChange> changes{more, both(more, smallest_)};
-        if (const std::int64_t stages = std::int64_t{s.strategy.pipeline_parallel} * nodes; stages % s.cluster.nodes == 0) {
-            const StrategyChange deeper = set_degrees(s, {0, static_cast<int>(stages / s.cluster.nodes)});
-            changes.insert(changes.begin() + 1, both(more, deeper));
-            changes.push_back(both(both(more, smallest_), deeper));
-        }
-        if (nodes <= s.model.layers && !s.model.moe) {
-            const StrategyChange stages =
-                both(set_degrees(s, {s.cluster.devices_per_node, nodes, 1}), set_field("ZeRO 1", "/strategy/zero_stage", "1"));
-            changes.push_back(
-                both(both(more, stages), {"full recompute", {{"/strategy/recompute", "\"full\""}, {"/strategy/recompute_layers", ""}}}));
-        }
-        for (Trial& t : look(changes))
-            if (t.fits()) return std::move(t);
-        return {};
-    }
-
-    // The fewest nodes: doubled until something fits, then between those and the half.
-    std::optional<Trial> more_nodes(const Scenario& s) {
-        if (s.cluster.graph) return {};
-        limit_ = options_.most;
-        int low = s.cluster.nodes, high = low;
-        std::optional<Trial> best;
-        for (int k = 0; k < 8 && high <= 50000 && !best; ++k) {
-            low = high;
-            high *= 2;
-            best = fitting_on(high, s);
-        }
-        while (best && high - low > 1 && goes_on()) {
-            const int middle = low + (high - low) / 2;
-            if (std::optional<Trial> fewer = fitting_on(middle, s))
-                best = std::move(fewer), high = middle;
-            else
-                low = middle;
-        }
-        return best;
+    // Has its own plans to look at, so that its answer does not depend on how many changes were tried before.
+    void more_nodes(Fix& fix, const Scenario& base) {
+        limit_ = looked_at_ + options_.most_for_clusters;
+        const ParseResult other =
+            options_.cluster_of.empty() ? ParseResult() : parse_scenario(options_.cluster_of, options_.trying.parsing);
+        const bool same = !other.scenario || !other.problems.empty();
+        SmallestCluster found = smallest_cluster(same ? base : *other.scenario, [&](const std::vector<StrategyChange>& changes) {
+            return look(same ? json_ : options_.cluster_of, changes);
+        });
+        fix.cluster = std::move(found.on_devices);
+        fix.with_hosts = std::move(found.on_hosts);
     }
 
     // The fastest of those that fit: simulated, the ones that save least memory first, so that the bound leaves out what costs most.
@@ -219,9 +189,8 @@ class Search {
     const FixOptions& options_;
     TryOptions memory_;
     std::vector<Trial> savers_;
-    StrategyChange smallest_;
     std::optional<StrategyChange> guided_;
-    int looked_at_ = 0, limit_ = options_.most * 2 / 3; // a third is kept for clusters
+    int looked_at_ = 0, limit_ = options_.most;
     bool out_of_time_ = false;
     std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
@@ -243,7 +212,7 @@ Fix cheapest_fix(const std::string& json, const FixOptions& options) {
     FixOptions of_small = options;
     of_small.costs = false;
     Fix fix = Search(small, of_small).find();
-    for (std::optional<Trial>* found : {&fix.change, &fix.cluster}) {
+    for (std::optional<Trial>* found : {&fix.change, &fix.cluster, &fix.with_hosts}) {
         if (!*found) continue;
         Trial whole = try_one(json, (*found)->change, options.trying);
         found->reset();
@@ -264,9 +233,13 @@ std::string to_text(const Fix& fix) {
                                 fix.costs != 0 ? fmt::format(", {:+.1f} % against this one if it did fit", fix.costs * 100) : "");
         return text + ")";
     }
-    if (fix.cluster)
-        return fmt::format("no change of the strategy that was tried fits; the smallest cluster found that does: {} ({})",
-                           fix.cluster->change.words, room(*fix.cluster));
+    if (fix.cluster || fix.with_hosts) {
+        std::string text = "no change of the strategy that was tried fits; the smallest cluster found that does: ";
+        if (fix.cluster) text += fmt::format("{} ({})", fix.cluster->change.words, room(*fix.cluster));
+        if (fix.with_hosts)
+            text += fmt::format("{}{} ({})", fix.cluster ? ", or " : "", fix.with_hosts->change.words, room(*fix.with_hosts));
+        return text;
+    }
     if (fix.out_of_time)
         return fmt::format("nothing among the first {} changes and larger clusters fits: `simrun advise` looks at more of them",
                            fix.looked_at);

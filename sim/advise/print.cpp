@@ -45,14 +45,13 @@ std::string limits_text(const Advice& a, const TextStyle& style) {
         text += wrapped(fmt::format("From the first op to the last it is {}: the next step begins before all is done.", seconds_text(all)),
                         style.width, "  ", "    ");
     if (a.next)
-        text += wrapped(
-            fmt::format(
-                "Next bottleneck: {}with {} ({:.0f} % of the step) {:.0f} times as fast the step takes {}; the largest part is {} {} "
-                "({:.0f} %)",
-                a.next->first == a.next->next ? "none; " : "", a.next->first, a.next->first_share * 100, a.next->times,
-                seconds_text(a.next->step_time_s), a.next->first == a.next->next ? "still" : "then", a.next->next,
-                a.next->next_share * 100),
-            style.width, "  ", "    ");
+        text += wrapped(fmt::format("Next bottleneck: {}with {} {:.0f} times as fast the step takes {}. The step follows it to {:.0f} % (1 "
+                                    "% slower, and the step "
+                                    "is {:.2f} % longer); {} {} to {:.0f} %",
+                                    a.next->first == a.next->next ? "none; " : "", a.next->first, a.next->times,
+                                    seconds_text(a.next->step_time_s), a.next->first_share * 100, a.next->first_share,
+                                    a.next->first == a.next->next ? "then still" : "then most", a.next->next, a.next->next_share * 100),
+                        style.width, "  ", "    ");
     return text;
 }
 
@@ -135,6 +134,7 @@ std::string to_json(const Advice& a) {
         j["fix"] = {{"text", to_text(*a.fix)}, {"plans_looked_at", a.fix->looked_at}};
         if (a.fix->change) j["fix"]["change"] = trial_json(*a.fix->change, now);
         if (a.fix->cluster) j["fix"]["cluster"] = trial_json(*a.fix->cluster, now);
+        if (a.fix->with_hosts) j["fix"]["cluster_with_states_on_hosts"] = trial_json(*a.fix->with_hosts, now);
     }
     j["why_not"] = Json::array();
     for (const WhyNot& w : a.why_not) {

@@ -9,14 +9,15 @@
 
 namespace orrery::simrun {
 
-std::string way_out(const std::string& json, const Options& options, const std::string& base_dir, bool found_alone) {
+std::string way_out(const std::string& json, const Options& options, const std::string& base_dir, const std::string& search) {
     FixOptions fixing;
     fixing.trying.parsing.base_dir = base_dir;
     fixing.trying.parsing.constants = options.constants;
     fixing.trying.jobs = options.jobs;
-    fixing.seconds = 10;
+    fixing.seconds = 20;
+    fixing.cluster_of = search;
     const Fix fix = cheapest_fix(json, fixing);
-    return found_alone && !fix.change && !fix.cluster ? "" : to_text(fix);
+    return !search.empty() && !fix.found() ? "" : to_text(fix);
 }
 
 void hint_at_way_out(const std::string& file, const Options& options) {

@@ -1,6 +1,7 @@
 // `simrun search SCENARIO.json`: the best strategy for what the scenario leaves free.
 #include "sim/search/search.hpp"
 
+#include "sim/advise/advise.hpp"
 #include "sim/ranks/ranks.hpp"
 #include "sim/search/choose.hpp"
 #include "sim/search/print.hpp"
@@ -191,7 +192,9 @@ int run_search(const std::string& file, const Options& options, const SearchComm
         if (!options.quiet) std::fputs(fmt::format("simrun: {}: {}\n", file, no_answer(result)).c_str(), stderr);
     } else if (const std::string why = no_answer(result); !why.empty()) {
         const std::string out =
-            result.nearest_miss && !interrupted ? way_out(result.nearest_miss->json, options, searching.space.parsing.base_dir, true) : "";
+            result.nearest_miss && !interrupted
+                ? way_out(result.nearest_miss->json, options, searching.space.parsing.base_dir, whole_text(*text, searching.space.parsing))
+                : "";
         complain(file + ": " + why + (out.empty() ? "" : ". From the nearest, " + out));
     }
     return exit_of(result);

@@ -228,8 +228,39 @@ TEST(Fix, NamesTheSmallestClusterWhereNoStrategyFits) {
     EXPECT_NE(to_text(fix).find("nodes"), std::string::npos) << to_text(fix);
     const int nodes = fix.cluster->scenario->cluster.nodes;
     EXPECT_NE(nodes & (nodes - 1), 0) << "between two doublings: " << to_text(fix);
+    const auto fits_on = [&](int n) { // any strategy that is looked at, on this many nodes
+        return std::ranges::any_of(least_memory(*parse_scenario(json).scenario, n, false),
+                                   [&](const StrategyChange& c) { return try_one(json, both(set_nodes(n), c), {}).fits(); });
+    };
+    EXPECT_FALSE(fits_on(nodes - 1)) << to_text(fix);
+    ASSERT_TRUE(fix.with_hosts) << "states on hosts need fewer nodes: " << to_text(fix);
+    EXPECT_LT(fix.with_hosts->scenario->cluster.nodes, nodes);
+    EXPECT_TRUE(predict(parse_scenario(fix.with_hosts->json).scenario.value()).report.memory.fits);
     options.most = 10;
-    EXPECT_LE(cheapest_fix(json, options).looked_at, 20) << "bounded";
+    options.most_for_clusters = 10;
+    EXPECT_LE(cheapest_fix(json, options).looked_at, 40) << "bounded";
+}
+
+// The answer is about the job: where its strategy is left to a search, or stated and of no use, the same number of nodes comes out.
+TEST(Fix, NamesTheSameClusterWhateverWasTriedBefore) {
+    const std::string begin = R"({"name": "big", "model": "llama3-70b", "cluster": {"preset": "dgx-a100-40gb", "nodes": 1},
+        "training": {"global_batch_size": 64, "sequence_length": 8192}, "strategy": {"framework": "megatron")";
+    const std::string open = begin + "}}";
+    std::pair<int, int> first;
+    for (const char* stated :
+         {"", R"(, "tensor_parallel": 8)", R"(, "tensor_parallel": 4, "pipeline_parallel": 2, "recompute": "selective")"}) {
+        for (const std::string& of : {std::string(), open}) {
+            FixOptions options;
+            options.costs = false;
+            options.most = stated[0] ? 60 : 12;
+            options.cluster_of = of;
+            const Fix fix = cheapest_fix(begin + stated + "}}", options);
+            ASSERT_TRUE(fix.cluster && fix.with_hosts) << to_text(fix);
+            const std::pair<int, int> nodes{fix.cluster->scenario->cluster.nodes, fix.with_hosts->scenario->cluster.nodes};
+            if (first.first == 0) first = nodes;
+            EXPECT_EQ(nodes, first) << stated << ": " << to_text(fix);
+        }
+    }
 }
 
 // A step's memory does not grow with its microbatches: a job of very many is tried with fewer, and the answer holds for all of them.
