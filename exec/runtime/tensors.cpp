@@ -92,13 +92,24 @@ void add_parts(const World& world, const Rank& rank, BufferId b, const std::stri
     }
 }
 
+// Where what comes to a place by copies of this kind lives.
+std::map<BufferId, BufferId> homes_of_copies(const Plan& plan, CopyKind kind) {
+    std::map<BufferId, BufferId> homes;
+    for (const Block& block : plan.blocks)
+        for (const Op& op : block.ops)
+            if (const auto* c = std::get_if<Copy>(&op.work); c && c->kind == kind) homes[op.out[0]] = op.in[0];
+    return homes;
+}
+
 // States of the outer optimizer: the tensors that it steps on, concatenated.
-void add_outer(const World& world, const Rank& rank, const Op& op, std::vector<TensorPart>& parts) {
+void add_outer(const World& world, const Rank& rank, const Op& op, const std::map<BufferId, BufferId>& homes,
+               std::vector<TensorPart>& parts) {
     for (BufferId state : op.in) {
         const Buffer& x = world.plan.buffers[state];
         if (x.role != Role::outer_parameters && x.role != Role::outer_momentum) continue;
+        const auto home = homes.find(state);
         const DType stored = stored_type(x.dtype, world.real);
-        std::byte* data = rank.memory.at(state, -1);
+        std::byte* data = rank.memory.at(home == homes.end() ? state : home->second, -1);
         for (BufferId b : op.out) {
             const Buffer& tensor = world.plan.buffers[b];
             if (tensor.kind != MemoryKind::parameters) continue;
@@ -115,13 +126,8 @@ std::int64_t true_rows(const World& world, const TensorPart& part, const ShardVi
 
 } // namespace
 
-std::map<BufferId, BufferId> homes_on_disk(const Plan& plan) {
-    std::map<BufferId, BufferId> homes;
-    for (const Block& block : plan.blocks)
-        for (const Op& op : block.ops)
-            if (const auto* c = std::get_if<Copy>(&op.work); c && c->kind == CopyKind::nvme_to_host) homes[op.out[0]] = op.in[0];
-    return homes;
-}
+std::map<BufferId, BufferId> homes_on_disk(const Plan& plan) { return homes_of_copies(plan, CopyKind::nvme_to_host); }
+std::map<BufferId, BufferId> homes_on_host(const Plan& plan) { return homes_of_copies(plan, CopyKind::host_to_device); }
 
 std::vector<TensorPart> parts_of(const World& world, const Rank& rank, Quantity what) {
     std::vector<TensorPart> parts;
@@ -137,9 +143,10 @@ std::vector<TensorPart> parts_of(const World& world, const Rank& rank, Quantity 
         return parts;
     }
     if (what == Quantity::outer) {
+        const std::map<BufferId, BufferId> homes = homes_on_host(world.plan);
         for (const Issue& i : rank.order->issues)
             if (const auto* p = std::get_if<Pointwise>(&i.op->work); p && p->kind == PointwiseKind::outer_step)
-                add_outer(world, rank, *i.op, parts);
+                add_outer(world, rank, *i.op, homes, parts);
         return parts;
     }
     for (const Worked& work : worked_on(world, rank)) {

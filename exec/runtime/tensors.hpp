@@ -38,6 +38,8 @@ void scatter(World& world, Quantity what, const Tensors& tensors);
 
 // The place between steps of what comes from NVMe to the host for a while: states, parameters, gradients.
 std::map<BufferId, BufferId> homes_on_disk(const Plan& plan);
+// The place on the host of what is copied to the device for a while: states of an outer optimizer among it.
+std::map<BufferId, BufferId> homes_on_host(const Plan& plan);
 
 // A part of a logical tensor in a rank's memory: `count` elements from `begin` of its own part of the tensor, in `data`.
 struct TensorPart {

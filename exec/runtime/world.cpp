@@ -67,8 +67,9 @@ void initialise_master(Rank& rank, const Op& op, const std::map<BufferId, Buffer
 }
 
 // The workers' common start before their first step: their parameters, side by side.
-void initialise_outer(Rank& rank, const Op& difference, DType real) {
-    const Operand outer = rank.memory.operand(difference.in[0], -1);
+void initialise_outer(Rank& rank, const Op& difference, const std::map<BufferId, BufferId>& homes, DType real) {
+    const auto home = homes.find(difference.in[0]);
+    const Operand outer = rank.memory.operand(home == homes.end() ? difference.in[0] : home->second, -1);
     std::int64_t at = 0;
     for (std::size_t k = 1; k < difference.in.size(); ++k) {
         const Operand own = rank.memory.operand(difference.in[k], -1);
@@ -256,13 +257,14 @@ void initialise(World& world) {
 }
 
 void initialise_common(World& world) {
+    const std::map<BufferId, BufferId> homes = homes_on_host(world.plan);
     for (auto& rank : world.ranks) {
         if (!rank) continue;
         for (const Issue& i : rank->order->issues) {
             const auto* p = std::get_if<Pointwise>(&i.op->work);
             const auto* c = std::get_if<Compress>(&i.op->work);
             if ((p && p->kind == PointwiseKind::difference) || (c && c->part == Compress::Part::feed_drift))
-                initialise_outer(*rank, *i.op, world.real);
+                initialise_outer(*rank, *i.op, homes, world.real);
         }
     }
 }

@@ -277,8 +277,10 @@ TierMemory memory_of_node(const Plan& plan, const std::vector<StageMemory>& stag
     return sum;
 }
 
-bool offloads(const Offload& o) {
-    return o.optimizer != Tier::none || o.parameters != Tier::none || o.gradients != Tier::none || o.activations != Tier::none;
+bool offloads(const Strategy& s) {
+    const Offload& o = s.offload;
+    return (s.diloco() && s.synchronization.outer_on_host) || o.optimizer != Tier::none || o.parameters != Tier::none ||
+           o.gradients != Tier::none || o.activations != Tier::none;
 }
 
 void add_reserve(StageMemory& stage, const ReserveItem& item) {
@@ -346,7 +348,7 @@ MemoryReport memory(const Plan& plan, const PlanMemory& walked, const Scenario& 
         report.host = {server_memory(plan, scenario), scenario.cluster.host.memory + scenario.cluster.host.cxl};
         report.fits = report.fits && report.host.fits();
     }
-    if (!offloads(scenario.strategy.offload)) return report;
+    if (!offloads(scenario.strategy)) return report;
     const int together = std::max(1, scenario.cluster.devices_per_node);
     report.host = {memory_of_node(plan, report.stages, &StageMemory::host, together),
                    scenario.cluster.host.memory + scenario.cluster.host.cxl};

@@ -2,6 +2,7 @@
 
 #include "sim/plan/draft.hpp"
 #include "sim/plan/repeats.hpp"
+#include "sim/plan/rounds.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -421,7 +422,8 @@ void ProgramBinder::walk(std::int32_t step) {
         if (block.blocking)
             if (const std::int32_t i = last_timed_op(block, a.first, a.last); i >= 0) blocking = {self, i, block.ops[i].queue};
     }
-    clear(0); // a microbatch's buffers are new in the next step: only what lives all step carries over
+    // Buffers of an action are new in the next step, where steps are apart; a round is unrolled into one program that has them once.
+    if (!has_rounds(plan)) clear(0);
 }
 
 // Communication before an action's own first computation waits for the last one before it: ops before `to`. A queue's waits are noted in

@@ -54,6 +54,7 @@ void visit(const Plan& plan, const Op& op, std::vector<Meeting>& met, Findings& 
         else
             met[at(op.out[0])] = c->part == Compress::Part::feed_drift ? Meeting{} : met[at(op.in[0])];
     }
+    if (std::holds_alternative<Copy>(op.work)) met[at(op.out[0])] = met[at(op.in[0])];
     const auto* p = std::get_if<Pointwise>(&op.work);
     if (!p) return;
     if (plan.buffers[at(op.out[0])].role == Role::pseudo_gradient && p->kind != PointwiseKind::average)
@@ -90,7 +91,7 @@ void check_stage(const Plan& plan, std::size_t stage, Findings& findings) {
         const bool followed = m.sums == 0 && m.averages == 0 && m.copies == 1, averaged = m.sums == 1 && m.averages == 1 && m.copies == 0;
         if (x.role == Role::parameter && (!plan.tensors[at(x.tensor)].trained || x.scope == Scope::action)) continue;
         const bool weights = x.role == Role::parameter || (x.role == Role::parameter_shard && trained_shard(plan, x)),
-                   must = weights || x.role == Role::master || x.role == Role::outer_parameters;
+                   must = weights || x.role == Role::master || (x.role == Role::outer_parameters && x.scope == Scope::run);
         if (must && !(weights && copied ? followed : averaged))
             findings.add("worker-averaged", fmt::format("stage {}", stage),
                          fmt::format("{} is summed over the workers {} times, averaged {} times and written from an average {} times in a "

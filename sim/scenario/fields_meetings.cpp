@@ -41,6 +41,10 @@ const Fields& synchronization_fields() {
               "of nesterov, for runs on real devices"}
             .least(0)
             .most(1),
+        Field{"outer_device", ChoiceSlot{[](Scenario& s, int i) { s.strategy.synchronization.outer_on_host = i == 1; }},
+              "of diloco: where what the workers had in common and the outer momentum live; cpu: in the hosts' memory, from where they are "
+              "copied to the device and back whenever the workers meet"}
+            .one_of({"device", "cpu"}),
         Field{"payload_dtype", ChoiceSlot{[](Scenario& s, int i) {
                   constexpr DType types[] = {DType::fp32, DType::fp16, DType::bf16, DType::int8, DType::int4, DType::fp4};
                   s.strategy.synchronization.payload_dtype = types[i];

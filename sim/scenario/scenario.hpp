@@ -264,6 +264,7 @@ struct Synchronization {
     std::vector<int> samples; // fedavg: sequences that each worker has, over and over; empty: alike, the whole text
     OuterOptimizer outer_optimizer = OuterOptimizer::nesterov;
     double outer_learning_rate = 0.7, outer_momentum = 0.9;
+    bool outer_on_host = false; // the outer optimizer's states live in the hosts' memory, and come to the device when workers meet
     DType payload_dtype =
         DType::fp32;                // what workers send of what they moved, or of gradients to servers: fp32, fp16, bf16, int8, int4, fp4
     int fragments = 1;              // streaming_diloco: parts of the layers, each sent once a round, at an offset of its own

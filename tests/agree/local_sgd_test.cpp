@@ -134,11 +134,15 @@ INSTANTIATE_TEST_SUITE_P(Inside, LocalSgd,
                                          std::vector<std::string>{"strategy.context_parallel=2"}));
 
 const std::vector<std::string> diloco{"strategy.synchronization.kind=diloco"};
+const std::string on_host = "strategy.synchronization.outer_device=cpu";
 
 INSTANTIATE_TEST_SUITE_P(Outside, LocalSgd,
                          testing::Values(diloco, std::vector<std::string>{diloco[0], "strategy.tensor_parallel=2"},
                                          std::vector<std::string>{diloco[0], "strategy.pipeline_parallel=2", "strategy.bucket_bytes=2000"},
                                          std::vector<std::string>{diloco[0], "strategy.synchronization.outer_optimizer=sgd"},
+                                         std::vector<std::string>{diloco[0], on_host, "strategy.bucket_bytes=2000"},
+                                         std::vector<std::string>{diloco[0], on_host, "strategy.synchronization.payload_dtype=fp32",
+                                                                  "strategy.tensor_parallel=2"},
                                          std::vector<std::string>{diloco[0], "strategy.synchronization.outer_learning_rate=0.3",
                                                                   "strategy.synchronization.outer_momentum=0.6"}));
 
@@ -160,6 +164,7 @@ INSTANTIATE_TEST_SUITE_P(
                     of_two({diloco[0], deepspeed, "strategy.zero_stage=2", "strategy.tensor_parallel=2"}),
                     of_two({diloco[0], "strategy.framework=fsdp2", "strategy.zero_stage=3", "training.gradient_clipping=0.5"}),
                     of_two({diloco[0], "strategy.framework=fsdp", "strategy.zero_stage=3", "strategy.bucket_bytes=2000"}),
+                    of_two({diloco[0], on_host, "strategy.framework=fsdp2", "strategy.zero_stage=3"}),
                     std::vector<std::string>{diloco[0], "strategy.context_parallel=2", "strategy.zero_stage=1"}));
 
 // Experts that the replicas of a worker divide train like those that each has whole.
@@ -267,8 +272,9 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(std::vector<std::string>{}, std::vector<std::string>{"strategy.synchronization.overlap_steps=1"},
                     std::vector<std::string>{"strategy.synchronization.overlap_steps=1", "strategy.synchronization.mixing=0.9",
                                              "strategy.synchronization.fragment_order=sequential", "training.gradient_clipping=0.3"},
-                    std::vector<std::string>{"strategy.synchronization.overlap_steps=1", "strategy.tensor_parallel=2"}, of_two({}),
-                    of_two({"strategy.synchronization.overlap_steps=1", "strategy.zero_stage=1"}),
+                    std::vector<std::string>{"strategy.synchronization.overlap_steps=1", "strategy.tensor_parallel=2"},
+                    std::vector<std::string>{on_host}, std::vector<std::string>{"strategy.synchronization.overlap_steps=1", on_host},
+                    of_two({}), of_two({"strategy.synchronization.overlap_steps=1", "strategy.zero_stage=1"}),
                     of_two({"strategy.synchronization.overlap_steps=1", deepspeed, "strategy.zero_stage=2"}),
                     of_two({deepspeed, "strategy.zero_stage=1", "strategy.bucket_bytes=100000"}),
                     of_two({"strategy.synchronization.overlap_steps=1", "strategy.framework=fsdp2", "strategy.zero_stage=3"})));
@@ -301,11 +307,13 @@ TEST(Diloco, OfOneStepIsDataParallelism) {
 
 // What workers moved is a gradient's size more while they meet, which a step of few activations does not need.
 TEST(Diloco, MemoryIsThatOfItsMeetingToo) {
-    const Scenario s = local({diloco[0], "training.optimizer=sgd"});
-    const Trained t = train(s, {.steps = 1, .real = DType::fp32});
-    const MemoryReport predicted = memory(lower(s), s);
-    for (const auto& rank : t.world->ranks)
-        EXPECT_EQ(rank->memory.device().highest, predicted.stages[rank->stage].allocated_peak.count) << "rank " << rank->rank;
+    for (const char* home : {"device", "cpu"}) {
+        const Scenario s = local({diloco[0], "training.optimizer=sgd", std::string("strategy.synchronization.outer_device=") + home});
+        const Trained t = train(s, {.steps = 1, .real = DType::fp32});
+        const MemoryReport predicted = memory(lower(s), s);
+        for (const auto& rank : t.world->ranks)
+            EXPECT_EQ(rank->memory.device().highest, predicted.stages[rank->stage].allocated_peak.count) << "rank " << rank->rank;
+    }
 }
 
 // What is sent in 16 bits is emulated here as it is; in 8 and 4 bits it is rounded in blocks, and replicas still agree.

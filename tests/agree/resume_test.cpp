@@ -85,7 +85,10 @@ TEST(Resume, WorkersGoOnToTheBit) {
           with({diloco, "strategy.pipeline_parallel=2", "training.optimizer=momentum", "training.precision=bf16",
                 "training.master_weights=false"}),
           with({diloco, "strategy.synchronization.outer_optimizer=sgd", "strategy.synchronization.payload_dtype=int8"}),
+          with({diloco, "strategy.synchronization.outer_device=cpu"}),
           with({"strategy.synchronization.kind=streaming_diloco", "strategy.synchronization.fragments=2"}),
+          with({"strategy.synchronization.kind=streaming_diloco", "strategy.synchronization.fragments=1",
+                "strategy.synchronization.overlap_steps=1", "strategy.synchronization.outer_device=cpu"}),
           with({"strategy.synchronization.kind=streaming_diloco", "strategy.synchronization.fragments=1",
                 "strategy.synchronization.overlap_steps=1", "strategy.synchronization.mixing=0.5"}),
           grouped("ddp", 0), grouped("megatron", 1), grouped("deepspeed", 2), grouped("fsdp2", 3)}) {

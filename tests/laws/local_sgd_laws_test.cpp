@@ -104,6 +104,34 @@ TEST(Diloco, KeepsEightBytesAParameterMore) {
     EXPECT_NEAR(states(lower(replicas(8, outside(4, R"(, "outer_optimizer": "sgd")")).make())) - states(mean), 4 * parameters, 1);
 }
 
+// In the hosts' memory they take none of the device's, but their ways there and back, once a round; their room on the device is that of a
+// bucket or a fragment.
+TEST(Diloco, KeepsItsOuterStatesOnTheHost) {
+    const auto of = [](const std::string& fields, int steps) {
+        return predict(replicas(8, fmt::format(R"({{"inner_steps": {}, {}}})", steps, fields)).make()).report;
+    };
+    const Plan plan = lower(replicas(8, outside(4)).make());
+    double parameters = 0;
+    for (const Buffer& b : plan.buffers)
+        if (b.role == Role::outer_parameters) parameters += static_cast<double>(b.bytes.count) / 4;
+    for (const std::string kind : {R"("kind": "diloco")", R"("kind": "streaming_diloco", "fragments": 2)"}) {
+        const std::string there = kind + R"(, "outer_device": "cpu")";
+        const Report here = of(kind, 4), away = of(there, 4);
+        EXPECT_LT(away.memory.stages[0].peak.count, here.memory.stages[0].peak.count) << kind;
+        EXPECT_NEAR(static_cast<double>(away.memory.host.used.peak.count - here.memory.host.used.peak.count), 4 * 8 * parameters,
+                    4 * 8 * parameters * 0.01)
+            << kind << ": four ranks of a node";
+        const double costs = 4 * (away.step_time_s - here.step_time_s),
+                     rarely = 400 * (of(there, 400).step_time_s - of(kind, 400).step_time_s);
+        EXPECT_GT(costs, 0) << kind;
+        EXPECT_NEAR(rarely, costs, 0.05 * costs) << kind << ": once a round, however many steps it has";
+        // Two fp32 numbers a parameter each way, at least at the link's rate; streamed, the common start comes twice.
+        const double rate = replicas(8).make().cluster.host.pcie_bandwidth.value;
+        EXPECT_GT(costs, 8 * parameters / rate) << kind;
+    }
+    EXPECT_EQ(verify(lower(replicas(8, outside(4, R"(, "outer_device": "cpu")")).make())).size(), 0u);
+}
+
 // Bytes on the links between nodes: fp32, 16 bits, and both ways of an exchange of whole numbers, as a ring has.
 TEST(Diloco, SendsItsPayloadOnce) {
     const auto across = [](const std::string& type) {

@@ -202,8 +202,9 @@ Pair loosely(Random& random) {
         s["fragments"] = any<int>(random, {1, 2, 4});
         s["overlap_steps"] = any<int>(random, {0, 0, 1});
     }
+    if (kind != "local_sgd" && one_of(random, 4) == 0) s["outer_device"] = "cpu";
     const Json job = far_apart(random, s);
-    switch (one_of(random, 6)) {
+    switch (one_of(random, 7)) {
     case 0:
         return more(random, job, "/cluster/inter_node/gbit_per_s", any<double>(random, {1, 10, 100}));
     case 1:
@@ -213,6 +214,11 @@ Pair loosely(Random& random) {
         return change("synchronization.overlap_steps", job, "/strategy/synchronization/overlap_steps", 0, 1);
     case 3:
         return step_up(random, job, "/cluster/inter_node/kind", {"ethernet", "roce", "infiniband"});
+    case 4:
+        if (kind == "local_sgd") return hardware(random, job);
+        if (one_of(random, 2) == 0)
+            return change("synchronization.outer_device", job, "/strategy/synchronization/outer_device", "cpu", "device");
+        return more(random, job, "/cluster/host/pcie_gb_per_s", any<double>(random, {8, 16, 32, 64}));
     default:
         return hardware(random, job);
     }

@@ -12,6 +12,9 @@
 // Streaming DiLoCo (Douillard et al., arXiv:2501.18512): fragments of the layers do so one after another, each once a round, at steps as
 // far apart as can be. A fragment is sent some inner steps before what came back is merged with what the worker has become since.
 //
+// The outer optimizer's states may live in the host's memory, as OpenDiLoCo's do (arXiv:2407.07852): what a bucket or fragment needs of
+// them is copied to the device when workers meet, and back.
+//
 // 0/1 Adam (Lu et al., arXiv:2202.06009, with the variance at rest): what a worker moved, times what Adam divides by, is summed as signs;
 // the mean leads all from what they had in common to the same parameters, and is their momentum from there on.
 //
@@ -133,13 +136,45 @@ struct Meeting {
     // Buffers on their way while steps go on stay where they are.
     bool stays = false;
 
-    void step_outside(const std::string& name, const std::vector<BufferId>& buffers) {
-        const BufferId outer =
-            add("outer." + name, Role::outer_parameters, MemoryKind::optimizer_states, Scope::run, {elements(buffers)}, DType::fp32);
-        step_from(name, outer, send(name, outer, buffers), buffers);
+    // A state of the outer optimizer: where it lives, and where the device finds it while workers meet; the same where it lives there.
+    struct State {
+        BufferId home, here;
+    };
+    BufferId outer_state(const std::string& name, Role role, std::int64_t n) {
+        const BufferId b = add(name, role, MemoryKind::optimizer_states, Scope::run, {n}, DType::fp32);
+        if (how.outer_on_host) l.buffer(b).space = Space::host;
+        return b;
+    }
+    State fetch(BufferId home) {
+        if (!how.outer_on_host) return {home, home};
+        const Buffer& x = l.buffer(home);
+        const BufferId here = add("here." + x.name, x.role, MemoryKind::communication, Scope::action, x.shape, x.dtype);
+        block.ops.push_back(memory_op(Alloc{here}, Phase::optimizer));
+        copy(CopyKind::host_to_device, home, here);
+        return {home, here};
+    }
+    void drop(const State& s) {
+        if (s.here != s.home) block.ops.push_back(memory_op(Free{s.here}, Phase::optimizer));
+    }
+    void leave(const State& s) {
+        if (s.here != s.home) copy(CopyKind::device_to_host, s.here, s.home);
+        drop(s);
+    }
+    void copy(CopyKind kind, BufferId from, BufferId to) {
+        const bool comes = kind == CopyKind::host_to_device;
+        Op op = averaging_op((comes ? "from_host." : "to_host.") + l.buffer(comes ? from : to).name, Copy{kind, l.buffer(from).bytes},
+                             comes ? h2d_queue : d2h_queue, {from}, {to});
+        op.phase = Phase::offload;
+        block.ops.push_back(std::move(op));
     }
 
-    // Returns what the workers' mean comes in.
+    void step_outside(const std::string& name, const std::vector<BufferId>& buffers) {
+        const State outer = fetch(outer_state("outer." + name, Role::outer_parameters, elements(buffers)));
+        const BufferId moved = send(name, outer.here, buffers);
+        step_from(name, outer, moved, buffers);
+    }
+
+    // outer: on the device. Returns what the workers' mean comes in.
     BufferId send(const std::string& name, BufferId outer, const std::vector<BufferId>& buffers) {
         const std::int64_t n = elements(buffers);
         const BufferId moved = brief("outer.moved." + name, {n}, DType::fp32);
@@ -150,18 +185,17 @@ struct Meeting {
         return moved;
     }
 
-    void step_from(const std::string& name, BufferId outer, BufferId moved, const std::vector<BufferId>& buffers) {
+    void step_from(const std::string& name, const State& outer, BufferId moved, const std::vector<BufferId>& buffers) {
         const std::int64_t n = elements(buffers);
-        pointwise("average." + name, PointwiseKind::average, n, {moved}, {moved});
-        std::vector<BufferId> states{outer};
+        std::vector<State> states{outer};
         if (how.outer_optimizer == OuterOptimizer::nesterov)
-            states.push_back(
-                add("outer.momentum." + name, Role::outer_momentum, MemoryKind::optimizer_states, Scope::run, {n}, DType::fp32));
+            states.push_back(fetch(outer_state("outer.momentum." + name, Role::outer_momentum, n)));
+        pointwise("average." + name, PointwiseKind::average, n, {moved}, {moved});
         std::vector<BufferId> from{moved}, to = buffers;
-        from.insert(from.end(), states.begin(), states.end());
-        to.insert(to.end(), states.begin(), states.end());
+        for (const State& s : states) from.push_back(s.here), to.push_back(s.here);
         pointwise("outer_step." + name, PointwiseKind::outer_step, n, from, to);
         done(moved);
+        for (const State& s : states) leave(s);
     }
 };
 
@@ -252,9 +286,10 @@ std::pair<std::int32_t, std::int32_t> fragment_blocks(Lowering& l, int stage, in
         const std::string name = fmt::format("f{}", f);
         const BufferId master = master_of(l.plan, weights);
         const std::vector<BufferId> kept = master >= 0 ? std::vector<BufferId>{master} : weights;
-        const BufferId outer =
-            sends.add("outer." + name, Role::outer_parameters, MemoryKind::optimizer_states, Scope::run, {elements}, DType::fp32);
-        merges.step_from(name, outer, sends.send(name, outer, kept), kept);
+        const Meeting::State outer = sends.fetch(sends.outer_state("outer." + name, Role::outer_parameters, elements));
+        const BufferId moved = sends.send(name, outer.here, kept);
+        sends.drop(outer);
+        merges.step_from(name, merges.fetch(outer.home), moved, kept);
         if (master >= 0)
             merges.block.ops.push_back(averaging_op("cast." + name, Pointwise{PointwiseKind::cast, Direction::forward, elements, true},
                                                     compute_queue, {master}, weights));
@@ -314,7 +349,8 @@ void stream(Lowering& l) {
             send.programs.push_back(program_of(l, stage, sends));
             gather_again(l, stage, merge.programs.emplace_back(program_of(l, stage, merges)), f);
         }
-        send.behind = sharded ? PlanPhase::before : PlanPhase::nothing; // gathers have read what is merged
+        // Gathers have read what is merged; what a merge wrote to the host is read again.
+        send.behind = sharded || how.outer_on_host ? PlanPhase::before : PlanPhase::nothing;
         merge.behind = static_cast<std::int32_t>(l.plan.further.size());
         l.plan.further.push_back(std::move(send));
         merged = false;
