@@ -30,22 +30,19 @@ Gpt flowing(int p, int m, const std::string& versions, int flush, int dp = 1) {
 
 double step(const Scenario& s) { return predict(s).report.step_time_s; }
 
-// The time of a round grows by the same amount with every step, and that amount has no bubble: it is what the busiest stage computes. (Each
-// stage's update stands in the way of the others' microbatches, as there is no slack: of few microbatches a step their updates add up.)
+// The time of a round grows by the same amount with every step, and that amount has no bubble: it is what the busiest stage computes, its
+// update among it. No stage waits for another's update, which goes behind what sends a step's last gradients back.
 TEST(Asynchronous, BetweenDrainsThereIsNoBubble) {
     for (const auto& [versions, m] : {std::pair{"stash", 1}, {"stash", 32}, {"2bw", 32}}) {
         const double a = 40 * step(flowing(4, m, versions, 40).make()), b = 60 * step(flowing(4, m, versions, 60).make()),
                      c = 80 * step(flowing(4, m, versions, 80).make());
         EXPECT_NEAR(c - b, b - a, 1e-6 * a) << versions;
         const Prediction one = predict(flowing(4, m, versions, 80).make());
-        double busiest = 0, update = 0;
-        for (const LaneResult& lane : one.simulation.lanes) {
-            busiest = std::max(busiest, lane.compute_busy.seconds());
-            update = std::max(update, lane.breakdown[Category::optimizer].seconds());
-        }
+        double busiest = 0;
+        for (const LaneResult& lane : one.simulation.lanes) busiest = std::max(busiest, lane.compute_busy.seconds());
         const double steady = (c - b) / 20;
         EXPECT_GE(steady, busiest * (1 - 1e-3)) << versions;
-        EXPECT_LE(steady, 1.01 * busiest + 3 * update) << versions << ": but for transfers that end just before they are wanted";
+        EXPECT_LE(steady, 1.01 * busiest) << versions << ": but for transfers that end just before they are wanted";
     }
 }
 

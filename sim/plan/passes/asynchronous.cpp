@@ -33,19 +33,26 @@ class StageFlow {
     void run() {
         take_apart();
         begin_step();
+        bool complete =
+            false; // a step's gradients are; the update goes behind what sends its last microbatch back, which nothing keeps waiting
         for (DraftAction& action : body_) {
             const bool computes = !action.parts.empty();
+            if (complete && !only_sends(action)) complete = false, end_step();
             const std::int32_t microbatch = action.run.microbatch[0];
             const bool forward = computes && action.parts[0].step.kind == StepKind::forward;
             if (computes) read(action, forward ? begin_reading(microbatch) : version_of_[microbatch]);
             draft_.actions.push_back(std::move(action));
             if (!computes || forward) continue;
             --readers_[version_of_[microbatch]];
-            if ((microbatch + 1) % of_a_step_ == 0) end_step();
+            complete = (microbatch + 1) % of_a_step_ == 0;
         }
+        if (complete) end_step();
     }
 
   private:
+    static bool only_sends(const DraftAction& action) {
+        return action.parts.empty() && std::ranges::all_of(action.transfers, &TransferStep::send);
+    }
     bool two() const { return l_.scenario.strategy.weight_versions == WeightVersions::two; }
     Block& block(std::int32_t id) { return l_.plan.blocks[id]; }
 
