@@ -49,6 +49,22 @@ std::int64_t largest_unit(const Plan& plan) {
     return most;
 }
 
+// Turn by turn a sub-group is read, updated and written before the next: their number does not matter. (Without pipelining DeepSpeed's
+// swapper waits for each way.)
+TEST(DiskStates, TakeTheirWaysOneAfterTheOther) {
+    const auto step = [](std::int64_t sub_group, bool pipelined) {
+        Gpt g = shards("none", 1, fmt::format(R"(, "sub_group_size": {}, "pipelined": {})", sub_group, pipelined));
+        g.extra_strategy.replace(g.extra_strategy.find(R"("optimizer": "cpu")"), 18, R"("optimizer": "nvme")");
+        g.cluster = machine(1, R"("nvme_gb_per_s": 2)");
+        return of(g);
+    };
+    const Report few = step(1'000'000'000, false), many = step(30'000'000, false);
+    EXPECT_NEAR(many.step_time_s, few.step_time_s, 0.03 * few.step_time_s);
+    EXPECT_GT(few.step_time_s, (few.traffic.from_disk + few.traffic.to_disk) / 2e9);
+    EXPECT_NEAR(few.traffic.from_disk, few.traffic.to_disk, 0.01 * few.traffic.to_disk);
+    EXPECT_LT(step(30'000'000, true).step_time_s, 0.9 * many.step_time_s);
+}
+
 TEST(DiskShards, LieOnTheDiskAndPassTheHost) {
     const Gpt g = shards("nvme", 4);
     const Plan plan = lower(g.make());

@@ -136,6 +136,25 @@ TEST(OptimizerOffload, IsNeverSlowerWithItsCopiesBesideTheUpdate) {
     EXPECT_LT(time("true"), time("false"));
 }
 
+// The thread that launches kernels updates, too: where launches bind the step, it grows with every part that the host updates.
+TEST(OptimizerOffload, HoldsUpTheThreadThatLaunches) {
+    const auto step = [](double fraction) {
+        Gpt g = offloading(fmt::format(R"("optimizer": "cpu", "optimizer_fraction": {})", fraction), R"(, "bucket_bytes": 4000000)");
+        g.zero = 3;
+        Scenario s = g.make();
+        s.runtime.launch_us = 40;
+        return predict(s).report;
+    };
+    const Report none = step(0), half = step(0.5), all = step(1);
+    EXPECT_GT(none.host_wait_s, 0.5 * none.step_time_s) << "launches bind";
+    const double to_half = half.step_time_s - none.step_time_s, to_all = all.step_time_s - none.step_time_s;
+    EXPECT_GT(to_half, 0.35 * to_all);
+    EXPECT_LT(to_half, 0.65 * to_all);
+    EXPECT_GT(all.traffic.to_host, 1.8 * half.traffic.to_host);
+    EXPECT_EQ(none.traffic.to_host, 0);
+    EXPECT_EQ(all.traffic.to_host, all.traffic.from_host);
+}
+
 TEST(OptimizerOffload, TakesTheSameTimeFoldedAndUnfolded) {
     Gpt g = offloading(R"("optimizer": "cpu", "optimizer_fraction": 0.5)");
     g.pp = 2;

@@ -52,6 +52,7 @@ class HostStep {
     void copy(const std::string& name, BufferId from, BufferId to, CopyKind kind);
     std::vector<BufferId> room_for(const std::vector<BufferId>& states);
     void step_on_host(const Operands& group, std::size_t index, bool several);
+    Op wait_for(const std::string& name, std::vector<BufferId> buffers) const;
     void run_step(Op step, const std::vector<std::pair<BufferId, BufferId>>& on_disk);
     std::vector<Op> take_turns();
     void take_back(const Operands& group, const Op& step, const std::vector<BufferId>& states, const std::string& suffix);
@@ -78,7 +79,7 @@ class HostStep {
     std::vector<Turn> turns_;
     std::vector<Op> leaving_;    // delayed: gradients to the host, for the next step
     std::vector<BufferId> held_; // delayed: sums of this step on the host, each before the place where the next one's update looks
-    std::vector<Op> back_;       // from the host
+    std::vector<Op> back_;       // from the host: a group's until it has its turn; delayed, all
 };
 
 Operands HostStep::operands(const Op& op) const {
@@ -194,6 +195,17 @@ std::vector<BufferId> HostStep::room_for(const std::vector<BufferId>& states) {
     return here;
 }
 
+// The host issues nothing until these are written.
+Op HostStep::wait_for(const std::string& name, std::vector<BufferId> buffers) const {
+    Op op;
+    op.name = name;
+    op.work = HostSync{}; // on no queue itself: as if on the device's, so that what the host's threads wrote counts as another's
+    op.queue = compute_queue;
+    op.phase = Phase::offload;
+    op.in = std::move(buffers);
+    return op;
+}
+
 // The ways of what lies on the disk, and the step on the host between them: {place on the host, place on the disk}.
 void HostStep::run_step(Op step, const std::vector<std::pair<BufferId, BufferId>>& on_disk) {
     const auto is = [&](BufferId b, MemoryKind kind) { return of(b).kind == kind; };
@@ -208,19 +220,29 @@ void HostStep::run_step(Op step, const std::vector<std::pair<BufferId, BufferId>
     for (const auto& x : on_disk)
         if (!read(x)) turn.update.push_back(memory_op(Alloc{x.first}, Phase::offload));
     if (clip_.total >= 0) turn.update.push_back(clip_group(l_, clip_, step));
+    const std::vector<BufferId> updated = step.out;
+    std::vector<BufferId> gradients;
+    for (BufferId b : step.in)
+        if (is(b, MemoryKind::gradients)) gradients.push_back(b);
+    // Sub-groups take their turns in the optimizer's step, which begins when the pass has brought the gradients.
+    if (states_on_disk() && turns_.size() == 1 && !in_backward() && !delayed())
+        turn.before.insert(turn.before.begin() + turn.read++, wait_for("optimizer.gradients.wait", gradients));
     turn.update.push_back(std::move(step));
+    std::vector<BufferId> back;
     for (const auto& [here, disk] : on_disk)
-        if (!is(here, MemoryKind::gradients)) turn.update.push_back(copy_op(l_, here, disk));
+        if (!is(here, MemoryKind::gradients)) turn.update.push_back(copy_op(l_, here, disk)), back.push_back(disk);
     if (!on_disk.empty()) turn.written = static_cast<std::int32_t>(turn.update.size()) - 1;
+    if (!in_backward() && !delayed()) // the thread that launches kernels does it
+        turn.update.push_back(wait_for("optimizer.host.wait", back.empty() || l_.scenario.strategy.offload.pipelined ? updated : back));
     for (const auto& [here, disk] : on_disk) turn.update.push_back(memory_op(Free{here}, Phase::offload));
 }
 
-// Where sub-groups take turns, one's way from the disk begins when the one before has gone back; pipelined, some have room on the host at
-// a time, and it begins when the first of these has gone back.
+// Gradients leave for the host all at once. Where sub-groups take turns, one's way from the disk begins when the one before has gone back;
+// pipelined, some have room on the host at a time, and it begins when the first of these has gone back.
 std::vector<Op> HostStep::take_turns() {
     const Offload& o = l_.scenario.strategy.offload;
     const bool on_disk = std::any_of(turns_.begin(), turns_.end(), [](const Turn& t) { return t.written >= 0; });
-    const std::size_t apart = o.pipelined && on_disk ? static_cast<std::size_t>(o.sub_groups) : 1;
+    const std::size_t apart = !on_disk ? turns_.size() : o.pipelined ? static_cast<std::size_t>(o.sub_groups) : 1;
     std::vector<Op> ops;
     std::vector<std::int32_t> written; // by turn: the op that ends its way back to the disk
     const auto append = [&](std::vector<Op>& list) {
@@ -297,6 +319,10 @@ void HostStep::step_on_host(const Operands& group, std::size_t index, bool sever
     step.out.insert(step.out.end(), states.begin(), states.end());
     take_back(group, step, states, suffix);
     run_step(std::move(step), on_disk);
+    if (delayed()) return;
+    std::vector<Op>& update = turns_.back().update; // under the next group's update
+    update.insert(update.end(), std::make_move_iterator(back_.begin()), std::make_move_iterator(back_.end()));
+    back_.clear();
 }
 
 // The device's step on what is left to it; it has none where all went.
@@ -336,9 +362,10 @@ std::vector<Op> HostStep::run() {
     keep_on_device();
     auto next = block_.ops.erase(block_.ops.begin() + static_cast<std::ptrdiff_t>(at_));
     std::vector<Op> early = take_turns(), here = delayed() ? std::move(leaving_) : std::exchange(early, {});
+    const bool on_device = !here_.gradients.empty(); // before the host, which does nothing else while it updates
     for (Op& op : here)
-        for (std::int32_t& d : op.deps) d += static_cast<std::int32_t>(at_);
-    if (!here_.gradients.empty()) here.push_back(device_);
+        for (std::int32_t& d : op.deps) d += static_cast<std::int32_t>(at_) + on_device;
+    if (on_device) here.insert(here.begin(), device_);
     if (!held_.empty()) {
         here.push_back(pointwise_op("hold_gradients", PointwiseKind::swap, host_.elements, Phase::offload, held_, held_));
         here.back().queue = host_queue;
