@@ -85,7 +85,7 @@ SystemFacts read_astra_sim(const InputFile& file) {
         f.latency_us = latencies[1] / 1000;
         f.topology = torus ? "torus" : "single-switch";
         if (torus)
-            f.network = "torus";
+            f.network = "torus", f.shape = {static_cast<int>(sizes[0]), static_cast<int>(sizes[1])};
         else if (kinds[1] != "Switch")
             f.notes.push_back(fmt::format("a dimension {} between nodes is taken for one switch of the same rate", kinds[1]));
     }

@@ -70,6 +70,7 @@ std::string cluster_text(const ComposedCluster& c) {
         intra["kind"] = c.intra_kind;
         if (c.intra_kind != "none") intra["gb_per_s"] = rounded(c.intra_gb_per_s);
         if (c.intra_latency_us > 0) intra["latency_us"] = rounded(c.intra_latency_us);
+        if (c.domain_nodes > 1) intra["domain_nodes"] = c.domain_nodes;
     }
     if (!c.inter_kind.empty()) {
         Json& inter = j["inter_node"];
@@ -78,6 +79,10 @@ std::string cluster_text(const ComposedCluster& c) {
         inter["gbit_per_s"] = rounded(c.nic_gbit);
         if (c.inter_latency_us > 0) inter["latency_us"] = rounded(c.inter_latency_us);
         inter["topology"] = c.topology;
+        if (!c.shape.empty()) {
+            inter["shape"] = c.shape;
+            inter["wrap"] = std::vector<bool>(c.shape.size(), true);
+        }
         if (c.nodes_per_leaf > 0) inter["nodes_per_leaf"] = c.nodes_per_leaf;
         if (c.topology == "fat-tree" || c.topology == "rail-optimized") inter["oversubscription"] = rounded(c.oversubscription);
     }

@@ -78,6 +78,9 @@ void choose_device(Composing& k) {
     k.device = *preset;
 }
 
+// Whose trays of four devices share the switches of a rack.
+bool of_a_rack(const Composing& k) { return k.device.name.starts_with("gb200") || k.device.name.starts_with("gb300"); }
+
 void choose_counts(Composing& k) {
     if (k.options.nodes > 0) {
         k.c.nodes = k.options.nodes, k.source("nodes", "given: --nodes");
@@ -97,10 +100,11 @@ void choose_counts(Composing& k) {
                                             k.fabric()->devices_per_node, k.node()->file, gpus));
     } else {
         const bool ports = k.fabric()->nics_per_node > 1;
-        k.c.devices_per_node = ports ? k.fabric()->nics_per_node : 8;
+        k.c.devices_per_node = ports ? k.fabric()->nics_per_node : of_a_rack(k) ? 4 : 8;
         k.assume("devices_per_node", fmt::format("{}", k.c.devices_per_node),
-                 ports ? "as many GPUs as network ports; a file of the node (NCCL's XML) says"
-                       : "the usual eight; a file of the node (NCCL's XML) says");
+                 ports          ? "as many GPUs as network ports; a file of the node (NCCL's XML) says"
+                 : of_a_rack(k) ? "a tray's four; a file of the node (NCCL's XML) says"
+                                : "the usual eight; a file of the node (NCCL's XML) says");
     }
     if (static_cast<double>(k.c.nodes) * k.c.devices_per_node > 1e7)
         refuse(k.first_file(), 0, "more than ten million devices: at most that many can be simulated");
@@ -199,7 +203,8 @@ void choose_rate(Composing& k, const Part* nic) {
         double fits = 10;
         for (const double port : {25.0, 50.0, 100.0, 200.0, 400.0, 800.0})
             if (port <= nic->gb_per_s * 8) fits = port;
-        return assume(fits, fmt::format("the fastest port that its PCIe link of {:g} GB/s can feed", nic->gb_per_s));
+        if (nic->gb_per_s * 8 >= 10)
+            return assume(fits, fmt::format("the fastest port that its PCIe link of {:g} GB/s can feed", nic->gb_per_s));
     }
     const std::string& a = k.device.architecture;
     assume(a == "hopper" || a == "blackwell" || a == "cdna3" ? 400
@@ -228,12 +233,25 @@ void choose_network(Composing& k) {
     if (k.c.nics_per_node > 10'000) refuse(k.first_file(), 0, "more than 10,000 NICs a node: this is no node");
     choose_rate(k, nic);
     if (f && f->latency_us > 0) k.c.inter_latency_us = f->latency_us, k.read("inter_node.latency_us", *f);
-    if (f && !f->topology.empty()) {
+    if (f && f->block_nodes > 0) {
+        k.c.topology = "fat-tree";
+        k.assume("inter_node.topology", "fat-tree", "blocks do not say how switches are joined");
+        if (of_a_rack(k)) {
+            k.c.domain_nodes = f->block_nodes, k.read("intra_node.domain_nodes", *f);
+        } else {
+            k.c.nodes_per_leaf = f->block_nodes, k.read("inter_node.nodes_per_leaf", *f);
+            k.c.notes.push_back(fmt::format("blocks of up to {}: each is taken for the nodes below one leaf",
+                                            counted(static_cast<std::size_t>(f->block_nodes), "node")));
+        }
+    } else if (f && !f->topology.empty()) {
         k.c.topology = f->topology, k.read("inter_node.topology", *f);
     } else {
         k.c.topology = "fat-tree";
         k.assume("inter_node.topology", "fat-tree", "no file describes the switches");
     }
+    if (f && !f->shape.empty() &&
+        static_cast<std::int64_t>(f->shape[0]) * f->shape[1] == static_cast<std::int64_t>(k.c.nodes) * k.c.devices_per_node)
+        k.c.shape = f->shape, k.read("inter_node.shape", *f), k.read("inter_node.wrap", *f);
     if (f && f->nodes_per_leaf > 0 && (k.c.topology == "fat-tree" || k.c.topology == "rail-optimized"))
         k.c.nodes_per_leaf = f->nodes_per_leaf, k.read("inter_node.nodes_per_leaf", *f);
     if (f && f->oversubscription > 0) {
@@ -249,6 +267,12 @@ void choose_host(Composing& k) {
     for (const int gpu : parts_of(*node, Kind::gpu)) {
         const double rate = part(*node, gpu).gb_per_s;
         if (rate > 0) k.c.pcie_gb_per_s = k.c.pcie_gb_per_s > 0 ? std::min(k.c.pcie_gb_per_s, rate) : rate;
+    }
+    constexpr double least = 2; // GB/s, eight lanes of the first generation
+    if (k.c.pcie_gb_per_s > 0 && k.c.pcie_gb_per_s < least) {
+        k.c.notes.push_back(
+            fmt::format("GPUs' PCIe links of {:g} GB/s were read while they slept to save power: they are not used", k.c.pcie_gb_per_s));
+        k.c.pcie_gb_per_s = 0;
     }
     if (k.c.pcie_gb_per_s > 0) k.read("host.pcie_gb_per_s", *node);
     if (node->memory_gb > 0) k.c.host_memory_gb = node->memory_gb, k.read("host.memory_gb", *node);

@@ -17,8 +17,9 @@ struct ComposedCluster {
     int nodes = 1, devices_per_node = 1;
     std::string intra_kind;
     double intra_gb_per_s = 0, intra_latency_us = 0;
-    std::string inter_kind, topology; // "" or "none": no network
-    int nics_per_node = 0, nodes_per_leaf = 0;
+    std::string inter_kind, topology;                            // "" or "none": no network
+    int nics_per_node = 0, nodes_per_leaf = 0, domain_nodes = 0; // 0: not said
+    std::vector<int> shape;                                      // of a torus whose rows close
     double nic_gbit = 0, inter_latency_us = 0, oversubscription = 1;
     double host_memory_gb = 0, pcie_gb_per_s = 0;
     std::vector<int> nics; // the node's NICs that take part, as parts of its facts

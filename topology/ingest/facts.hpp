@@ -81,6 +81,8 @@ struct FabricFacts {
     double nic_gbit = 0, latency_us = 0;
     std::string network, topology; // a kind and a topology of inter_node
     int nodes_per_leaf = 0;
+    int block_nodes = 0;    // of Slurm's blocks: nodes that are close to each other, a leaf's or an NVLink domain's
+    std::vector<int> shape; // of a torus that closes in both dimensions
     double oversubscription = 0;
     int devices_per_node = 0;
     std::map<std::string, int> counts;

@@ -58,6 +58,9 @@ void name_device(HwlocReading& r, const XmlElement& device, int index) {
     }
 }
 
+// ATI's ES1000, RN50 and Rage XL on servers' boards, which compute nothing.
+bool draws_the_console(std::string_view device) { return device == "0x515e" || device == "0x5159" || device == "0x4752"; }
+
 void read_objects(HwlocReading& r, const XmlElement& element, int parent) {
     for (const XmlElement& object : element.children) {
         if (object.name != "object") continue;
@@ -83,7 +86,9 @@ void read_objects(HwlocReading& r, const XmlElement& element, int parent) {
             r.facts.parts[at].gb_per_s = pcie_rate(r, object);
         } else if (type == "PCIDev") {
             const PciType pci = pci_type(r, object);
-            const bool gpu = (pci.type.starts_with("03") && (pci.vendor == "0x10de" || pci.vendor == "0x1002")) || pci.type == "1200";
+            const bool gpu =
+                (pci.type.starts_with("03") && (pci.vendor == "0x10de" || (pci.vendor == "0x1002" && !draws_the_console(pci.device)))) ||
+                pci.type == "1200";
             const bool nic = pci.type == "0207" || pci.type == "0200";
             if (gpu || nic || (pci.type == "0680" && pci.vendor == "0x10de")) {
                 const int at = add(gpu ? Kind::gpu : nic ? Kind::nic : Kind::nvswitch, std::string(object.attribute("pci_busid")));

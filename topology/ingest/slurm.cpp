@@ -90,8 +90,7 @@ void build_blocks(const InputFile& file, const std::vector<SlurmBlock>& blocks, 
     if (f.hosts.empty()) refuse(file, 0, "no block holds a node: a block lists them with Nodes=");
     f.counts["block"] = static_cast<int>(blocks.size());
     f.counts["node"] = f.nodes();
-    f.topology = "fat-tree", f.nodes_per_leaf = static_cast<int>(most);
-    f.notes.push_back(fmt::format("blocks of up to {}: each is taken for the nodes below one leaf", counted(most, "node")));
+    f.block_nodes = static_cast<int>(most);
 }
 
 std::map<std::string, std::string> pairs_of(const InputFile& file, const TextLine& line) {

@@ -166,13 +166,29 @@ TEST(Ingest, MatrixWithEscapesAndLegend) {
     EXPECT_TRUE(assumes(i, "inter_node.gbit_per_s"));
 }
 
+// Two rings are a torus of that shape, whose rows close; on fewer nodes it has the usual one.
+TEST(Ingest, TwoRingsAreATorusOfTheirShape) {
+    const Cluster torus = accepted(ingest_files({"torus.yml"}, with_device("tpu-v4")));
+    EXPECT_EQ(torus.devices(), 32);
+    EXPECT_EQ(torus.inter.shape, (std::vector<int>{4, 8}));
+    EXPECT_EQ(torus.inter.wrap, (std::vector<bool>{true, true}));
+    EXPECT_DOUBLE_EQ(Fabric(torus).narrowest(0, 1).gigabytes(), 50) << "a link as the file has it";
+    IngestOptions fewer = with_device("tpu-v4");
+    fewer.nodes = 2;
+    EXPECT_TRUE(accepted(ingest_files({"torus.yml"}, fewer)).inter.shape.empty());
+}
+
 TEST(Ingest, SlurmTreesAndBlocks) {
     const Cluster tree = accepted(ingest_files({"topology.conf"}, with_device("h100-sxm-80gb")));
     EXPECT_EQ(tree.nodes, 42);
     EXPECT_EQ(tree.inter.nodes_per_leaf, 16);
     const Cluster blocks = accepted(ingest_files({"blocks.conf"}, with_device("gb200")));
     EXPECT_EQ(blocks.nodes, 36);
-    EXPECT_EQ(blocks.inter.nodes_per_leaf, 18);
+    EXPECT_EQ(blocks.devices_per_node, 4);
+    EXPECT_EQ(blocks.intra.domain_nodes, 18) << "a block of trays is a rack, and its devices share its switches";
+    const Cluster leaves = accepted(ingest_files({"blocks.conf"}, with_device("h100-sxm-80gb")));
+    EXPECT_EQ(leaves.inter.nodes_per_leaf, 18);
+    EXPECT_EQ(leaves.intra.domain_nodes, 1);
     const Cluster yaml = accepted(ingest_files({"topology.yaml"}, with_device("h100-sxm-80gb")));
     EXPECT_EQ(yaml.nodes, 8);
     EXPECT_EQ(yaml.inter.nodes_per_leaf, 4);
