@@ -76,6 +76,7 @@ InterNode read_inter(const Json& json) {
     n.latency = Time::microseconds(json.at("latency_us").get<double>());
     n.oversubscription = json.value("oversubscription", 1.0);
     n.nodes_per_leaf = json.value("nodes_per_leaf", 0);
+    n.dimensions = json.value("dimensions", n.dimensions);
     if (json.contains("dragonfly")) {
         const Json& d = json["dragonfly"];
         n.dragonfly = {d.at("groups").get<int>(), d.at("switches_per_group").get<int>(), d.at("nodes_per_switch").get<int>(),

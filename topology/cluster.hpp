@@ -81,7 +81,9 @@ struct InterNode {
     Routing routing = Routing::even;
     int queue_pairs = 1; // of a flow, each hashed on its own
     Dragonfly dragonfly;
-    std::vector<int> shape; // of a torus, two or three dimensions; empty: as near a cube as there is
+    int dimensions = 3; // of a torus whose shape is not given: two or three
+    std::vector<int>
+        shape; // of a torus, two or three dimensions; empty: as near a cube or a square as there is (of whole cubes of 4, if it can be)
     std::vector<bool> wrap; // whether its rows close to rings; empty: where TPUs' do (rows of 4, 8, 12.. in three dimensions, of 16 in two)
     int planes = 1;         // networks without a common switch; a NIC has a port in each
     int ports_per_nic = 1;  // that a NIC's rate is divided over; with planes at least as many

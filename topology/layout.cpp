@@ -37,9 +37,10 @@ Inside inside_of(IntraKind kind) {
 }
 
 // Three factors of n, ascending and as near a cube as there are.
-std::array<int, 3> torus_dims(int n) {
+// As near a cube as there is, or a square.
+std::array<int, 3> torus_dims(int n, int dimensions) {
     std::array<int, 3> best{1, 1, n};
-    for (int a = 1; static_cast<std::int64_t>(a) * a * a <= n; ++a) {
+    for (int a = 1; static_cast<std::int64_t>(a) * a * a <= n && (dimensions > 2 || a < 2); ++a) {
         if (n % a) continue;
         for (int b = a; static_cast<std::int64_t>(b) * b <= n / a; ++b) {
             const int c = n / a / b;
@@ -50,15 +51,22 @@ std::array<int, 3> torus_dims(int n) {
 }
 
 // Google's slices: rows close where they are made of whole cubes of four, or span a pod of two dimensions.
-bool closes(const InterNode& n, std::size_t dimension) {
-    if (!n.wrap.empty()) return n.wrap[dimension];
-    return n.shape.size() == 2 ? n.shape[dimension] == 16 : n.shape[dimension] % 4 == 0;
+bool closes(int row, std::size_t dimensions) { return dimensions == 2 ? row == 16 : row % 4 == 0; }
+
+// The dimensions of a slice of so many devices: of cubes of four where it holds a whole number of them.
+std::vector<int> slice_shape(int devices, int dimensions) {
+    constexpr int cube = 4 * 4 * 4;
+    const bool cubes = dimensions == 3 && devices % cube == 0;
+    std::vector<int> shape;
+    for (int d : torus_dims(cubes ? devices / cube : devices, dimensions)) shape.push_back(cubes ? 4 * d : d);
+    if (dimensions == 2) shape.erase(shape.begin());
+    return shape;
 }
 
-// The shape given, its dimensions in ascending order.
-void shape_torus(Layout& l, const InterNode& n) {
+// In ascending order.
+void shape_torus(Layout& l, const std::vector<int>& shape, const std::vector<bool>& wrap) {
     std::vector<std::pair<int, bool>> rows;
-    for (std::size_t i = 0; i < n.shape.size(); ++i) rows.emplace_back(n.shape[i], closes(n, i));
+    for (std::size_t i = 0; i < shape.size(); ++i) rows.emplace_back(shape[i], wrap.empty() ? closes(shape[i], shape.size()) : wrap[i]);
     while (rows.size() < 3) rows.emplace_back(1, true);
     std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     for (std::size_t i = 0; i < 3; ++i) l.dims[i] = rows[i].first, l.wrapped[i] = rows[i].second;
@@ -72,9 +80,12 @@ void lay_torus(Layout& l, const Cluster& c) {
     l.torus_of_nodes = !of_devices;
     l.units = l.torus_of_nodes ? l.nodes : l.torus_spans ? l.devices : l.per_node;
     l.tori = of_devices && !network ? l.nodes : 1;
-    l.dims = torus_dims(l.units);
-    const std::size_t dimensions = c.inter.shape.empty() ? 3 : c.inter.shape.size();
-    if (!c.inter.shape.empty()) shape_torus(l, c.inter);
+    l.dims = torus_dims(l.units, c.inter.dimensions);
+    const std::size_t dimensions = c.inter.shape.empty() ? static_cast<std::size_t>(c.inter.dimensions) : c.inter.shape.size();
+    if (!c.inter.shape.empty())
+        shape_torus(l, c.inter.shape, c.inter.wrap);
+    else if (of_devices && network)
+        shape_torus(l, slice_shape(l.units, c.inter.dimensions), {});
     l.used_dims = static_cast<int>(std::count_if(l.dims.begin(), l.dims.end(), [](int d) { return d > 1; }));
     // A unit has two links a dimension, whether a small torus uses all of its dimensions or not.
     l.torus_link =

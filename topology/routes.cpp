@@ -78,21 +78,26 @@ double path_left(const Layout& l, int plane, int leaf_a, int leaf_b, int spine) 
     return std::min(l.uplink_left(plane * l.leaves + leaf_a, spine), l.uplink_left(plane * l.leaves + leaf_b, spine));
 }
 
-// The next spine from this one on whose way is up.
-int living(const Layout& l, int plane, int leaf_a, int leaf_b, int spine) {
-    for (int k = 0; k < l.uplinks; ++k)
-        if (const int s = (spine + k) % l.uplinks; path_left(l, plane, leaf_a, leaf_b, s) > 0) return s;
-    return spine;
+// Of the spines whose way is up this one, counted round and round; of all where none is.
+int living(const Layout& l, int plane, int leaf_a, int leaf_b, std::uint64_t number) {
+    const auto whole = [&](int s) { return path_left(l, plane, leaf_a, leaf_b, s) > 0; };
+    std::uint64_t count = 0;
+    for (int s = 0; s < l.uplinks && !l.leaf_left.empty(); ++s) count += whole(s);
+    if (count == 0) return static_cast<int>(number % static_cast<std::uint64_t>(l.uplinks));
+    number %= count;
+    for (int s = 0;; ++s)
+        if (whole(s) && number-- == 0) return s;
 }
 
 // Over the spines by the routing, where some of their links are down.
 void append_spread(const Layout& l, int plane, int leaf_a, int leaf_b, double weight, std::vector<LinkShare>& out) {
     std::vector<double> part(static_cast<std::size_t>(l.uplinks), 0);
     double sum = 0;
+    std::uint64_t moved = 0; // planned: flows whose way is down, dealt over the others
     for (int s = 0; s < l.uplinks; ++s) {
         const double left = path_left(l, plane, leaf_a, leaf_b, s);
         if (l.routing == Routing::planned)
-            part[living(l, plane, leaf_a, leaf_b, s)] += 1, sum += 1;
+            part[left > 0 ? s : living(l, plane, leaf_a, leaf_b, moved++)] += 1, sum += 1;
         else if (left > 0)
             sum += part[s] = l.routing == Routing::adaptive ? left : 1;
     }
@@ -154,8 +159,7 @@ void append_hashed(const Layout& l, const Ends& e, int a, int b, std::vector<Lin
         for (int k = 0; k < l.planes && ports_left(l, e, plane) <= 0; ++k) plane = (plane + 1) % l.planes;
         if (l.planes > 1) out.push_back({l.nic_link(e.node_a, e.end_a, plane) + up, share});
         if (leaf_a != leaf_b)
-            append_path(l, plane, leaf_a, leaf_b,
-                        living(l, plane, leaf_a, leaf_b, static_cast<int>(hash % static_cast<std::uint64_t>(l.uplinks))),
+            append_path(l, plane, leaf_a, leaf_b, living(l, plane, leaf_a, leaf_b, hash),
                         static_cast<int>((hash >> 32) % static_cast<std::uint64_t>(l.core_links)), share, out);
         if (l.planes > 1) out.push_back({l.nic_link(e.node_b, e.end_b, plane) + down, share});
     }

@@ -258,20 +258,25 @@ CollectiveTime pat_across(const Level& l) {
             Protocol::simple};
 }
 
+// What flows between nodes and inside them at once keeps of the inside's rate.
+constexpr double beside_network = 0.92;
+
+// Inside a node of a tree each device passes all bytes on, up and down: no more than half of what a ring's links carry (over PCIe far less
+// than NCCL takes them for).
 CollectiveTime tree_across(const Level& l, bool nvls) {
     const double outer = l.g.nodes == 2 ? l.f.eta_tree * l.g.nic_rate : l.f.eta_tree_more * l.g.nic_rate / 2;
-    double inner = 0.92 * l.t.nominal / 2;
-    if (nvls) inner = 0.92 * nvls_time(l.t, l.g.lanes, l.bytes).rate;
+    double inner = std::min(beside_network * l.t.nominal, l.t.simple_rate * l.t.reduce_factor) / 2;
+    if (nvls) inner = beside_network * nvls_time(l.t, l.g.lanes, l.bytes).rate;
     const double rate = l.g.n == l.g.nodes ? outer : std::min(inner, outer);
     return {fabric_latency(l.f, l.kind, l.g.nodes, l.bytes) + l.bytes / rate, rate, nvls ? Algorithm::nvls_tree : Algorithm::tree,
             Protocol::simple};
 }
 
-// Inside a node NVLS, or each member adds a part of the others' and hands it back (NCCL's CollnetDirect): as many bytes as a ring there.
-CollectiveTime sharp_across(const Level& l, bool multicast) {
-    const double inner = multicast && l.g.lanes > 2 ? nvls_time(l.t, l.g.lanes, l.bytes).rate
-                         : l.g.lanes > 1            ? ring_time(l.t, l.kind, l.g.lanes, l.bytes, l.one_byte, Protocol::simple).rate
-                                                    : 1e30;
+// Inside a node each member adds a part of the others' and hands it back (NCCL's CollnetDirect): as many bytes as a ring there. Where the
+// inside binds, 64 H100 with SHARP reach an algorithm bandwidth of 195 GB/s (coreweave/nccl-tests): no more than that.
+CollectiveTime sharp_across(const Level& l) {
+    const double inner =
+        l.g.lanes > 1 ? beside_network * ring_time(l.t, l.kind, l.g.lanes, l.bytes, l.one_byte, Protocol::simple).rate : 1e30;
     const double outer = l.f.eta_tree * l.g.nic_rate, rate = l.g.n == l.g.nodes ? outer : std::min(inner, outer);
     return {l.f.base + l.f.small * ramp(l.bytes, 0.25 * mebi) + l.f.large * ramp(l.bytes, 16 * mebi) + l.bytes / rate, rate,
             Algorithm::sharp, Protocol::simple};
@@ -319,7 +324,7 @@ CollectiveTime multi_node(const LinkTable& t, const FabricTable& f, const Group&
     if (kind != CollectiveKind::all_reduce || wish == CollectiveAlgorithm::ring)
         return ring_across(l); // trees and multicast across nodes reduce only
     const bool nvls = multicast && t.has_nvls && g.lanes > 2 && !one_byte;
-    if (wish == CollectiveAlgorithm::sharp) return links.sharp ? sharp_across(l, multicast && t.has_nvls) : ring_across(l);
+    if (wish == CollectiveAlgorithm::sharp) return links.sharp ? sharp_across(l) : ring_across(l);
     if (wish == CollectiveAlgorithm::tree) return tree_across(l, false);
     if (wish == CollectiveAlgorithm::nvls) return tree_across(l, nvls);
     const CollectiveTime tree = tree_across(l, nvls), ring = ring_across(l);

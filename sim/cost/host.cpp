@@ -61,7 +61,7 @@ int hooked(const Op& op) {
 } // namespace
 
 bool CostModel::Data::makes_calls() const {
-    if (device.launch_us >= 0) return false; // measured, with all that stands around it
+    if (!device.kernels.empty()) return false; // measured, with all that stands around them
     return !runtime.launch_blocking && practice.module_calls;
 }
 
@@ -78,7 +78,7 @@ Time CostModel::host(const Op& op, int kernels) const {
     const CallTable& t = d.pointwise.calls;
     const bool graph = d.runtime.cuda_graphs && !op.eager;
     const Time launches = graph ? launch() * kernels : launch_eager() * kernels;
-    if (d.practice.module_hooks && d.device.launch_us < 0)
+    if (d.practice.module_hooks && d.device.kernels.empty())
         if (const int way = hooked(op); way >= 0) {
             const auto& hook = d.strategy.data_parallel > 1 ? t.hook : t.hook_alone;
             return launches + Time::microseconds(hook[way] * op.modules);

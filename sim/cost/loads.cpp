@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <numeric>
+#include <set>
 #include <utility>
 
 namespace orrery {
@@ -324,10 +326,23 @@ double reach_of(const Fabric& fabric, Wiring wiring, std::span<const int> node) 
     return least;
 }
 
+// Whether each two devices of a node have a link of their own.
+bool meshed(const ExplicitGraph& g) {
+    std::map<int, std::int64_t> devices, links; // by node
+    for (const ExplicitGraph::Vertex& v : g.vertices) devices[v.node] += v.kind == ExplicitGraph::VertexKind::device;
+    std::set<std::pair<int, int>> joined;
+    for (const ExplicitGraph::Edge& e : g.edges) {
+        const ExplicitGraph::Vertex &from = g.vertices[static_cast<std::size_t>(e.from)], &to = g.vertices[static_cast<std::size_t>(e.to)];
+        const bool direct = from.kind == to.kind && from.kind == ExplicitGraph::VertexKind::device && from.node == to.node;
+        if (direct && joined.emplace(e.from, e.to).second) ++links[from.node];
+    }
+    return std::ranges::all_of(devices, [&](const auto& d) { return links[d.first] == d.second * (d.second - 1); });
+}
+
 } // namespace
 
 Domain domain_of(const Cluster& c) {
-    if (c.graph) return {};
+    if (c.graph) return {meshed(*c.graph) ? Wiring::mesh : Wiring::switched, false};
     switch (c.intra.kind) {
     case IntraKind::nvlink_mesh:
     case IntraKind::infinity_fabric:

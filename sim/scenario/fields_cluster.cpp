@@ -204,16 +204,24 @@ const Fields& inter_fields() {
             .most(1e6),
         Field{"routing", ChoiceSlot{[](Scenario& s, int i) { s.cluster.inter.routing = static_cast<Routing>(i); }},
               "how traffic takes equal-cost paths. even, spray: over all that are up; ecmp: as hashes of flows fall; planned: whole flows, "
-              "those of a path that is down on the next; adaptive: by what is left of each, in a dragonfly half by third groups"}
+              "those of paths that are down dealt over the others; adaptive: by what is left of each, in a dragonfly half by third groups"}
             .one_of({"even", "ecmp", "planned", "adaptive", "spray"}),
         Field{"queue_pairs", IntSlot{[](Scenario& s) { return &s.cluster.inter.queue_pairs; }}, "of a flow, each with a hash of its own"}
             .least(1)
             .most(1024),
         Field{"hashed_routes", CustomSlot{read_hashed_routes}, "true: routing = ecmp"}.like(R"({"type":"boolean"})"),
-        Field{"shape", CustomSlot{read_shape}, "of a torus: two or three dimensions; default: as near a cube as there is"}.like(
-            R"({"type":"array","items":{"type":"integer","minimum":1},"minItems":2,"maxItems":3})"),
+        Field{"dimensions", IntSlot{[](Scenario& s) { return &s.cluster.inter.dimensions; }},
+              "of a torus whose shape is not given: 2 or 3; a device's rate is divided over two links in each"}
+            .least(2)
+            .most(3),
+        Field{"shape", CustomSlot{read_shape},
+              "of a torus: two or three dimensions; default: as near a cube or a square (dimensions) as there is, and of cubes of 4 where "
+              "devices make whole ones"}
+            .like(R"({"type":"array","items":{"type":"integer","minimum":1},"minItems":2,"maxItems":3})"),
         Field{"wrap", CustomSlot{read_wrap},
-              "whether a dimension's rows close to rings; default, with shape: rows of 4, 8, 12.. in three dimensions, of 16 in two"}
+              "whether a dimension's rows close to rings; it goes with shape. Default: those of 4, 8, 12.. in three dimensions, of 16 in "
+              "two; "
+              "where no shape is given all rows of a torus inside a node, or of nodes"}
             .like(R"({"type":"array","items":{"type":"boolean"}})"),
         Field{"planes", IntSlot{[](Scenario& s) { return &s.cluster.inter.planes; }},
               "networks without a common switch, a port of each NIC in each; dual-plane: 2"}

@@ -435,6 +435,34 @@ TEST(Torus, HasTheShapeGiven) {
     EXPECT_EQ(cluster_problems(c).size(), 1u);
 }
 
+// Without a shape a slice is that of its cubes of four, or a square where chips have links in two dimensions: as if it was stated.
+TEST(Torus, HasTheUsualShapeOfASlice) {
+    struct Slice {
+        const char* preset;
+        int nodes;
+        std::vector<int> shape;
+    };
+    for (const Slice& s : {Slice{"tpu-v5p-pod", 1, {1, 2, 2}},
+                           {"tpu-v5p-pod", 2, {2, 2, 2}},
+                           {"tpu-v4-pod", 16, {4, 4, 4}},
+                           {"tpu-v4-pod", 48, {4, 4, 12}},
+                           {"tpu-v5e-pod", 2, {4, 4}},
+                           {"tpu-v5e-pod", 32, {16, 16}},
+                           {"tpu-v6e-pod", 2, {2, 4}}}) {
+        Cluster c = *find_cluster(s.preset);
+        c.nodes = s.nodes;
+        const Fabric usual(c);
+        c.inter.shape = s.shape;
+        const Fabric stated(c);
+        ASSERT_EQ(usual.links().size(), stated.links().size()) << s.preset << " " << s.nodes;
+        EXPECT_EQ(usual.bisection_bandwidth().value, stated.bisection_bandwidth().value) << s.preset << " " << s.nodes;
+        for (int to = 1; to < usual.devices(); ++to) {
+            EXPECT_EQ(usual.latency(0, to), stated.latency(0, to)) << s.preset << " " << s.nodes << ", " << to;
+            EXPECT_EQ(usual.narrowest(0, to).value, stated.narrowest(0, to).value) << s.preset << " " << s.nodes << ", " << to;
+        }
+    }
+}
+
 // No links between rails: the way to another rail leads by the device beside the sender that has a NIC there.
 TEST(Fabric, RailOnlyGoesByTheDeviceBeside) {
     const Fabric f(dgx(64, InterTopology::rail_only)), spine(dgx(64, InterTopology::rail_optimized));
