@@ -44,8 +44,8 @@ FailureStream::FailureStream(const TrainingJob& job, int number)
         for (std::size_t i = 0; i < 9; ++i) inside += (r.repair.days[i] + (i > 0 ? r.repair.days[i - 1] : 0)) / 20;
         tail_days_ = r.repair.mean_days > 0 ? std::max(0.0, (r.repair.mean_days - inside) * 10 - r.repair.days[8]) : 0;
     }
-    if (weibull && f.per_node_day > 0)
-        for (int slot = 0; slot < job.nodes; ++slot) waiting_.push({random_.weibull(f.shape) * day / f.per_node_day, slot});
+    if (weibull && f.per_node_day > 0) // nodes that have been in use: the rate is the stated one from the first day on
+        for (int slot = 0; slot < job.nodes; ++slot) waiting_.push({random_.weibull_left(f.shape) * day / f.per_node_day, slot});
     if (trace && std::ranges::any_of(f.trace, [&](const WholeRun::Outage& o) { return o.node < job.nodes + job.spares; })) {
         trace_length_s_ = std::ranges::max(f.trace, {}, &WholeRun::Outage::end_s).end_s;
         trace_length_s_ = std::max(trace_length_s_, f.trace.back().begin_s + 1);

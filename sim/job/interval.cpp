@@ -51,13 +51,22 @@ std::vector<IntervalPoint> interval_curve(const TrainingJob& job, int jobs) {
     const auto add = [&](double steps) { intervals.insert(static_cast<std::int64_t>(std::clamp(steps, 1.0, most))); };
     for (int i = -12; i <= 12; ++i) add(std::round(middle * std::pow(20, i / 12.0)));
     add(std::ceil(least_interval_s(job, per_s > 0 ? 1 / per_s : 0) / job.step_s()));
+    // Of the saves that are kept one must be older than what corrupts them unnoticed.
+    const double unnoticed =
+        per_s > 0 && f.by[FailingPart::sdc] > 0 && job.run.checkpoint.keep > 0 ? job.run.detect.sdc / job.run.checkpoint.keep : 0;
+    for (int i = 0; unnoticed > 0 && i <= 6; ++i) add(std::ceil(unnoticed / job.step_s() * std::pow(1.25, i)));
     std::vector<IntervalPoint> curve;
-    for (const std::int64_t whole : intervals) {
+    const auto append = [&](std::int64_t whole) {
         trial.save_every = whole;
         double goodput = 0;
         for (const JobOutcome& o : simulate_seeds(trial, seeds, jobs)) goodput += (o.finished ? o.goodput() : 0) / seeds;
         curve.push_back({whole, goodput});
-    }
+    };
+    for (const std::int64_t whole : intervals) append(whole);
+    // Saves that cost nothing, and pauses of another kind: longer ones, as long as they are better.
+    const auto rises = [&] { return curve.size() > 1 && curve.back().goodput > curve[curve.size() - 2].goodput + as_good; };
+    for (int i = 0; i < 12 && rises() && static_cast<double>(curve.back().steps) < most; ++i)
+        append(static_cast<std::int64_t>(std::min(most, std::ceil(static_cast<double>(curve.back().steps) * 1.5))));
     return curve;
 }
 

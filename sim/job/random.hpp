@@ -30,6 +30,17 @@ class JobRandom {
     int below(int n) { return static_cast<int>(share() * n); }
     double exponential() { return -std::log(1 - share()); }                                                  // of mean 1
     double weibull(double shape) { return std::pow(exponential(), 1 / shape) / std::tgamma(1 + 1 / shape); } // of mean 1
+    // What is left of such a time at a moment long after the first: its density is the chance to last so long (Cox, Renewal Theory, 1962).
+    double weibull_left(double shape) { return std::pow(gamma(1 / shape), 1 / shape) / std::tgamma(1 + 1 / shape); }
+    // Of mean and variance `a` > 0 (Marsaglia and Tsang, 2000).
+    double gamma(double a) {
+        if (a < 1) return gamma(a + 1) * std::pow(1 - share(), 1 / a);
+        const double d = a - 1.0 / 3, c = 1 / std::sqrt(9 * d);
+        for (;;) {
+            const double x = std::sqrt(2 * exponential()) * std::cos(2 * 3.14159265358979323846 * share()), v = std::pow(1 + c * x, 3);
+            if (v > 0 && std::log(1 - share()) < x * x / 2 + d * (1 - v + std::log(v))) return d * v;
+        }
+    }
 
   private:
     std::uint64_t state_[4];

@@ -87,7 +87,8 @@ const Fields& failure_fields() {
               "of a node's time to its next failure; trace: a file's failures"}
             .one_of(words<FailureLaw>()),
         number(
-            "shape", [](Scenario& s) { return &s.run->failures.shape; }, "of weibull; below 1: failures soon after a repair", 0.2, 20),
+            "shape", [](Scenario& s) { return &s.run->failures.shape; },
+            "of weibull; below 1: failures soon after a repair, above 1: late ones; the rate stays per_node_day", 0.2, 20),
         Field{"file", CustomSlot{read_fault_trace},
               "of a trace: CSV with the columns node, start_day, end_day; it is repeated where the run is longer"}
             .like(R"({"type":"string"})"),

@@ -95,20 +95,23 @@ TEST(JobOracle, FailuresArePoisson) {
     EXPECT_NEAR((squares - sum * sum) / 100, 1, 4 * std::sqrt(2.0 / seeds));
 }
 
-// A Weibull renewal process of long lengths has the rate 1 / mean, whatever its shape; its dispersion is the squared variation's.
+// Nodes that have been in use fail at the rate 1 / mean from the first day on, whatever the shape (Cox, 1962).
 TEST(JobOracle, WeibullFailuresAreARenewalProcess) {
-    TrainingJob job = synchronous(100, 10, 0, 1);
-    job.nodes = 20;
-    job.run.failures.per_node_day = 1;
-    job.run.failures.distribution = FailureLaw::weibull;
-    job.run.failures.shape = 2;
-    job.horizon_s = 86400 * 500;
-    double sum = 0;
-    const int seeds = 20;
-    for (const JobOutcome& o : simulate_seeds(job, seeds, 2)) sum += static_cast<double>(o.failures) / seeds;
-    const double variation = std::tgamma(2.0) / std::pow(std::tgamma(1.5), 2) - 1; // 0.273
-    // The expected number of renewals by t is t / mean + (variation - 1) / 2 (Cox, 1962), of each node.
-    EXPECT_NEAR(sum, 20 * (500 + (variation - 1) / 2), 4 * std::sqrt(20 * 500 * variation / seeds));
+    for (const double shape : {0.5, 1.0, 2.0, 5.0}) {
+        TrainingJob job = synchronous(100, 10, 0, 1);
+        job.nodes = 20;
+        job.run.failures.per_node_day = 1;
+        job.run.failures.distribution = FailureLaw::weibull;
+        job.run.failures.shape = shape;
+        const double variation = std::tgamma(1 + 2 / shape) / std::pow(std::tgamma(1 + 1 / shape), 2) - 1; // 5, 1, 0.273, 0.052
+        for (const double days : {2, 500}) {
+            job.horizon_s = 86400 * days;
+            double sum = 0;
+            const int seeds = days < 100 ? 400 : 20;
+            for (const JobOutcome& o : simulate_seeds(job, seeds, 2)) sum += static_cast<double>(o.failures) / seeds;
+            EXPECT_NEAR(sum, 20 * days, 4 * std::sqrt(20 * days * std::max(1.0, variation) / seeds)) << shape << ", " << days << " days";
+        }
+    }
 }
 
 TEST(JobOracle, WithoutFailuresARunIsItsSteps) {
@@ -158,6 +161,31 @@ TEST(JobOracle, TheBestIntervalIsTheExactLaws) {
     double most = 0;
     for (int tau = 1; tau < 300; ++tau) most = std::max(most, exact_goodput(147.7, tau, 5, 5));
     EXPECT_NEAR(exact_goodput(147.7, static_cast<double>(best.steps), 5, 5) / most, 1, 0.005);
+}
+
+// Corruption that is noticed a day later, and ten saves that are kept: they must reach back further than a day. Intervals as short as
+// failures alone would have them lose the whole run.
+TEST(JobOracle, TheBestIntervalReachesBehindWhatCorruptsUnnoticed) {
+    TrainingJob job = synchronous(720, 38.4, 0.1, 5); // a failure in twelve hours
+    job.step_ps = 10'000'000'000'000;
+    job.horizon_s = 86400 * 30;
+    job.run.failures.by = {};
+    job.run.failures.by[FailingPart::sdc] = 1;
+    job.run.detect.sdc = 86400;
+    job.run.checkpoint.keep = 10;
+    job.run.seeds = 16;
+    const std::vector<IntervalPoint> curve = interval_curve(job, 2);
+    const IntervalPoint best = best_interval(curve, 60, job.step_s());
+    EXPECT_GT(static_cast<double>(best.steps) * job.step_s() * job.run.checkpoint.keep, job.run.detect.sdc);
+    const auto goodput = [&](double seconds) {
+        TrainingJob other = job;
+        other.save_every = std::llround(seconds / job.step_s());
+        double sum = 0;
+        for (const JobOutcome& o : simulate_seeds(other, 16, 2)) sum += o.goodput() / 16;
+        return sum;
+    };
+    for (const double seconds : {120, 600, 2400, 9000, 12000, 20000, 60000})
+        EXPECT_GE(best.goodput, goodput(seconds) - 0.02) << seconds << " s, against " << static_cast<double>(best.steps) * job.step_s();
 }
 
 TEST(JobOracle, QuantilesKnowTheirError) {
