@@ -139,6 +139,12 @@ std::string to_json(const Report& r) {
         j["per_trillion_tokens"] = pace_json(r, 1e12);
         if (r.run_tokens > 0) j["run_at_this_pace"] = pace_json(r, r.run_tokens);
     }
+    if (const Traffic& t = r.traffic; r.step_time_s > 0)
+        j["traffic_bytes"] = {{"between_nodes", t.between_nodes},
+                              {"device_to_host", t.to_host},
+                              {"host_to_device", t.from_host},
+                              {"host_to_nvme", t.to_disk},
+                              {"nvme_to_host", t.from_disk}};
     if (const WorkerMeetings& m = r.meetings; m.steps > 0) {
         j["meetings"] = {{"steps_between", m.steps}, {"compute_utilization", m.compute_utilization}, {"sync_time_s", m.sync_time_s}};
         if (m.bytes_between_nodes > 0) {

@@ -1,6 +1,7 @@
 #include "sim/report/loose.hpp"
 
 #include "sim/report/terminal.hpp"
+#include "sim/report/traffic.hpp"
 
 #include <fmt/format.h>
 
@@ -8,31 +9,11 @@
 
 namespace orrery {
 
-namespace {
-
-// Bytes that leave nodes: a byte between two nodes passes one NIC out and one in.
-double between_nodes(const Fabric& fabric, std::span<const double> by_link) {
-    const Links& links = fabric.links();
-    double bytes = 0;
-    for (std::size_t i = 0; i < by_link.size(); ++i)
-        if (by_link[i] > 0 && links[static_cast<LinkId>(i)].kind == LinkKind::nic) bytes += by_link[i] / 2;
-    return bytes;
-}
-
-double between_nodes(const Fabric& fabric, const Simulation& simulation) {
-    double bytes = 0;
-    for (const LinkUse& use : simulation.links)
-        if (fabric.links()[use.link].kind == LinkKind::nic) bytes += use.bytes * use.twins / 2;
-    return bytes;
-}
-
-} // namespace
-
 void count_meetings(Report& r, const Scenario& s, const Plan& plan, const Fabric& fabric, const CostModel& cost,
-                    const Simulation& simulation, const SimulateOptions& options) {
+                    const SimulateOptions& options) {
     if (!s.strategy.workers() || r.step_time_s <= 0) return;
     WorkerMeetings& m = r.meetings;
-    m.bytes_between_nodes = between_nodes(fabric, simulation);
+    m.bytes_between_nodes = r.traffic.between_nodes;
     if (plan.further.empty()) return;
     m.steps = static_cast<double>(plan.repeat);
     for (const PlanPhase& phase : plan.further)
@@ -59,6 +40,7 @@ void follow_workers(Report& r, const Scenario& s, const Plan& plan, const Fabric
     m.compute_utilization = 1 / longer;
     m.sync_time_s = m.steps * (r.loose.step_s - alone);
     m.bytes_between_nodes += between_nodes(fabric, r.loose.link_bytes);
+    r.traffic.between_nodes = m.bytes_between_nodes;
     r.step_time_s = r.loose.step_s;
     const double waits = std::min(r.loose.wait_s, std::max(0.0, r.loose.step_s - alone));
     r.breakdown_s[Category::exposed_dp] += waits;
@@ -67,6 +49,10 @@ void follow_workers(Report& r, const Scenario& s, const Plan& plan, const Fabric
          {&r.tokens_per_s, &r.tokens_per_s_per_gpu, &r.samples_per_s, &r.model_tflops_per_gpu, &r.mfu, &r.hfu, &r.bubble_fraction})
         *rate /= longer;
     for (double* whole : {&r.energy_j, &r.cost_usd}) *whole *= longer;
+    // A worker's own step stands for a part of what it takes now; the ways to servers and peers for the rest.
+    double own = 0;
+    for (double& share : r.shares) own += share /= longer;
+    if (own > 0) r.shares[CostGroup::links_between] += 1 - own;
     set_target(r, s);
 }
 

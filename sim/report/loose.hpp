@@ -9,7 +9,7 @@ namespace orrery {
 // How much of a round of local steps and their meeting (local SGD, DiLoCo: Plan::further) is steps. It takes one more simulation, of a step
 // without what comes between steps. Nothing where workers meet in every step or outside the plan.
 void count_meetings(Report& report, const Scenario& scenario, const Plan& plan, const Fabric& fabric, const CostModel& cost,
-                    const Simulation& simulation, const SimulateOptions& options);
+                    const SimulateOptions& options);
 
 // The report's step becomes that of workers that wait for servers or peers (sim/loose). Nothing where Strategy::loose() does not hold.
 void follow_workers(Report& report, const Scenario& scenario, const Plan& plan, const Fabric& fabric, const CostModel& cost,

@@ -5,6 +5,7 @@
 #include "sim/report/input_pipeline.hpp"
 #include "sim/report/loose.hpp"
 #include "sim/report/report.hpp"
+#include "sim/report/traffic.hpp"
 #include "sim/scenario/perturb.hpp"
 #include "topology/check.hpp"
 #include "topology/input_error.hpp"
@@ -71,13 +72,14 @@ Prediction predict(const Scenario& scenario, const Plan& plan, const PredictOpti
     p.report = report(scenario, plan, p.simulation, bytes, cost);
     const bool draws = p.simulation.stats.events + p.simulation.stats.replayed_ops < options.shares_up_to;
     p.report.shares = cost_shares(p.simulation);
+    if (!p.too_big) p.report.traffic = traffic_of(plan, fabric, p.simulation);
+    if (!p.too_big && options.meetings) count_meetings(p.report, scenario, plan, fabric, cost, options.simulate);
+    if (!p.too_big) follow_workers(p.report, scenario, plan, fabric, cost, options.simulate);
     if (draws && !p.too_big) {
         p.report.configuration = configuration_of(scenario, p.report);
         p.report.error_bar = error_bar(p.report.configuration, validated_rows());
     }
     narrow_by_learned(p.report, scenario);
-    if (!p.too_big && options.meetings) count_meetings(p.report, scenario, plan, fabric, cost, p.simulation, options.simulate);
-    if (!p.too_big) follow_workers(p.report, scenario, plan, fabric, cost, options.simulate);
     if (!p.too_big) wait_for_input(p.report, scenario);
     if (!p.too_big) note_idle_links(p.report, scenario, fabric, p.simulation);
     return p;

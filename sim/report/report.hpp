@@ -31,6 +31,11 @@ struct WorkerMeetings {
     double bytes_between_nodes = 0; // in a step, as a mean: what leaves nodes for meetings and for the steps themselves
 };
 
+// Bytes of a step, of all devices: what leaves nodes over their NICs; copies between devices, their hosts' memory and NVMe.
+struct Traffic {
+    double between_nodes = 0, to_host = 0, from_host = 0, to_disk = 0, from_disk = 0;
+};
+
 struct Report {
     std::string name;
     int world_size = 0, data_parallel = 0;
@@ -38,6 +43,7 @@ struct Report {
            bubble_fraction = 0;
     ByEnum<Category, double, category_count> breakdown_s{}; // means over ranks; add up to step_time_s
     double host_wait_s = 0;                                 // of breakdown_s's "other": devices stand idle for their hosts
+    Traffic traffic;
     MemoryReport memory;
     double peak_tflops_per_gpu = 0; // what MFU and HFU are shares of: the device's dense peak at this precision
     std::string peak_dtype;         // the precision that peak is for

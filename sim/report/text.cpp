@@ -175,6 +175,19 @@ std::string tuning_line(const Report& r, const Scenario& s) {
                        100 * r.trained_parameters / r.parameters, base);
 }
 
+// "a step moves 4.27 GB between nodes, 12.3 GB to the hosts and 8.2 GB back": empty where it moves nothing there.
+std::string traffic_line(const Report& r, const TextStyle& style) {
+    const Traffic& t = r.traffic;
+    std::string text;
+    for (const auto& [bytes, where] : {std::pair{t.between_nodes, "between nodes"},
+                                       {t.to_host, "to the hosts"},
+                                       {t.from_host, "from the hosts"},
+                                       {t.to_disk, "to NVMe"},
+                                       {t.from_disk, "from NVMe"}})
+        if (bytes > 0) text += fmt::format("{}{} {}", text.empty() ? "a step moves " : ", ", metric(bytes, 3, "B"), where);
+    return text.empty() ? text : wrapped(text, style.width, "  ", "    ");
+}
+
 std::string headline(const Report& r, const Scenario& s, const TextStyle& style) {
     const Cluster& c = s.cluster;
     std::string fits = r.memory.fits ? paint("fits", r.narrow() ? Ink::yellow : Ink::green, style) : paint("DOES NOT FIT", Ink::red, style);
@@ -196,6 +209,7 @@ std::string headline(const Report& r, const Scenario& s, const TextStyle& style)
                                                               : fmt::format("drained every {} steps", s.strategy.flush_every));
     text += meetings_text(r, style);
     text += loose_text(r, s, style);
+    if (style.detailed) text += traffic_line(r, style);
     text += fmt::format("  {}\n", software_text(s));
     if (!s.perturb.empty())
         text += paint(wrapped("perturbed: " + perturbation_text(s.perturb), style.width, "  ", "    "), Ink::yellow, style);

@@ -261,10 +261,29 @@ void resolve_rank_order(Reading& reading) {
     s.rank_order = parse_rank_order(join(words, "-"));
 }
 
+// mxfp8 and nvfp4 are a precision and its recipe in one; fp8 goes with those that have a format of 8 bits, as far as the device has them.
+void check_scaling(Reading& reading) {
+    const Scenario& sc = reading.scenario;
+    const DType precision = sc.training.precision;
+    const ScalingRecipe recipe = sc.runtime.fp8_recipe;
+    if (!reading.has("/runtime/fp8_recipe") || !sound(reading, {"/runtime/fp8_recipe"})) return;
+    const std::string is = std::string("runtime.fp8_recipe = ") + name(recipe), of = std::string("training.precision = ") + name(precision);
+    const bool own = precision == DType::mxfp8 || precision == DType::nvfp4;
+    if (own && recipe != (precision == DType::mxfp8 ? ScalingRecipe::mxfp8 : ScalingRecipe::nvfp4))
+        reading.problem("/runtime/fp8_recipe",
+                        is + " contradicts " + of + ", which is a recipe of its own: leave fp8_recipe out, or set precision = fp8");
+    if (precision == DType::fp8 && recipe == ScalingRecipe::nvfp4)
+        reading.problem("/runtime/fp8_recipe", is + " is of 4 bits, and " + of + " of 8: set precision = nvfp4");
+    if (precision == DType::fp8 && recipe == ScalingRecipe::mxfp8 && !sc.cluster.device.peak.contains("mxfp8"))
+        reading.problem("/runtime/fp8_recipe", is + " needs a device that computes in mxfp8, which the " + sc.cluster.device.name +
+                                                   " does not: try current or blockwise");
+}
+
 void check_device(Reading& reading) {
     if (!sound(reading, {"/cluster", "/training/precision"})) return;
     const Scenario& sc = reading.scenario;
     const Device& d = sc.cluster.device;
+    check_scaling(reading);
     if (!d.peak.contains(name(sc.training.precision))) {
         std::vector<std::string> has;
         for (const auto& [precision, unused] : d.peak) has.push_back(precision);

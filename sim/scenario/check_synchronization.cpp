@@ -60,6 +60,8 @@ void check_workers(Reading& reading) {
     refuse(s.compresses() != GradientCompression::none, "/strategy/gradient_compression",
            std::string("strategy.gradient_compression = ") + name(s.compresses()) +
                " is not modelled inside workers of several replicas: leave it out");
+    refuse(s.quantized_weights != QuantizedWeights::none && s.zero_stage == 3, "/strategy/quantized_weights",
+           "strategy.quantized_weights is not modelled inside workers of several replicas: leave it out");
     refuse(practice_of(sc).near_ranks > 0, "/strategy/synchronization/workers",
            is + " is not modelled with two levels of sharding (secondary_shard_size, quantized_gradients): leave these out");
 }
@@ -121,10 +123,12 @@ void check_synchronization(Reading& reading) {
     check_fragments(reading);
     check_loose(reading, local);
     const bool alone = s.replicas_of_worker() * s.context_parallel == 1;
+    const bool steps_alone = s.synchronization.kind == Synchronization::Kind::synchronous; // 0/1 Adam's local steps
     refuse(s.zero_stage > 0 && (alone || s.loose()), "/strategy/zero_stage",
-           eq("strategy.zero_stage", s.zero_stage) + " divides optimizer states among replicas, and with " + local +
+           eq("strategy.zero_stage", s.zero_stage) + " divides optimizer states among replicas, and with " +
+               (steps_alone ? std::string("strategy.gradient_compression = ") + name(s.compresses()) : local) +
                " each has its own: set zero_stage = 0" +
-               (s.loose() ? "" : ", or synchronization.workers to the number of groups of replicas that share theirs"));
+               (s.loose() || steps_alone ? "" : ", or synchronization.workers to the number of groups of replicas that share theirs"));
     refuse(s.shard_group_size > 0, "/strategy/shard_group_size",
            eq("strategy.shard_group_size", s.shard_group_size) + " is not modelled with " + local +
                ", whose workers shard among all of their replicas: leave it out");

@@ -44,10 +44,10 @@ void note_network(Reading& reading) {
     const bool spans = c.intra.kind == IntraKind::torus && (c.inter.kind == InterKind::torus || c.inter.topology == InterTopology::torus);
     for (const char* field :
          {"kind", "fabric", "nics_per_node", "gbit_per_s", "latency_us", "topology", "oversubscription", "nodes_per_leaf", "hashed_routes",
-          "routing", "queue_pairs", "dragonfly", "shape", "wrap", "planes", "ports_per_nic", "sharp", "down"}) {
+          "routing", "queue_pairs", "dragonfly", "dimensions", "shape", "wrap", "planes", "ports_per_nic", "sharp", "down"}) {
         const std::string pointer = std::string("/cluster/inter_node/") + field;
         const std::string_view key(field);
-        const bool shape = key == "kind" || key == "topology" || key == "shape" || key == "wrap";
+        const bool shape = key == "kind" || key == "topology" || key == "dimensions" || key == "shape" || key == "wrap";
         if (c.graph)
             note(pointer, !shape && key != "fabric" && key != "hashed_routes" && key != "routing", "cluster.graph has links of its own");
         else if (c.nodes == 1 && c.intra.kind != IntraKind::none)
@@ -59,6 +59,7 @@ void note_network(Reading& reading) {
     const bool joined = c.nodes > 1 && !spans, dragonfly = n.topology == InterTopology::dragonfly;
     const bool torus = c.intra.kind == IntraKind::torus || n.topology == InterTopology::torus;
     note("/cluster/inter_node/shape", !torus, "there is no torus");
+    note("/cluster/inter_node/dimensions", !torus || !n.shape.empty(), torus ? "shape says them" : "there is no torus");
     note("/cluster/inter_node/wrap", !torus || n.shape.empty(), torus ? "it goes with shape" : "there is no torus");
     note("/cluster/inter_node/queue_pairs", joined && n.queue_pairs > 1 && (n.routing != Routing::ecmp || dragonfly),
          "flows are hashed with routing = ecmp alone");
@@ -130,7 +131,8 @@ void note_hosts(Reading& reading) {
     const auto note = [&](const std::string& pointer, bool idle, const std::string& why) {
         if (idle && reading.has(pointer)) sc.notes.push_back(dotted(pointer) + " has no effect: " + why);
     };
-    const bool spared = nothing_offloaded(o) && !sc.strategy.served(), copied = !spared || sc.model.moe;
+    const bool outer = sc.strategy.diloco() && sc.strategy.synchronization.outer_on_host;
+    const bool spared = nothing_offloaded(o) && !sc.strategy.served() && !outer, copied = !spared || sc.model.moe;
     note("/cluster/host/cxl_gb", !copied && !sc.run, "nothing is offloaded");
     note("/cluster/host/cxl_gb_per_s", !copied, "nothing is offloaded");
     note("/cluster/host/memory_gb", spared && !sc.run && (!copied || c.host.cxl.count == 0),
@@ -252,7 +254,7 @@ void note_without_effect(Reading& reading) {
                diloco = s.synchronization.kind == Synchronization::Kind::diloco || streaming, one_rank = s.data_parallel == 1;
     const auto gossip = s.synchronization.kind == Synchronization::Kind::gossip,
                served = s.synchronization.kind == Synchronization::Kind::parameter_server;
-    for (const char* outer : {"outer_optimizer", "outer_learning_rate", "outer_momentum"})
+    for (const char* outer : {"outer_optimizer", "outer_learning_rate", "outer_momentum", "outer_device"})
         note((std::string("/strategy/synchronization/") + outer).c_str(), !diloco, "synchronization.kind is not diloco");
     note("/strategy/synchronization/payload_dtype", !diloco && !served, "synchronization.kind is neither diloco nor parameter_server");
     for (const char* fragment : {"fragments", "fragment_order", "mixing"})
@@ -323,6 +325,10 @@ void note_without_effect(Reading& reading) {
     note("/strategy/gradient_compression/density", !largest, is.c_str());
     note("/strategy/gradient_compression/error_feedback", !factors && !largest && !signs, is.c_str());
     note("/strategy/gradient_compression/start_step", sent == GradientCompression::none, is.c_str());
+    if (sent != GradientCompression::none && s.compression.start_step > 0 && (sc.run || sc.training.convergence))
+        sc.notes.push_back(fmt::format("strategy.gradient_compression.start_step has no effect on the times of a run and to a target: all "
+                                       "their steps count as predicted here ({}), though the first {} are of the other kind",
+                                       name(s.compression.phase), s.compression.start_step));
     note("/strategy/gradient_compression/phase", sent == GradientCompression::none, is.c_str());
     note("/strategy/gradient_compression/local_steps", sent != GradientCompression::zero_one_adam, is.c_str());
     note("/strategy/gradient_compression/hierarchical", s.compression.hierarchical && sc.cluster.devices_per_node / s.tensor_parallel <= 1,

@@ -104,14 +104,15 @@ ExpertRows expert_rows_of(const Scenario& s, const Software& w) {
 
 void resolve_kernels(Practice& p, const Scenario& s, const Software& w) {
     const bool core = megatron_core(w.name), modules = core || w.is({F::te, F::nanotron});
-    p.module_calls = modules && w.year >= 2024;
+    const bool interpreted = !s.runtime.plan_allocator; // simexec's own runtime has no modules that call kernels
+    p.module_calls = modules && w.year >= 2024 && interpreted;
     p.engine_norms = core && w.year >= 2024;
     p.early_casts = core && w.year < 2025 && !s.defaults.contains("/runtime/year");
     p.casts_weights_at_use = !s.runtime.fp8_all_gather && (w.is({F::ddp, F::jax}) || (p.fully_sharded() && !modules));
     p.looks_types_up = w.is({F::ddp, F::horovod}) || (p.fully_sharded() && !modules);
     p.narrows_apart = w.year >= 2025;
     p.compiler_sees_casts = w.is({F::fsdp2, F::torchtitan, F::jax});
-    p.module_hooks = w.is({F::deepspeed}) && s.strategy.zero_stage == 3 && w.year >= 2022;
+    p.module_hooks = w.is({F::deepspeed}) && s.strategy.zero_stage == 3 && w.year >= 2022 && interpreted;
     p.pads_expert_rows = modules;
     p.expert_rows = expert_rows_of(s, w);
     p.loops_over_experts = w.year < 2026 && s.strategy.expert_parallel == 1 && !s.runtime.fused_experts && !s.runtime.permute_fusion &&

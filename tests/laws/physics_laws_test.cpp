@@ -157,5 +157,28 @@ TEST(PhysicsLaws, AStepOfMonthsIsRefused) {
     EXPECT_THROW(predict(s), std::runtime_error);
 }
 
+// A launch time is the host's, wherever it is stated; what stands around launches stays.
+TEST(Host, ALaunchTimeOfTheDeviceIsThatOfTheRuntime) {
+    const auto step = [](const std::string& device, const std::string& runtime) {
+        return predict(parse_scenario(
+                           fmt::format(
+                               R"({{"model": {{"preset": "qwen3-30b-a3b", "layers": 8}}, "cluster": {{"preset": "dgx-h100", "nodes": 1{}}},
+            "training": {{"global_batch_size": 32, "micro_batch_size": 1, "sequence_length": 2048}},
+            "strategy": {{"framework": "megatron", "expert_parallel": 8, "zero_stage": 1}}, "runtime": {{"year": 2025{}}}}})",
+                               device, runtime))
+                           .scenario.value())
+            .report.step_time_s;
+    };
+    const double usual = step("", "");
+    double before = 0;
+    for (const int us : {3, 6, 12}) {
+        const double of_device = step(fmt::format(R"(, "device": {{"preset": "h100-sxm-80gb", "launch_us": {}}})", us), "");
+        EXPECT_EQ(of_device, step("", fmt::format(R"(, "launch_us": {})", us))) << us;
+        EXPECT_TRUE(us != 6 || of_device == usual) << of_device << " " << usual;
+        EXPECT_GT(of_device, before) << us;
+        before = of_device;
+    }
+}
+
 } // namespace
 } // namespace orrery::laws

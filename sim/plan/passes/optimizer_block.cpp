@@ -359,7 +359,8 @@ struct OptimizerBlock {
         copies.scope = Scope::action;
         const BufferId wide = l.add(copies);
         out.ops.push_back(step_op({}, Alloc{wide}, {}, {}, host_queue));
-        out.ops.push_back(step_op("widen_moments", Pointwise{PointwiseKind::zero, Direction::forward, copies.shape[0], fused}, {}, {wide}));
+        out.ops.push_back(step_op(widens ? "widen_moments" : "moment_roots",
+                                  Pointwise{PointwiseKind::zero, Direction::forward, copies.shape[0], fused}, {}, {wide}));
         in.push_back(wide);
         return wide;
     }

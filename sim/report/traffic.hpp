@@ -1,0 +1,17 @@
+// Bytes that a step moves, by the kind of way: what leaves nodes, and what passes between devices, their hosts and NVMe.
+#pragma once
+
+#include "sim/engine/simulate.hpp"
+#include "sim/plan/plan.hpp"
+#include "sim/report/report.hpp"
+
+#include <span>
+
+namespace orrery {
+
+// Of a step on all devices; of a round's steps the mean.
+Traffic traffic_of(const Plan& plan, const Fabric& fabric, const Simulation& simulation);
+// Bytes that leave nodes: of what each link carries, by its id. A byte between two nodes passes one NIC out and one in.
+double between_nodes(const Fabric& fabric, std::span<const double> by_link);
+
+} // namespace orrery
