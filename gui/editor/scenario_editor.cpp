@@ -286,7 +286,9 @@ void ScenarioEditor::refresh() {
     else if (!document->parsed().scenario->notes.empty())
         verdict_->setText(tr("Note: %1").arg(QString::fromStdString(document->parsed().scenario->notes.front())));
     else
-        verdict_->setText(tr("\u2713 correct: %1 devices").arg(document->parsed().scenario->world_size()));
+        verdict_->setText(document->parsed().scenario->world_size() == 1
+                              ? tr("\u2713 correct: 1 device")
+                              : tr("\u2713 correct: %1 devices").arg(document->parsed().scenario->world_size()));
 }
 
 void ScenarioEditor::jumpTo(const std::string& pointer) {

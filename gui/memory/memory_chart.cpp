@@ -171,7 +171,9 @@ void MemoryChart::paintMarks(QPainter& p) {
         where.setX(std::clamp<double>(where.x(), r.left(), std::max<double>(r.left(), r.right() - wide)));
         where.setY(std::clamp<double>(where.y(), 0, r.bottom() - high));
         const QRectF box(where, QSizeF(wide, high));
-        p.fillRect(box, palette().color(QPalette::Base));
+        QColor behind = palette().color(QPalette::Base); // what it covers shows through
+        behind.setAlpha(170);
+        p.fillRect(box, behind);
         p.setPen(text);
         p.drawText(box, Qt::AlignCenter, words);
     };

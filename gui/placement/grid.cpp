@@ -124,7 +124,8 @@ QString layers_words(const StageHoldings& stage) {
     const QString all = QString::fromStdString(layers_text(stage));
     if (all.size() <= longest_layers) return all;
     int layers = 0;
-    for (const ChunkLayers& c : stage.chunks) layers += c.last - c.first + 1;
+    for (const ChunkLayers& c : stage.chunks)
+        if (c.last >= c.first) layers += c.last - c.first + 1; // a chunk of the ends alone has none
     return tr("%1 layers").arg(layers);
 }
 

@@ -82,13 +82,18 @@ void WholeRunView::take() {
     const WholeRunReport& r = *result.report;
     plot_->setReport(result.report);
     lost_->setReport(&r);
-    words_->setText(tr("%1 simulated runs: %2 (p10 %3, p90 %4), goodput %5 % (p10 %6, p90 %7); %8 interruptions a run")
+    const bool fixed = r.wall_s.p90 <= r.wall_s.p10 * (1 + 1e-9); // the scenario says the days
+    const QString days = fixed
+                             ? days_words(r.wall_s.p50)
+                             : tr("%1 (p10 %2, p90 %3)").arg(days_words(r.wall_s.p50), days_words(r.wall_s.p10), days_words(r.wall_s.p90));
+    words_->setText(tr("%1 simulated runs: %2, goodput %3 % (p10 %4, p90 %5); %6 interruptions a run, and %7 planned ones")
                         .arg(r.seeds)
-                        .arg(days_words(r.wall_s.p50), days_words(r.wall_s.p10), days_words(r.wall_s.p90))
+                        .arg(days)
                         .arg(r.goodput.p50 * 100, 0, 'f', 1)
                         .arg(r.goodput.p10 * 100, 0, 'f', 1)
                         .arg(r.goodput.p90 * 100, 0, 'f', 1)
-                        .arg(r.interruptions + r.planned, 0, 'f', 1));
+                        .arg(r.interruptions, 0, 'f', 1)
+                        .arg(r.planned, 0, 'f', 1));
 }
 
 TextTable WholeRunView::asTable() const {

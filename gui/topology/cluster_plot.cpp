@@ -204,7 +204,7 @@ void ClusterPlot::paintEvent(QPaintEvent*) {
     painter.fillRect(rect(), palette().color(QPalette::Base));
     if (!picture_) {
         painter.setPen(palette().color(QPalette::PlaceholderText));
-        painter.drawText(rect(), Qt::AlignCenter, tr("The current run has no cluster: it is only a trace"));
+        painter.drawText(rect().adjusted(8, 0, -8, 0), Qt::AlignCenter | Qt::TextWordWrap, empty_);
         return;
     }
     const bool dark = palette().color(QPalette::Base).lightness() < 128;

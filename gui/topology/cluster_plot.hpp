@@ -16,7 +16,8 @@ class ClusterPlot : public QWidget {
   public:
     explicit ClusterPlot(QWidget* parent = nullptr);
     void setPicture(std::optional<ClusterPicture> picture);
-    void setUse(std::vector<double> by_series); // shares of the capacity
+    void setUse(std::vector<double> by_series);                            // shares of the capacity
+    void setEmptyWords(const QString& words) { empty_ = words, update(); } // shown where there is no picture
     void setCurrentSeries(int series);
     QSize sizeHint() const override { return {600, 320}; }
 
@@ -46,6 +47,7 @@ class ClusterPlot : public QWidget {
     double use(const ClusterPicture::Edge& edge) const;
 
     std::optional<ClusterPicture> picture_;
+    QString empty_ = tr("The current run has no cluster: it is only a trace");
     std::vector<double> use_;
     int current_ = -1;
 };

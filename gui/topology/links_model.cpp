@@ -8,8 +8,9 @@
 
 namespace orrery {
 
-void LinksModel::setRows(std::vector<LinkLoadRow> rows) {
+void LinksModel::setRows(std::vector<LinkLoadRow> rows, int steps) {
     beginResetModel();
+    steps_ = steps;
     rows_ = std::move(rows);
     endResetModel();
 }
@@ -70,7 +71,7 @@ QVariant LinksModel::headerData(int section, Qt::Orientation orientation, int ro
     case TwinsColumn:
         return tr("Alike");
     case BytesColumn:
-        return tr("Carried in a step");
+        return steps_ > 1 ? tr("Carried in %1 steps").arg(steps_) : tr("Carried in a step");
     case CapacityColumn:
         return tr("Capacity");
     case MeanColumn:
@@ -78,7 +79,7 @@ QVariant LinksModel::headerData(int section, Qt::Orientation orientation, int ro
     case PeakColumn:
         return tr("Busiest bin");
     case BusyColumn:
-        return tr("Share of the step full");
+        return steps_ > 1 ? tr("Share of that time full") : tr("Share of the step full");
     default:
         return {};
     }

@@ -15,7 +15,7 @@ class LinksModel : public QAbstractTableModel {
     enum Column { NameColumn, TwinsColumn, BytesColumn, CapacityColumn, MeanColumn, PeakColumn, BusyColumn, ColumnCount };
     enum Role { SortRole = Qt::UserRole + 1 };
     using QAbstractTableModel::QAbstractTableModel;
-    void setRows(std::vector<LinkLoadRow> rows);
+    void setRows(std::vector<LinkLoadRow> rows, int steps = 1); // that the rows are of: of a round several
     const std::vector<LinkLoadRow>& rows() const { return rows_; }
 
     int rowCount(const QModelIndex& parent = {}) const override;
@@ -25,6 +25,7 @@ class LinksModel : public QAbstractTableModel {
 
   private:
     std::vector<LinkLoadRow> rows_;
+    int steps_ = 1;
 };
 
 } // namespace orrery

@@ -15,6 +15,8 @@
 #include <QTableView>
 #include <QVBoxLayout>
 
+#include <cmath>
+
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -126,7 +128,12 @@ void TopologyView::refresh() {
     if (now == shown_ && now) return;
     shown_ = now;
     const bool known = now && now->trace && !now->trace->links.empty();
-    links_->setRows(known ? link_loads(*now->trace) : std::vector<LinkLoadRow>{});
+    const double steps = known && now->report ? now->report->meetings.steps : 0; // the trace of a round has all of them
+    links_->setRows(known ? link_loads(*now->trace) : std::vector<LinkLoadRow>{}, steps > 1 ? static_cast<int>(std::lround(steps)) : 1);
+    const QString carried = links_->headerData(LinksModel::BytesColumn, Qt::Horizontal).toString();
+    table_->setColumnWidth(LinksModel::BytesColumn, fontMetrics().horizontalAdvance(carried) + 20);
+    plot_->setEmptyWords(now && now->scenario ? tr("The step of this run sends nothing over the network's links: there is no load to draw")
+                                              : tr("The current run has no cluster: it is only a trace"));
     plot_->setPicture(known && now->scenario ? std::optional(picture_of(*now)) : std::nullopt);
     scrubber_->setRange(0, known ? bins(*now->trace) : 0);
     scrubber_->setValue(0);
@@ -161,11 +168,14 @@ void TopologyView::showRow(int row) {
 }
 
 QString TopologyView::verdict() const {
-    if (links_->rows().empty()) return tr("No link carries anything");
+    if (links_->rows().empty())
+        return shown_ && shown_->scenario && (shown_->scenario->strategy.loose() || shown_->scenario->federated)
+                   ? tr("What workers send to servers, peers or the coordinator is not in a step: see the workers view and the report")
+                   : tr("No link carries anything");
     const LinkLoadRow& r = links_->rows().front();
     const QString name = QString::fromStdString(r.name).toHtmlEscaped();
     if (r.busy > 0)
-        return tr("<b>%1</b> limits: it is over nine tenths full during %2 of the step (%n link(s) alike)", "", r.twins)
+        return tr("<b>%1</b> limits: it is over nine tenths full during %2 of the time (%n link(s) alike)", "", r.twins)
             .arg(name, percent_words(r.busy));
     return tr("No link is full for long: the busiest, <b>%1</b>, reaches %2 of its capacity").arg(name, percent_words(r.peak));
 }

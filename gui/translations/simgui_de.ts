@@ -892,8 +892,12 @@
         <translation>Die Ränge dieses Laufs stehen in der Zeitachse; ein dort gewählter Abschnitt sagt, welche Version der Gewichte er nutzt.</translation>
     </message>
     <message>
-        <source>Workers that meet parameter servers or peers as they please, and clients of federated rounds, are shown here. Those of this run meet in its step: see the timeline.</source>
-        <translation>Hier stehen Arbeiter, die Parameterserver oder Partner treffen, wann sie wollen, und Klienten föderierter Runden. Die dieses Laufs treffen sich in seinem Schritt: siehe die Zeitachse.</translation>
+        <source>The workers of this run meet every %1 steps: the timeline shows these steps and the meeting. Workers that exchange with servers or peers at times of their own, and clients of federated rounds, are shown here.</source>
+        <translation>Die Worker dieses Laufs treffen sich alle %1 Schritte: die Zeitachse zeigt diese Schritte und das Treffen. Hier stehen Worker, die sich zu eigenen Zeiten mit Servern oder Nachbarn austauschen, und Clients föderierter Runden.</translation>
+    </message>
+    <message>
+        <source>Workers that exchange with servers or peers at times of their own, and clients of federated rounds, are shown here. This run has none.</source>
+        <translation>Hier stehen Worker, die sich zu eigenen Zeiten mit Servern oder Nachbarn austauschen, und Clients föderierter Runden. Dieser Lauf hat keine.</translation>
     </message>
 </context>
 <context>
@@ -1650,6 +1654,14 @@ Vorgabe: %1</translation>
     <message>
         <source>bytes/s</source>
         <translation>Bytes/s</translation>
+    </message>
+    <message>
+        <source>Carried in %1 steps</source>
+        <translation>In %1 Schritten befördert</translation>
+    </message>
+    <message>
+        <source>Share of that time full</source>
+        <translation>Anteil dieser Zeit voll</translation>
     </message>
 </context>
 <context>
@@ -2964,6 +2976,10 @@ Vorgabe: %1</translation>
         <source>Presets of the strategy</source>
         <translation>Vorlagen der Strategie</translation>
     </message>
+    <message>
+        <source>✓ correct: 1 device</source>
+        <translation>✓ richtig: 1 Gerät</translation>
+    </message>
 </context>
 <context>
     <name>orrery::ScenarioText</name>
@@ -3930,15 +3946,27 @@ Vorgabe: %1</translation>
         <translation>Keine Verbindung trägt etwas</translation>
     </message>
     <message numerus="yes">
-        <source>&lt;b&gt;%1&lt;/b&gt; limits: it is over nine tenths full during %2 of the step (%n link(s) alike)</source>
+        <source>&lt;b&gt;%1&lt;/b&gt; limits: it is over nine tenths full during %2 of the time (%n link(s) alike)</source>
         <translation>
-            <numerusform>&lt;b&gt;%1&lt;/b&gt; begrenzt: sie ist während %2 des Schritts zu mehr als neun Zehnteln voll (%n gleiche)</numerusform>
-            <numerusform>&lt;b&gt;%1&lt;/b&gt; begrenzt: sie ist während %2 des Schritts zu mehr als neun Zehnteln voll (%n gleiche)</numerusform>
+            <numerusform>&lt;b&gt;%1&lt;/b&gt; begrenzt: sie ist während %2 der Zeit zu mehr als neun Zehnteln voll (%n gleiche)</numerusform>
+            <numerusform>&lt;b&gt;%1&lt;/b&gt; begrenzt: sie ist während %2 der Zeit zu mehr als neun Zehnteln voll (%n gleiche)</numerusform>
         </translation>
     </message>
     <message>
         <source>No link is full for long: the busiest, &lt;b&gt;%1&lt;/b&gt;, reaches %2 of its capacity</source>
         <translation>Keine Verbindung ist lange voll: die vollste, &lt;b&gt;%1&lt;/b&gt;, erreicht %2 ihrer Kapazität</translation>
+    </message>
+    <message>
+        <source>The step of this run sends nothing over the network&apos;s links: there is no load to draw</source>
+        <translation>Der Schritt dieses Laufs sendet nichts über die Verbindungen des Netzes: es gibt keine Last zu zeichnen</translation>
+    </message>
+    <message>
+        <source>The current run has no cluster: it is only a trace</source>
+        <translation>Der aktuelle Lauf hat keinen Cluster: er ist nur eine Aufzeichnung</translation>
+    </message>
+    <message>
+        <source>What workers send to servers, peers or the coordinator is not in a step: see the workers view and the report</source>
+        <translation>Was Worker an Server, Nachbarn oder den Koordinator senden, ist in keinem Schritt: siehe die Ansicht der Worker und den Bericht</translation>
     </message>
 </context>
 <context>
@@ -4040,8 +4068,12 @@ Tag %3, für %4</translation>
         <translation>Der Lauf wird simuliert ..</translation>
     </message>
     <message>
-        <source>%1 simulated runs: %2 (p10 %3, p90 %4), goodput %5 % (p10 %6, p90 %7); %8 interruptions a run</source>
-        <translation>%1 simulierte Läufe: %2 (p10 %3, p90 %4), Goodput %5 % (p10 %6, p90 %7); %8 Unterbrechungen je Lauf</translation>
+        <source>%1 (p10 %2, p90 %3)</source>
+        <translation>%1 (p10 %2, p90 %3)</translation>
+    </message>
+    <message>
+        <source>%1 simulated runs: %2, goodput %3 % (p10 %4, p90 %5); %6 interruptions a run, and %7 planned ones</source>
+        <translation>%1 simulierte Läufe: %2, Goodput %3 % (p10 %4, p90 %5); %6 Unterbrechungen je Lauf, und %7 geplante</translation>
     </message>
 </context>
 <context>

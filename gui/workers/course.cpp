@@ -203,8 +203,12 @@ WorkersCourse course_of(const RunData& run) {
         none.words = tr("The ranks of this run are in the timeline; a slice chosen there says which version of the weights it uses.");
     else
         none.words =
-            tr("Workers that meet parameter servers or peers as they please, and clients of federated rounds, are shown here. Those "
-               "of this run meet in its step: see the timeline.");
+            run.report && run.report->meetings.steps > 1
+                ? tr("The workers of this run meet every %1 steps: the timeline shows these steps and the meeting. Workers that exchange "
+                     "with servers or peers at times of their own, and clients of federated rounds, are shown here.")
+                      .arg(std::llround(run.report->meetings.steps))
+                : tr("Workers that exchange with servers or peers at times of their own, and clients of federated rounds, are shown here. "
+                     "This run has none.");
     return none;
 }
 

@@ -103,7 +103,9 @@ std::string to_text(const Advice& a, const TextStyle& style) {
                                               : ""),
                         style.width, "  - ", "    ");
     text += heading("The field's guide",
-                    "fits one device: data parallel; dense: tensor, pipeline, ZeRO; experts: expert parallel; tight: recompute, offload",
+                    "it says: data parallel where a device holds the model; dense models: tensor, pipeline, ZeRO; experts: expert "
+                    "parallel; where memory is "
+                    "tight: recompute, offload",
                     style);
     text += wrapped(a.guide.answer, style.width, "  ", "    ");
     return text + paint(fmt::format("{} predictions\n", a.simulated), Ink::dim, style);

@@ -45,7 +45,7 @@ std::string head(const WholeRunReport& r, const Scenario& s, const TextStyle& st
     std::string money = fmt::format("{} device hours", metric(r.device_hours, 4));
     if (r.cost_usd > 0) money += ", " + metric(r.cost_usd, 4) + " USD";
     if (r.spares > 0) money += " (spares counted)";
-    if (r.energy_j > 0) money += ", " + metric(r.energy_j / 3.6e9, 4) + " MWh at most" + (r.spares > 0 ? " (spares not counted)" : "");
+    if (r.energy_j > 0) money += ", " + metric(r.energy_j / 3600, 4, "Wh") + " at most" + (r.spares > 0 ? " (spares not counted)" : "");
     text += "  " + money + "\n";
     if (!r.target.empty())
         text += wrapped(fmt::format("{}: {} sequences, {} steps, {}{}", r.target, metric(r.target_samples, 4), metric(r.target_steps, 4),

@@ -361,8 +361,9 @@ std::string memory_text(const Report& r, const TextStyle& style) {
     }
     text += legend(full, style);
     for (const ReserveItem& item : full.reserve) {
+        const std::string source = (item.kept ? "(a cache, not needed) " : "") + item.source;
         text += "    " + pad_right(item.name, 24) + fmt::format("{:>9}  ", gb(item.bytes)) +
-                paint(clip((item.kept ? "not needed: " : "") + item.source, std::max(20, style.width - 41)), Ink::dim, style) + "\n";
+                paint(style.detailed ? source : clip(source, std::max(20, style.width - 41)), Ink::dim, style) + "\n";
     }
     return text + as_shown(full) + node_memory_text("memory", m.host, style) + node_memory_text("NVMe", m.disk, style);
 }

@@ -114,6 +114,12 @@ std::vector<std::string> words_of(const std::string& label) {
     return words;
 }
 
+// What a word of a strategy is of: "10 chunks a stage" as "20 chunks a stage".
+std::string kind_of(std::string word) {
+    std::erase_if(word, [](unsigned char c) { return std::isdigit(c) != 0; });
+    return word;
+}
+
 // Points as good as the first, by what their strategies have that it has not.
 std::string equals(const SearchResult& r, const SearchPoint& first, const TextStyle& style) {
     constexpr double alike = 0.001;
@@ -126,9 +132,11 @@ std::string equals(const SearchResult& r, const SearchPoint& first, const TextSt
         const std::vector<std::string> words = words_of(p.row.label);
         for (const std::string& w : words)
             if (std::find(own.begin(), own.end(), w) == own.end()) text += (text.empty() ? "" : ", ") + w;
+        const auto has_kind = [&](const std::string& w) {
+            return std::ranges::any_of(words, [&](const std::string& other) { return kind_of(other) == kind_of(w); });
+        };
         for (const std::string& w : own)
-            if (words.size() < own.size() && std::find(words.begin(), words.end(), w) == words.end())
-                text += (text.empty() ? "without " : ", without ") + w;
+            if (words.size() < own.size() && !has_kind(w)) text += (text.empty() ? "without " : ", without ") + w;
         if (!text.empty()) texts.push_back(fmt::format("{} ({:+.2f} %)", text, (p.score / first.score - 1) * 100));
     }
     if (texts.empty()) return {};
@@ -234,11 +242,16 @@ std::string to_text(const SearchResult& r, const SearchOptions& options, const T
         proof +=
             !fits_surely(r.points.front().row)
                 ? fmt::format(
-                      " The best leaves less than {:.0f} % of the memory (tight), and of such plans some do not fit; this one is {:.1f} % "
-                      "behind, within the interval, and leaves {:.0f} %.",
+                      " The plan that leads by the model leaves less than {:.0f} % of the memory (tight), and of such plans some do not "
+                      "fit; the one named here is {:.1f} % behind it, within the interval, and leaves {:.0f} %.",
                       memory_margin(r.points.front().row.memory_error_bar) * 100, (first.score / r.points.front().score - 1) * 100,
                       std::floor(to_spare(first.row) * 100))
                 : " Others are as good; this one has most memory to spare.";
+    else if (!fits_surely(first.row))
+        proof +=
+            fmt::format(" It leaves less than {:.0f} % of the memory (tight), and of such plans some do not fit. No plan that leaves more "
+                        "is as fast within the interval, of the {} that were simulated; --by memory looks for one among all.",
+                        memory_margin(first.row.memory_error_bar) * 100, r.points.size());
     text += wrapped(proof, style.width, "", "  ") + varied(r, style);
     if (r.nearer_miss)
         text += wrapped(fmt::format("Nothing fits with all states and activations on the devices{} (the nearest lacks {}), so that some "

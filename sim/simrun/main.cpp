@@ -297,7 +297,7 @@ void add_advise(CLI::App& app, Parsed& p) {
                 "  simrun advise job.json --set training.micro_batch_size=8   where it does not fit: the cheapest change that makes it\n"
                 "  simrun advise job.json --json -o advice.json               with the changed scenarios\n"
                 "  simrun advise --rules 200                                  where 14 rules of thumb hold and where not\n"
-                "Exit: 0 it fits, 1 bad input, 2 it does not fit in memory.");
+                "Exit 0: it fits; 2: it does not fit in memory.");
 }
 
 void add_parts(CLI::App& app, Parsed& p) {
@@ -308,7 +308,7 @@ void add_parts(CLI::App& app, Parsed& p) {
                     "  simrun sweep.json --shard 1/8 -o 1.sqlite      on one of eight machines\n"
                     "  simrun merge ?.sqlite -o all.sqlite            when all are done, or some were killed: what they computed is there\n"
                     "  simrun sweep.json -o all.sqlite --csv all.csv  ranks all points, and computes those that no file has\n"
-                    "Exit: 0 done, 1 a file cannot be read or written, or the files have unlike figures of one point.");
+                    "Exit 1 also: the files have unlike figures of one point.");
     CLI::App* script = add_command(app, p, "sbatch", "Print a Slurm script that computes a sweep, or searches, as a job array");
     without_json(*script);
     script->add_option("file", p.one_file, "The sweep, or the scenario to search for")->required()->type_name("FILE.json");
@@ -391,7 +391,7 @@ void add_search(CLI::App& app, Parsed& p) {
         ->type_name("PERCENT");
     sub->footer("Points are simulated in the order of a bound of their step time, until no other can be better than the best.\n"
                 "Ctrl-C stops the search and prints the best so far.\n"
-                "Exit: 0 found, 1 bad input or no legal point, 2 nothing fits in memory or ends in time (the nearest miss is named).");
+                "Exit 1 also: no point is legal; 2: nothing fits in memory or ends in time (the nearest miss is named).");
 }
 
 // A file that is not there and looks like a command is one that was misspelt.

@@ -114,8 +114,9 @@ std::vector<std::pair<std::string, std::int64_t>> commonest_reasons(const SweepR
 std::string counts(const SweepRun& run, const TextStyle& style) {
     std::map<std::string, std::int64_t> status;
     for (const SweepRow& r : run.rows) ++status[name(r.status)];
-    std::string text = fmt::format("{} combinations", grouped(static_cast<std::int64_t>(run.rows.size())));
-    for (const auto& [what, n] : status) text += fmt::format(", {} {}", grouped(n), what);
+    std::string text =
+        fmt::format("{} combination{}", grouped(static_cast<std::int64_t>(run.rows.size())), run.rows.size() == 1 ? "" : "s");
+    for (const auto& [what, n] : status) text += fmt::format(", {} {}", grouped(n), what == "fits" && n != 1 ? "fit" : what);
     if (run.reused > 0) text += fmt::format("; {} were known from before", grouped(run.reused));
     text += "\n";
     const auto sorted = commonest_reasons(run);

@@ -499,7 +499,7 @@ TEST_F(Simrun, RunsSweepsAndGoesOn) {
     const std::string file = scenario("sweep.json", R"(, "sweep": {"/training/micro_batch_size": [1, 2, 3, 4]})");
     const Ran first = run(file + " --csv all.csv --top 2");
     EXPECT_EQ(first.code, 0) << first.err;
-    EXPECT_NE(first.out.find("4 combinations, 3 fits, 1 impossible"), std::string::npos) << first.out;
+    EXPECT_NE(first.out.find("4 combinations, 3 fit, 1 impossible"), std::string::npos) << first.out;
     EXPECT_TRUE(fs::exists(folder / "sweep.sqlite"));
     const std::string csv = slurp(folder / "all.csv");
     EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 5);
