@@ -21,6 +21,7 @@ Trace trace_of(const World& world, std::span<const OpTime> times, const std::str
     t.name = world.plan.name;
     t.source = source;
     t.plan_hash = hash(world.plan);
+    t.steps = static_cast<std::int32_t>(world.plan.steps);
     t.queues = queue_names(world.plan);
     for (int k = 0; k < memory_kind_count; ++k) t.memory_kinds.emplace_back(name(static_cast<MemoryKind>(k)));
     std::vector<std::int32_t> first_op; // of each block, in t.ops

@@ -1,5 +1,6 @@
 #include "exec/runtime/storage.hpp"
 
+#include "exec/checkpoint/checkpoint.hpp"
 #include "topology/check.hpp"
 
 #include <fmt/format.h>
@@ -115,9 +116,12 @@ std::shared_ptr<std::byte> reserve_on_disk(std::int64_t bytes) {
     if (file < 0) throw std::runtime_error(fmt::format("no file can be made beside {}: {}", name, std::strerror(errno)));
     unlink(name.c_str()); // it lives as long as it is mapped
     const auto size = static_cast<std::size_t>(bytes);
-    void* at = posix_fallocate(file, 0, bytes) == 0 ? mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
+    const int refused = posix_fallocate(file, 0, bytes);
+    void* at = refused == 0 ? mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
     close(file);
-    if (at == MAP_FAILED) throw std::runtime_error(fmt::format("{} has no room for {} bytes of what lies on NVMe", name, bytes));
+    if (at == MAP_FAILED)
+        throw Unwritten(fmt::format("{}: no room for {} bytes of what lies on NVMe ({}): set TMPDIR to a folder on a disk that has it",
+                                    name, bytes, std::strerror(refused != 0 ? refused : errno)));
     return {static_cast<std::byte*>(at), [size](std::byte* p) { munmap(p, size); }};
 }
 

@@ -241,7 +241,9 @@ int run_check(const std::vector<std::string>& files, const Options& asked, const
         return refuse("--device cuda checks with --executor queues, a GPU a rank: leave out --executor " + how.executor);
     if (how.executor == "mpi" && files.size() > 1) return refuse("--executor mpi checks one scenario a call");
     if (how.device == "cpu" && how.executor != "mpi")
-        if (const std::string why = several_started("run", "add --executor mpi, or start one process"); !why.empty()) return refuse(why);
+        if (const std::string why = several_started("run", "start them by mpirun or srun with --executor mpi, or start one process");
+            !why.empty())
+            return refuse(why);
     if (const std::string why = why_unwritable({{"-o", options.output}, {"--trace", how.trace}, {"--row", how.row}}); !why.empty())
         return refuse(why);
     if (files.size() > 1) return check_many(files, options, how);
@@ -249,8 +251,10 @@ int run_check(const std::vector<std::string>& files, const Options& asked, const
     if (!checked) return bad_input;
     if (checked->elsewhere) return done;
     const bool json = options.json || options.output.ends_with(".json");
+    const std::string as = fmt::format("predicted as it runs here: runtime.allocator = plan{}\n",
+                                       how.device == "cpu" ? ", runtime.launch_us = 0 (simrun alone takes the framework's)" : "");
     return deliver(json ? to_json(checked->comparison, how.worst)
-                        : to_text(checked->comparison, how.worst < 0 ? worst_shown : how.worst, output_style(options)),
+                        : to_text(checked->comparison, how.worst < 0 ? worst_shown : how.worst, output_style(options)) + as,
                    options);
 }
 

@@ -189,8 +189,9 @@ std::string refusal(const Plan& plan, const RunOptions& how, const std::optional
     if (how.adapters && std::ranges::all_of(plan.tensors, [](const LogicalTensor& t) { return t.trained; }))
         return "--adapters leaves out what is not trained, and all of this model is: set model.trainable, or leave it out";
     if (launched && how.copy_every > 0) return "--copy-every sends copies over MPI: leave it out where GPUs have processes of their own";
-    if (plan.workers != 0 && how.decay != RateDecay::none)
-        return "strategy.synchronization.kind = local_sgd runs several steps at a time with one learning rate: leave out --decay";
+    if ((plan.workers != 0 || plan.steps > 1) && how.decay != RateDecay::none)
+        return "this strategy runs several steps at a time with one learning rate (workers that meet after some steps, or a pipeline that "
+               "drains every strategy.flush_every steps): leave out --decay";
     if (launched && launched->size != plan.mesh.ranks())
         return fmt::format("the scenario has {}, and {} started {}", counted(plan.mesh.ranks(), "rank"), launched->by,
                            counted(launched->size, "process"));
@@ -407,7 +408,9 @@ int run_run(const std::string& file, const Options& options, const RunOptions& a
     RunOptions how = asked;
     how.job = term(fmt::format("{}\n{}", read_text(file).value_or(""), fmt::join(options.overrides, "\n")));
     if (how.device == "cpu" && how.executor != "mpi")
-        if (const std::string why = several_started("train", "add --executor mpi, or start one process"); !why.empty()) return refuse(why);
+        if (const std::string why = several_started("train", "start them by mpirun or srun with --executor mpi, or start one process");
+            !why.empty())
+            return refuse(why);
     if (const std::string why = check_weights(*scenario, how); !why.empty()) return refuse(why);
     if (const std::string why = no_warmup(*scenario); !why.empty()) return refuse(why);
     if (const std::string why = why_unwritable(options, how); !why.empty()) return refuse(why);

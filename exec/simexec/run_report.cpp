@@ -25,7 +25,7 @@ Figures figures(const Scenario& s, double step_s, const RunOptions& how) {
     const auto peak = s.cluster.device.peak.find(gpu ? name(stored_on_gpu(s)) : "fp32");
     Figures f{tokens / step_s, flops / step_s, std::nullopt, s.cluster.device.name};
     if (gpu == (s.cluster.device.architecture != "cpu") && peak != s.cluster.device.peak.end() && peak->second.value > 0)
-        f.mfu = f.flops_per_s / peak->second.value;
+        f.mfu = f.flops_per_s / (peak->second.value * static_cast<double>(s.world_size()));
     return f;
 }
 

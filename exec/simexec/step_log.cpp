@@ -43,7 +43,9 @@ void StepLog::add(const StepFacts& f) {
         out_ << j.dump() << '\n';
     }
     out_.flush();
-    if (!out_) throw Unwritten(fmt::format("--log {}: cannot be written: {}", file_, std::strerror(errno)));
+    if (!out_)
+        throw Unwritten(
+            fmt::format("--log {}: cannot be written: {}", file_, errno == ENOSPC ? std::strerror(errno) : "the disk may be full"));
 }
 
 } // namespace orrery::simexec

@@ -83,14 +83,15 @@ void add_memory(Summary& s, const Trace& t, const Lane& lane) {
 
 Summary summarise(const Trace& t) {
     Summary s;
-    s.side = {t.name, t.source, (t.end - t.begin).seconds(), 0, t.plan_hash};
+    s.side = {t.name, t.source, t.step_s(), 0, t.plan_hash};
     std::map<int, int> ranks_of;
     for (const Lane& lane : t.lanes) {
         s.side.ranks += lane.ranks;
         ranks_of[lane.stage] += lane.ranks;
     }
     for (const Lane& lane : t.lanes) {
-        add_spans(s, t, lane, static_cast<double>(lane.ranks) / s.side.ranks, static_cast<double>(lane.ranks) / ranks_of[lane.stage]);
+        const double ranks = static_cast<double>(lane.ranks) / t.steps; // of a step
+        add_spans(s, t, lane, ranks / s.side.ranks, ranks / ranks_of[lane.stage]);
         add_memory(s, t, lane);
     }
     return s;

@@ -158,8 +158,13 @@ Simulation run_lanes(const Machine& machine, const SimulateOptions& options) {
         out.step_time = {after.time - before.time};
         for (std::size_t l = 0; l < r.lanes.size(); ++l) out.lanes.push_back(lane_result(r, l, before, after));
         out.links = link_uses(r, before, after);
+        const Time period = out.step_time;
         if (machine.plan) divide(out, machine.plan->steps);
-        if (options.trace && r.run_steps(steps, nullptr, nullptr, true)) out.trace = trace_of(recorder, r, steps);
+        if (options.trace && r.run_steps(steps, nullptr, nullptr, true)) {
+            out.trace = trace_of(recorder, r, steps);
+            out.trace->period = period;
+            if (machine.plan) out.trace->steps = static_cast<std::int32_t>(machine.plan->steps);
+        }
     }
     out.stats = r.stats;
     out.stats.steps = steps;

@@ -247,7 +247,8 @@ void note_without_effect(Reading& reading) {
          s.data_parallel == 1 ? "there is one data-parallel rank" : "synchronization.workers is 1");
     note("/strategy/synchronization/workers", s.synchronization.kind == Synchronization::Kind::synchronous || s.data_parallel == 1,
          s.data_parallel == 1 ? "there is one data-parallel rank" : "synchronization.kind is synchronous");
-    for (const char* of_meetings : {"inner_steps", "payload_dtype", "samples", "fragments", "overlap_steps"})
+    for (const char* of_meetings : {"inner_steps", "payload_dtype", "samples", "fragments", "overlap_steps", "outer_optimizer",
+                                    "outer_learning_rate", "outer_momentum", "outer_device"})
         note((std::string("/strategy/synchronization/") + of_meetings).c_str(),
              s.synchronization.kind != Synchronization::Kind::synchronous && !s.workers(), "there is one worker");
     const bool streaming = s.synchronization.kind == Synchronization::Kind::streaming_diloco,

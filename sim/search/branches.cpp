@@ -111,6 +111,7 @@ void Branches::split(double limit) {
         for (const auto& [where, count] : s.counts.refused) counts_.refused[where] += count;
         counts_.by_memory_bound += s.counts.by_memory_bound;
         counts_.by_deadline += s.counts.by_deadline;
+        counts_.too_tight += s.counts.too_tight;
         if (s.counts.least_over < counts_.least_over)
             counts_.least_over = s.counts.least_over, counts_.least_over_id = s.counts.least_over_id;
     }
@@ -225,6 +226,10 @@ void Branches::split_recompute(Worker& w, const Set& set, Split& split) {
             if (over > 0) {
                 ++split.counts.by_memory_bound;
                 if (over < split.counts.least_over) split.counts.least_over = over, split.counts.least_over_id = point.id;
+                continue;
+            }
+            if (bytes > (1 - left_) * static_cast<double>(s->cluster.device.memory.count)) {
+                ++split.counts.too_tight;
                 continue;
             }
             if (by_ != SearchBy::memory && plain(*s))

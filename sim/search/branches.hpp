@@ -31,7 +31,7 @@ class Branches {
         }
     };
     struct Counts {
-        std::int64_t by_memory_bound = 0, by_deadline = 0, profiles = 0;
+        std::int64_t by_memory_bound = 0, by_deadline = 0, profiles = 0, too_tight = 0;
         std::map<std::string, std::int64_t> refused; // by rules that look at all fields at once
         double least_over = std::numeric_limits<double>::infinity();
         PointId least_over_id; // of those whose bound says they do not fit, the one that lacks least
@@ -46,6 +46,8 @@ class Branches {
     // Splits the best sets down to the first point that was walked, at most 64 of those whose bound is below `limit`, side by side: so
     // many whatever the number of threads.
     void split(double limit);
+    // From now on a set whose bound of memory leaves less than that share of a device's is dropped: it is not what is looked for.
+    void leave(double share) { left_ = share; }
     std::int64_t points(double below = std::numeric_limits<double>::infinity()) const; // in all sets with a lower bound
     const Counts& counts() const { return counts_; }
 
@@ -84,6 +86,7 @@ class Branches {
     std::vector<std::vector<Recompute>> recomputes_;  // by machine
     std::vector<Set> heap_;
     Counts counts_;
+    double left_ = 0;
 };
 
 } // namespace orrery

@@ -11,7 +11,9 @@ double to_spare(const SweepRow& r) {
     return r.capacity_bytes > 0 ? 1 - static_cast<double>(r.peak_bytes) / static_cast<double>(r.capacity_bytes) : 1;
 }
 
-bool fits_surely(const SweepRow& row) { return row.status == PointStatus::fits && to_spare(row) >= memory_margin(row.memory_error_bar); }
+double margin_of(const SweepRow& row) { return memory_margin(row.memory_error_bar > 0 ? row.memory_error_bar : 1); }
+
+bool fits_surely(const SweepRow& row) { return row.status == PointStatus::fits && to_spare(row) >= margin_of(row); }
 
 std::size_t leader(std::span<const Candidate> points) {
     const Candidate& best = points.front();

@@ -18,7 +18,8 @@ struct Candidate {
     double step_s = 0;
 };
 
-bool fits_surely(const SweepRow& row); // leaves memory_margin() (sim/report/memory_margin.hpp)
+double margin_of(const SweepRow& row); // memory_margin() (sim/report/memory_margin.hpp); a tenth where the interval is not known
+bool fits_surely(const SweepRow& row); // leaves that
 double to_spare(const SweepRow& row);  // share of the memory
 
 // The place of the one that leads: the best, or, where it does not fit surely, the best of those within its interval of time that do. Of

@@ -244,14 +244,14 @@ std::string to_text(const SearchResult& r, const SearchOptions& options, const T
                 ? fmt::format(
                       " The plan that leads by the model leaves less than {:.0f} % of the memory (tight), and of such plans some do not "
                       "fit; the one named here is {:.1f} % behind it, within the interval, and leaves {:.0f} %.",
-                      memory_margin(r.points.front().row.memory_error_bar) * 100, (first.score / r.points.front().score - 1) * 100,
+                      margin_of(r.points.front().row) * 100, (first.score / r.points.front().score - 1) * 100,
                       std::floor(to_spare(first.row) * 100))
                 : " Others are as good; this one has most memory to spare.";
     else if (!fits_surely(first.row))
         proof +=
             fmt::format(" It leaves less than {:.0f} % of the memory (tight), and of such plans some do not fit. No plan that leaves more "
-                        "is as fast within the interval, of the {} that were simulated; --by memory looks for one among all.",
-                        memory_margin(first.row.memory_error_bar) * 100, r.points.size());
+                        "is as fast within the interval{}.",
+                        margin_of(first.row) * 100, r.roomier_sought ? "" : ", of those that were simulated; --by memory looks at all");
     text += wrapped(proof, style.width, "", "  ") + varied(r, style);
     if (r.nearer_miss)
         text += wrapped(fmt::format("Nothing fits with all states and activations on the devices{} (the nearest lacks {}), so that some "

@@ -50,6 +50,7 @@ class Search {
         branches_ = std::make_unique<Branches>(space_, objectives_, options_.by, options_.exhaustive, *workers_);
         explore();
         finish();
+        explore_roomier();
         if (options_.refine && !options_.exhaustive) refine_leader();
         say_limits();
         return std::move(result_);
@@ -101,16 +102,57 @@ class Search {
             simulate_all(batch);
             report_progress();
         }
+        count_all();
+    }
+
+    void count_all() {
         const Branches::Counts& counts = branches_->counts();
+        result_.counts.legal = space_.legal();
+        result_.refused = space_.refused;
         for (const auto& [where, count] : counts.refused) result_.counts.legal -= count, result_.refused[where] += count;
         result_.counts.by_memory_bound = counts.by_memory_bound;
         result_.counts.by_deadline = counts.by_deadline;
         result_.counts.profiles = counts.profiles;
-        const std::int64_t left = branches_->points();
+        const std::int64_t left = branches_->points() + counts.too_tight;
         result_.proven = result_.whole && (!(lowest() < best_) || left == 0) && (result_.unproven.empty() || left == 0);
         result_.lowest_left = result_.proven ? best_ : result_.whole && result_.unproven.empty() ? lowest() : 0;
         result_.near_enough = !result_.proven && options_.gap > 0 && result_.lowest_left >= goal() && std::isfinite(best_);
-        (result_.proven || result_.near_enough ? result_.counts.by_time_bound : result_.counts.left) = left;
+        result_.counts.by_time_bound = result_.proven || result_.near_enough ? left : 0;
+        result_.counts.left = left - result_.counts.by_time_bound;
+    }
+
+    // Where the best leaves too little memory to be sure of, plans that leave more are looked at as far as they may be as fast within its
+    // interval: the first of these leads (choose.hpp).
+    void explore_roomier() {
+        constexpr std::int64_t most = 128; // points more
+        if (result_.points.empty() || !result_.proven || options_.exhaustive || options_.by == SearchBy::memory || !options_.shard.whole())
+            return;
+        const SearchPoint& best = result_.points.front();
+        if (fits_surely(best.row)) return;
+        double limit = best.score * (1 + best.row.step_time_error_bar);
+        const auto roomiest_first = [&] {
+            for (const SearchPoint& p : result_.points)
+                if (fits_surely(p.row)) limit = std::min(limit, p.score);
+        };
+        roomiest_first();
+        branches_->leave(margin_of(best.row));
+        const auto looked_at = [&] { return result_.counts.simulated + result_.counts.by_memory; };
+        const std::int64_t end = looked_at() + most;
+        while (goes_on() && looked_at() < end && lowest() < limit) {
+            std::vector<Branches::Set> batch;
+            while (batch.size() < options_.batch && !branches_->empty() && lowest() < limit && goes_on()) {
+                if (branches_->top().level == Branches::Level::walked)
+                    batch.push_back(branches_->pop());
+                else
+                    branches_->split(limit);
+            }
+            simulate_all(batch);
+            roomiest_first();
+            report_progress();
+        }
+        result_.roomier_sought = !(lowest() < limit);
+        count_all();
+        finish();
     }
 
     void report_progress() const {

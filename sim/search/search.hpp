@@ -90,6 +90,7 @@ struct SearchResult {
     bool whole = true;                       // the space was enumerated before the search was stopped
     bool proven = false;                     // of points.front()
     bool near_enough = false;                // not proven, but within the gap that was asked for
+    bool roomier_sought = false;             // the best is tight, and whatever could leave more within its interval was looked at
     std::string unproven;                    // why no bound holds, whatever was simulated; empty: they do
     double lowest_left = 0;                  // no point has a better score than this; the best's own: proven; 0: nothing is known
     // How much less than the best's the score of any other could be, as a fraction; 1: nothing is known.

@@ -196,6 +196,8 @@ Trace parse(ByteReader in) {
     trace.plan_hash = in.fixed(8);
     trace.begin.ps = in.integer();
     trace.end.ps = in.integer();
+    trace.period.ps = in.integer_in(0, std::numeric_limits<std::int64_t>::max(), "period");
+    trace.steps = static_cast<std::int32_t>(in.integer_in(1, i32_max, "number of steps"));
     trace.queues = texts(in, "queues", static_cast<std::size_t>(i16_max));
     trace.memory_kinds = texts(in, "memory kinds", 4096);
     trace.ops.resize(in.count("ops", 13));

@@ -104,6 +104,8 @@ std::string payload(const Trace& trace) {
     out.fixed(trace.plan_hash, 8);
     out.integer(trace.begin.ps);
     out.integer(trace.end.ps);
+    out.integer(trace.period.ps);
+    out.integer(trace.steps);
     put_texts(out, trace.queues);
     put_texts(out, trace.memory_kinds);
     out.number(trace.ops.size());

@@ -64,13 +64,18 @@ struct Trace {
     std::string name;
     std::string source; // "simulated", "measured: .."
     std::uint64_t plan_hash = 0;
-    Time begin, end;                 // of the step shown
+    Time begin, end;                 // of the step shown, or of a round
+    Time period;                     // from one such step or round to the next; 0: not known, begin to end stands for it
+    std::int32_t steps = 1;          // training steps in it
     std::vector<std::string> queues; // "compute", "tp", "pp.up", ...
     std::vector<std::string> memory_kinds;
     std::vector<TraceOp> ops;
     std::vector<Lane> lanes;
     std::vector<Flow> flows;
     std::vector<LinkSeries> links; // those that carried anything; all with as many bins
+
+    // Of one training step.
+    double step_s() const { return (period.ps > 0 ? period : end - begin).seconds() / steps; }
 };
 
 // Compact binary form (magic, version, columns of varints). Throws std::runtime_error with the file and what is wrong with it.

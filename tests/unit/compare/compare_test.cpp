@@ -17,6 +17,7 @@ Trace stretched(Trace t, int factor) {
             for (std::int64_t& bytes : m.bytes) bytes *= factor;
     }
     t.end = move(t.end);
+    t.period.ps *= factor;
     return t;
 }
 
@@ -24,6 +25,18 @@ const Pair* find(const std::vector<Pair>& pairs, const std::string& name) {
     for (const Pair& p : pairs)
         if (p.name == name) return &p;
     return nullptr;
+}
+
+// Ranks of a pipeline begin one after the other, so that a trace is longer than what steps are apart; a round's trace has several.
+TEST(Compare, AStepIsWhatStepsAreApart) {
+    Trace t = sample_trace(2, 3, 5, false);
+    t.steps = 1, t.period = {};
+    const double whole = compare(t, t).a.step_s, kinds = compare(t, t).kinds.front().a.seconds;
+    EXPECT_DOUBLE_EQ(whole, (t.end - t.begin).seconds());
+    t.steps = 4;
+    t.period = Time::seconds(0.8 * whole);
+    EXPECT_NEAR(compare(t, t).a.step_s, 0.2 * whole, 1e-9);
+    EXPECT_NEAR(compare(t, t).kinds.front().a.seconds, kinds / 4, 1e-12);
 }
 
 TEST(Compare, ATraceDiffersFromItselfInNothing) {
@@ -83,7 +96,8 @@ TEST(Compare, AFoldedLaneWeighsAsManyRanksAsItStandsFor) {
 }
 
 TEST(Compare, TheOpThatGrewIsTheWorstAndWaitsAreApart) {
-    const Trace a = sample_trace(2, 3, 6, false);
+    Trace a = sample_trace(2, 3, 6, false);
+    a.period = {}, a.steps = 1;
     Trace b = a;
     const Time more = Time::seconds(0.5);
     for (Span& s : b.lanes[1].spans)

@@ -113,6 +113,34 @@ TEST(Search, FindsWhatExhaustiveSearchFinds) {
     }
 }
 
+// Where the fastest is tight, the one that leads is the one that would lead if all points were known.
+TEST(Search, TheRoomierLeaderIsThatOfExhaustiveSearch) {
+    int tight = 0, roomier = 0;
+    const double most = static_cast<double>(search(dense, with_space(few)).points.front().row.peak_bytes) / (1 << 20);
+    for (const double filled : {1.3, 1.15, 1.06, 1.02, 0.999, 0.98, 0.95, 0.92}) {
+        const int mib = static_cast<int>(most / filled);
+        const std::string job =
+            std::regex_replace(std::string(dense), std::regex(R"("preset": "dgx-h100")"),
+                               fmt::format(R"("preset": "dgx-h100", "device": {{"preset": "h100-sxm-80gb", "memory_mib": {}}})", mib));
+        SearchOptions options = with_space(few);
+        options.refine = false;
+        const SearchResult found = search(job, options);
+        options.exhaustive = true;
+        const SearchResult all = search(job, options);
+        ASSERT_EQ(found.points.empty(), all.points.empty()) << mib;
+        if (found.points.empty() || fits_surely(found.points.front().row)) continue;
+        ++tight;
+        EXPECT_TRUE(found.proven && found.roomier_sought) << mib;
+        const SearchPoint &lead = found.points[leader(found.points)], &of_all = all.points[leader(all.points)];
+        EXPECT_DOUBLE_EQ(lead.score, of_all.score) << mib << ": " << lead.row.label << " or " << of_all.row.label;
+        roomier += leader(found.points) != 0;
+        const SearchCounts& c = found.counts;
+        EXPECT_EQ(c.simulated + c.by_memory_bound + c.by_memory + c.by_time_bound + c.failed, c.legal) << mib;
+    }
+    EXPECT_GE(tight, 2);
+    EXPECT_GE(roomier, 1);
+}
+
 TEST(Search, DoesNotDependOnThreads) {
     SearchOptions options = with_space(few);
     options.space.jobs = 1;

@@ -63,6 +63,8 @@ void expect_equal(const Trace& a, const Trace& b) {
     EXPECT_EQ(a.plan_hash, b.plan_hash);
     EXPECT_EQ(a.begin, b.begin);
     EXPECT_EQ(a.end, b.end);
+    EXPECT_EQ(a.period, b.period);
+    EXPECT_EQ(a.steps, b.steps);
     EXPECT_EQ(a.queues, b.queues);
     EXPECT_EQ(a.memory_kinds, b.memory_kinds);
     ASSERT_EQ(a.ops.size(), b.ops.size());
@@ -159,7 +161,7 @@ TEST_F(TraceFile, SaysWhatIsWrong) {
     EXPECT_EQ(complaint(good + "x"), " is corrupt: something follows its end");
     std::string newer = good;
     newer[8] = 9;
-    EXPECT_EQ(complaint(newer), " has trace format version 9; this program reads version 2");
+    EXPECT_EQ(complaint(newer), " has trace format version 9; this program reads version 3");
     std::string flipped = good;
     flipped[good.size() / 2] = static_cast<char>(flipped[good.size() / 2] ^ 1);
     EXPECT_EQ(complaint(flipped), " is corrupt: its checksum does not match");
@@ -227,8 +229,7 @@ TEST_F(TraceFile, HugeCountsTakeNoMemory) {
         out.text("name");
         out.text("source");
         out.fixed(0, 8);
-        out.integer(0);
-        out.integer(0);
+        for (const int begin_end_period_steps : {0, 0, 0, 1}) out.integer(begin_end_period_steps);
         for (const std::uint64_t n : numbers) out.number(n);
         return complaint(sealed(out.bytes));
     };

@@ -16,6 +16,8 @@ inline Trace sample_trace(int lanes, int microbatches, int ops_per_microbatch, b
     t.source = "simulated";
     t.plan_hash = 0xfedcba9876543210u;
     t.begin = Time::seconds(3.25);
+    t.period = Time::seconds(1.5);
+    t.steps = 3;
     t.queues = {"compute", "tp", "pp.up"};
     t.memory_kinds = {"parameters", "activations"};
     for (int i = 0; i < ops_per_microbatch; ++i)
