@@ -36,8 +36,7 @@ Inside inside_of(IntraKind kind) {
     return Inside::nothing;
 }
 
-// Three factors of n, ascending and as near a cube as there are.
-// As near a cube as there is, or a square.
+// Three factors of n, ascending: as near a cube as there are; in two dimensions 1, and two as near a square.
 std::array<int, 3> torus_dims(int n, int dimensions) {
     std::array<int, 3> best{1, 1, n};
     for (int a = 1; static_cast<std::int64_t>(a) * a * a <= n && (dimensions > 2 || a < 2); ++a) {
@@ -264,8 +263,8 @@ BytesPerSecond Layout::leaf_up(int leaf) const {
 }
 
 BytesPerSecond Layout::pod_up() const {
-    const int leaves_per_group = rails ? endpoints : 1;
-    return nic * (static_cast<double>(leaves_per_pod / leaves_per_group) * nodes_per_leaf * nics / oversubscription);
+    const int pod_groups = leaves_per_pod / (rails ? endpoints : 1);
+    return nic * (static_cast<double>(pod_groups) * nodes_per_leaf * nics / oversubscription);
 }
 
 namespace {

@@ -93,7 +93,8 @@ int living(const Layout& l, int plane, int leaf_a, int leaf_b, std::uint64_t num
 void append_spread(const Layout& l, int plane, int leaf_a, int leaf_b, double weight, std::vector<LinkShare>& out) {
     std::vector<double> part(static_cast<std::size_t>(l.uplinks), 0);
     double sum = 0;
-    std::uint64_t moved = 0; // planned: flows whose way is down, dealt over the others
+    // Planned: flows whose way is down, dealt over the others; each pair of leaves begins elsewhere.
+    std::uint64_t moved = static_cast<std::uint64_t>(leaf_a) * static_cast<std::uint64_t>(l.leaves) + static_cast<std::uint64_t>(leaf_b);
     for (int s = 0; s < l.uplinks; ++s) {
         const double left = path_left(l, plane, leaf_a, leaf_b, s);
         if (l.routing == Routing::planned)

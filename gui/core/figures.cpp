@@ -46,7 +46,7 @@ Figures figures(const RunData& data) {
         f.why_not = QString::fromStdString(why_not(r.memory) + (f.narrow && !r.memory.fits ? "\n" : "") + how_narrow(r));
         if (!data.way_out.empty()) f.why_not += QLatin1Char('\n') + QString::fromStdString(data.way_out);
     } else if (data.trace) {
-        f.step_s = (data.trace->end - data.trace->begin).seconds();
+        f.step_s = data.trace->step_s();
         double ranks = 0;
         for (const Lane& lane : data.trace->lanes) ranks += lane.ranks;
         f.devices = ranks;

@@ -112,7 +112,7 @@ std::shared_ptr<const RunData> simulate_run(const std::string& scenario_json, co
 
 double step_seconds(const RunData& data) {
     if (data.report && data.report->step_time_s > 0) return data.report->step_time_s;
-    return data.trace ? (data.trace->end - data.trace->begin).seconds() : 0;
+    return data.trace ? data.trace->step_s() : 0;
 }
 
 std::shared_ptr<const RunData> load_run_trace(const std::string& path, const GoOn& go_on, StopFlag stop) {

@@ -15,8 +15,6 @@
 #include <QTableView>
 #include <QVBoxLayout>
 
-#include <cmath>
-
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -128,8 +126,7 @@ void TopologyView::refresh() {
     if (now == shown_ && now) return;
     shown_ = now;
     const bool known = now && now->trace && !now->trace->links.empty();
-    const double steps = known && now->report ? now->report->meetings.steps : 0; // the trace of a round has all of them
-    links_->setRows(known ? link_loads(*now->trace) : std::vector<LinkLoadRow>{}, steps > 1 ? static_cast<int>(std::lround(steps)) : 1);
+    links_->setRows(known ? link_loads(*now->trace) : std::vector<LinkLoadRow>{}, known ? now->trace->steps : 1);
     const QString carried = links_->headerData(LinksModel::BytesColumn, Qt::Horizontal).toString();
     table_->setColumnWidth(LinksModel::BytesColumn, fontMetrics().horizontalAdvance(carried) + 20);
     plot_->setEmptyWords(now && now->scenario ? tr("The step of this run sends nothing over the network's links: there is no load to draw")

@@ -165,6 +165,7 @@ class Search {
         });
         fix.cluster = std::move(found.on_devices);
         fix.with_hosts = std::move(found.on_hosts);
+        fix.cut_short = found.cut_short;
     }
 
     // The fastest of those that fit: simulated, the ones that save least memory first, so that the bound leaves out what costs most.
@@ -211,10 +212,14 @@ Fix cheapest_fix(const std::string& json, const FixOptions& options) {
     if (small.empty()) return Search(json, options).find();
     FixOptions of_small = options;
     of_small.costs = false;
+    const std::string& of_cluster = options.cluster_of.empty() ? json : options.cluster_of;
+    if (const ParseResult other = parse_scenario(options.cluster_of, options.trying.parsing); !options.cluster_of.empty() && other.scenario)
+        if (const std::string fewer = with_fewer_microbatches(options.cluster_of, *other.scenario); !fewer.empty())
+            of_small.cluster_of = fewer;
     Fix fix = Search(small, of_small).find();
     for (std::optional<Trial>* found : {&fix.change, &fix.cluster, &fix.with_hosts}) {
         if (!*found) continue;
-        Trial whole = try_one(json, (*found)->change, options.trying);
+        Trial whole = try_one(found == &fix.change ? json : of_cluster, (*found)->change, options.trying);
         found->reset();
         if (whole.fits()) *found = std::move(whole);
     }
@@ -238,7 +243,7 @@ std::string to_text(const Fix& fix) {
         if (fix.cluster) text += fmt::format("{} ({})", fix.cluster->change.words, room(*fix.cluster));
         if (fix.with_hosts)
             text += fmt::format("{}{} ({})", fix.cluster ? ", or " : "", fix.with_hosts->change.words, room(*fix.with_hosts));
-        return text;
+        return fix.cut_short ? text + "; not all smaller ones were tried" : text;
     }
     if (fix.out_of_time)
         return fmt::format("nothing among the first {} changes and larger clusters fits: `simrun advise` looks at more of them",

@@ -12,13 +12,14 @@ struct Fix {
     std::optional<Trial> with_hosts; // on fewer nodes than that, with optimizer states in the hosts' memory
     int looked_at = 0;               // plans whose memory was walked
     bool out_of_time = false;        // FixOptions::seconds ended before all of them were
+    bool cut_short = false;          // clusters smaller than these were left untried
     bool found() const { return change || cluster || with_hosts; }
 };
 
 struct FixOptions {
     TryOptions trying;
     int most = 60;               // plans to look at for a change
-    int most_for_clusters = 400; // and for the smallest cluster
+    int most_for_clusters = 800; // and for the smallest cluster
     std::string cluster_of;      // the text whose smallest cluster is wanted, where it is not json: a search's, of which json is one point
     bool precise = true;         // look for the least recompute by stage too
     bool costs = true;           // simulate the job itself as if it fitted, and what fits

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 namespace orrery {
 namespace {
@@ -12,27 +13,48 @@ class Nodes {
   public:
     Nodes(const Scenario& job, const Look& look) : job_(job), look_(look) {}
 
-    // The fewest nodes above those of the job, and below `end`.
+    // The fewest nodes above those of the job, and below `end`: first numbers that double until one fits, then those below it, upwards.
+    // What fits is legal on some numbers alone, so that none says that another need not be tried.
     std::optional<Trial> fewest(bool on_hosts, int end) {
-        constexpr int most_doublings = 9;
-        int low = job_.cluster.nodes, high = low;
         std::optional<Trial> best;
-        for (int k = 0; k < most_doublings && !best && high < end - 1; ++k) {
-            low = high;
-            high = static_cast<int>(std::min<std::int64_t>(std::int64_t{high} * 2, end - 1));
-            best = fitting_on(high, on_hosts);
+        for (const int n : doubled(end)) {
+            if (best = fitting_on(n, on_hosts); best || cut_short) break;
         }
-        while (best && high - low > 1) {
-            const int middle = low + (high - low) / 2;
-            if (std::optional<Trial> fewer = fitting_on(middle, on_hosts))
-                best = std::move(fewer), high = middle;
-            else
-                low = middle;
+        const int below = best ? best->scenario->cluster.nodes : end;
+        for (const int n : between(below)) {
+            if (cut_short) break;
+            if (std::optional<Trial> fewer = fitting_on(n, on_hosts)) return fewer;
         }
         return best;
     }
 
+    bool cut_short = false; // fewer strategies were tried than were asked for
+
   private:
+    std::vector<int> doubled(int end) const {
+        constexpr int most_doublings = 9;
+        std::set<int> numbers;
+        std::int64_t own = job_.cluster.nodes, power = 1;
+        while (power <= own) power *= 2;
+        for (int k = 0; k < most_doublings; ++k, power *= 2)
+            for (const std::int64_t n : {own *= 2, power})
+                if (n < end) numbers.insert(static_cast<int>(n));
+        return {numbers.begin(), numbers.end()};
+    }
+
+    // All between the job's nodes and these; of many those with small factors, which layers, experts and batches share.
+    std::vector<int> between(int below) const {
+        constexpr int few = 64;
+        const int own = job_.cluster.nodes;
+        std::vector<int> numbers;
+        for (std::int64_t n = own + 1; n < std::min<std::int64_t>(below, 4096); ++n) {
+            std::int64_t odd = n;
+            while (odd % 2 == 0) odd /= 2;
+            if (below - own <= few || odd <= 15 || (n % own == 0 && n / own <= 8)) numbers.push_back(static_cast<int>(n));
+        }
+        return numbers;
+    }
+
     // The first that fits. What lacks memory on some nodes lacks it on fewer: the same strategy shares less there, and is not tried.
     std::optional<Trial> fitting_on(int nodes, bool on_hosts) {
         std::vector<StrategyChange> changes;
@@ -44,6 +66,7 @@ class Nodes {
             words.push_back(c.words);
         }
         std::vector<Trial> trials = look_(changes);
+        cut_short = cut_short || trials.size() < changes.size();
         for (std::size_t i = 0; i < trials.size(); ++i)
             if (trials[i].report && !trials[i].fits()) lacked_[words[i]] = std::max(lacked_[words[i]], nodes);
         const auto first = std::ranges::find_if(trials, &Trial::fits);
@@ -71,6 +94,7 @@ SmallestCluster smallest_cluster(const Scenario& job, const Look& look) {
     found.on_devices = nodes.fewest(false, end);
     const int on_devices = found.on_devices ? found.on_devices->scenario->cluster.nodes : end;
     if (on_devices > job.cluster.nodes + 1) found.on_hosts = nodes.fewest(true, on_devices);
+    found.cut_short = nodes.cut_short;
     return found;
 }
 

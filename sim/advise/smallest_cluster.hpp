@@ -10,12 +10,12 @@ namespace orrery {
 struct SmallestCluster {
     std::optional<Trial> on_devices; // all on the devices (or where the job's own strategy puts it)
     std::optional<Trial> on_hosts;   // optimizer states in the hosts' memory: where fewer nodes do
+    bool cut_short = false;          // smaller ones were left untried
 };
 
 // Tries several changes of the job, in order. An empty answer: no more are tried.
 using Look = std::function<std::vector<Trial>(const std::vector<StrategyChange>&)>;
-// More nodes than `job` has, of the same kind; nodes are doubled until a strategy fits, then those between are halved. Both
-// are empty for a cluster that is given as a graph.
+// More nodes than `job` has, of the same kind. Both are empty for a cluster that is given as a graph.
 SmallestCluster smallest_cluster(const Scenario& job, const Look& look);
 
 } // namespace orrery

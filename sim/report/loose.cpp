@@ -39,8 +39,8 @@ void follow_workers(Report& r, const Scenario& s, const Plan& plan, const Fabric
     m.steps = std::max(1.0, r.loose.steps_between_averages);
     m.compute_utilization = 1 / longer;
     m.sync_time_s = m.steps * (r.loose.step_s - alone);
-    m.bytes_between_nodes += between_nodes(fabric, r.loose.link_bytes);
-    r.traffic.between_nodes = m.bytes_between_nodes;
+    r.traffic.between_nodes += between_nodes(fabric, r.loose.link_bytes);
+    m.bytes_between_nodes = r.traffic.between_nodes;
     r.step_time_s = r.loose.step_s;
     const double waits = std::min(r.loose.wait_s, std::max(0.0, r.loose.step_s - alone));
     r.breakdown_s[Category::exposed_dp] += waits;

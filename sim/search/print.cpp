@@ -218,6 +218,22 @@ static std::string varied(const SearchResult& r, const TextStyle& style) {
     return wrapped(text, style.width, "", "  ") + "\n";
 }
 
+// Of the plan that is named, where its memory decided which it is, or is short.
+static std::string on_memory(const SearchResult& r, const SearchOptions& options, std::size_t lead) {
+    const SearchPoint &best = r.points.front(), &first = r.points[lead];
+    if (lead != 0 && fits_surely(best.row)) return " Others are as good; this one has most memory to spare.";
+    if (lead != 0)
+        return fmt::format(
+            " The plan that leads by the model leaves less than {:.0f} % of the memory (tight), and of such plans some do not fit; "
+            "the one named here is {:.1f} % behind it, within the interval, and leaves {:.0f} %.",
+            margin_of(best.row) * 100, (first.score / best.score - 1) * 100, std::floor(to_spare(first.row) * 100));
+    if (fits_surely(first.row)) return {};
+    std::string text =
+        fmt::format(" It leaves less than {:.0f} % of the memory (tight), and of such plans some do not fit.", margin_of(first.row) * 100);
+    if (r.roomier_sought || options.exhaustive) return text + " No plan that leaves more is as fast within the interval.";
+    return options.by == SearchBy::memory ? text : text + " Not all plans that leave more were looked at: --by memory does.";
+}
+
 std::string to_text(const SearchResult& r, const SearchOptions& options, const TextStyle& style) {
     if (r.points.empty()) return {};
     const std::size_t lead = leader(r.points);
@@ -238,20 +254,7 @@ std::string to_text(const SearchResult& r, const SearchOptions& options, const T
         proof = fmt::format("Not proven: the search was stopped. No legal point is more than {:.1f} % better by the model.", r.gap() * 100);
     else if (!r.proven)
         proof = "Not proven: the search was stopped before every point had a bound.";
-    if (lead != 0)
-        proof +=
-            !fits_surely(r.points.front().row)
-                ? fmt::format(
-                      " The plan that leads by the model leaves less than {:.0f} % of the memory (tight), and of such plans some do not "
-                      "fit; the one named here is {:.1f} % behind it, within the interval, and leaves {:.0f} %.",
-                      margin_of(r.points.front().row) * 100, (first.score / r.points.front().score - 1) * 100,
-                      std::floor(to_spare(first.row) * 100))
-                : " Others are as good; this one has most memory to spare.";
-    else if (!fits_surely(first.row))
-        proof +=
-            fmt::format(" It leaves less than {:.0f} % of the memory (tight), and of such plans some do not fit. No plan that leaves more "
-                        "is as fast within the interval{}.",
-                        margin_of(first.row) * 100, r.roomier_sought ? "" : ", of those that were simulated; --by memory looks at all");
+    proof += on_memory(r, options, lead);
     text += wrapped(proof, style.width, "", "  ") + varied(r, style);
     if (r.nearer_miss)
         text += wrapped(fmt::format("Nothing fits with all states and activations on the devices{} (the nearest lacks {}), so that some "

@@ -236,7 +236,7 @@ void choose_network(Composing& k) {
     if (f && f->block_nodes > 0) {
         k.c.topology = "fat-tree";
         k.assume("inter_node.topology", "fat-tree", "blocks do not say how switches are joined");
-        if (of_a_rack(k)) {
+        if (of_a_rack(k) && (k.c.intra_kind == "nvswitch" || k.c.intra_kind.empty())) {
             k.c.domain_nodes = f->block_nodes, k.read("intra_node.domain_nodes", *f);
         } else {
             k.c.nodes_per_leaf = f->block_nodes, k.read("inter_node.nodes_per_leaf", *f);

@@ -223,7 +223,10 @@ void HostStep::run_step(Op step, const std::vector<std::pair<BufferId, BufferId>
     const std::vector<BufferId> updated = step.out;
     std::vector<BufferId> gradients;
     for (BufferId b : step.in)
-        if (is(b, MemoryKind::gradients)) gradients.push_back(b);
+        if (is(b, MemoryKind::gradients)) {
+            const auto disk = l_.disks.find(b); // what passes from there is written there
+            gradients.push_back(disk == l_.disks.end() ? b : disk->second);
+        }
     // Sub-groups take their turns in the optimizer's step, which begins when the pass has brought the gradients.
     if (states_on_disk() && turns_.size() == 1 && !in_backward() && !delayed())
         turn.before.insert(turn.before.begin() + turn.read++, wait_for("optimizer.gradients.wait", gradients));

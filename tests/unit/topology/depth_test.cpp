@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include <map>
 
 namespace orrery {
@@ -106,9 +108,13 @@ TEST(LinksDown, RoutingDecidesWhoCarriesWhatALinkCarried) {
         for (const auto& [name, share] : even) EXPECT_NEAR(share, 1.0 / 30, 1e-12) << name;
     }
     const auto planned = load(Routing::planned);
-    for (const char* link : {"leaf0 > spine0", "leaf0 > spine1"})
-        EXPECT_NEAR(planned.at(link), 2.0 / 32, 1e-12) << link << ": whole flows, dealt over the others";
-    EXPECT_NEAR(planned.at("leaf0 > spine5"), 1.0 / 32, 1e-12);
+    EXPECT_EQ(planned.size(), 30u);
+    int two_flows = 0;
+    for (const auto& [link, share] : planned) {
+        EXPECT_TRUE(std::abs(share - 1.0 / 32) < 1e-12 || std::abs(share - 2.0 / 32) < 1e-12) << link << ": whole flows";
+        two_flows += share > 1.5 / 32;
+    }
+    EXPECT_EQ(two_flows, 2) << "those of the two that are down, dealt over the others";
     EXPECT_FALSE(planned.contains("leaf0 > spine3"));
     EXPECT_EQ(load(Routing::ecmp).size(), 1u);
 
