@@ -52,7 +52,7 @@ std::array<int, 3> torus_dims(int n, int dimensions) {
 // Google's slices: rows close where they are made of whole cubes of four, or span a pod of two dimensions.
 bool closes(int row, std::size_t dimensions) { return dimensions == 2 ? row == 16 : row % 4 == 0; }
 
-// The dimensions of a slice of so many devices: of cubes of four where it holds a whole number of them.
+// The dimensions of a slice with this many devices: cubes of four where it holds a whole number of them.
 std::vector<int> slice_shape(int devices, int dimensions) {
     constexpr int cube = 4 * 4 * 4;
     const bool cubes = dimensions == 3 && devices % cube == 0;

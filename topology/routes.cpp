@@ -78,7 +78,7 @@ double path_left(const Layout& l, int plane, int leaf_a, int leaf_b, int spine) 
     return std::min(l.uplink_left(plane * l.leaves + leaf_a, spine), l.uplink_left(plane * l.leaves + leaf_b, spine));
 }
 
-// Of the spines whose way is up this one, counted round and round; of all where none is.
+// The spine with this number among those whose way is up, counted round and round; among all where none is up.
 int living(const Layout& l, int plane, int leaf_a, int leaf_b, std::uint64_t number) {
     const auto whole = [&](int s) { return path_left(l, plane, leaf_a, leaf_b, s) > 0; };
     std::uint64_t count = 0;

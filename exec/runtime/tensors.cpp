@@ -107,9 +107,8 @@ void add_outer(const World& world, const Rank& rank, const Op& op, const std::ma
     for (BufferId state : op.in) {
         const Buffer& x = world.plan.buffers[state];
         if (x.role != Role::outer_parameters && x.role != Role::outer_momentum) continue;
-        const auto home = homes.find(state);
         const DType stored = stored_type(x.dtype, world.real);
-        std::byte* data = rank.memory.at(home == homes.end() ? state : home->second, -1);
+        std::byte* data = rank.memory.at(home_of(homes, state), -1);
         for (BufferId b : op.out) {
             const Buffer& tensor = world.plan.buffers[b];
             if (tensor.kind != MemoryKind::parameters) continue;
@@ -128,6 +127,10 @@ std::int64_t true_rows(const World& world, const TensorPart& part, const ShardVi
 
 std::map<BufferId, BufferId> homes_on_disk(const Plan& plan) { return homes_of_copies(plan, CopyKind::nvme_to_host); }
 std::map<BufferId, BufferId> homes_on_host(const Plan& plan) { return homes_of_copies(plan, CopyKind::host_to_device); }
+BufferId home_of(const std::map<BufferId, BufferId>& homes, BufferId b) {
+    const auto home = homes.find(b);
+    return home == homes.end() ? b : home->second;
+}
 
 std::vector<TensorPart> parts_of(const World& world, const Rank& rank, Quantity what) {
     std::vector<TensorPart> parts;

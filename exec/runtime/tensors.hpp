@@ -40,6 +40,7 @@ void scatter(World& world, Quantity what, const Tensors& tensors);
 std::map<BufferId, BufferId> homes_on_disk(const Plan& plan);
 // The place on the host of what is copied to the device for a while: states of an outer optimizer among it.
 std::map<BufferId, BufferId> homes_on_host(const Plan& plan);
+BufferId home_of(const std::map<BufferId, BufferId>& homes, BufferId b); // b itself where it has no other
 
 // A part of a logical tensor in a rank's memory: `count` elements from `begin` of its own part of the tensor, in `data`.
 struct TensorPart {

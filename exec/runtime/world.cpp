@@ -45,10 +45,7 @@ void initialise_shard(Rank& rank, const BucketLayout& layout, BufferId shard, co
 void initialise_master(Rank& rank, const Op& op, const std::map<BufferId, BufferId>& homes, const World& world) {
     const DType real = world.real;
     const std::size_t states = op.out.size();
-    const auto at_home = [&](BufferId b) {
-        const auto home = homes.find(b);
-        return rank.memory.operand(home == homes.end() ? b : home->second, -1);
-    };
+    const auto at_home = [&](BufferId b) { return rank.memory.operand(home_of(homes, b), -1); };
     for (std::size_t k = 0; k < states; ++k) {
         if (world.plan.buffers[op.out[k]].role != Role::master) continue;
         const Operand master = at_home(op.out[k]);
@@ -68,8 +65,7 @@ void initialise_master(Rank& rank, const Op& op, const std::map<BufferId, Buffer
 
 // The workers' common start before their first step: their parameters, side by side.
 void initialise_outer(Rank& rank, const Op& difference, const std::map<BufferId, BufferId>& homes, DType real) {
-    const auto home = homes.find(difference.in[0]);
-    const Operand outer = rank.memory.operand(home == homes.end() ? difference.in[0] : home->second, -1);
+    const Operand outer = rank.memory.operand(home_of(homes, difference.in[0]), -1);
     std::int64_t at = 0;
     for (std::size_t k = 1; k < difference.in.size(); ++k) {
         const Operand own = rank.memory.operand(difference.in[k], -1);

@@ -95,9 +95,7 @@ bool memory_as_predicted(const Scenario& s, const Learned& learned) {
 int run_agree(const std::string& file, const Options& options, const AgreeOptions& how) {
     const bool across = how.executor == "mpi";
     if (!across)
-        if (const std::string why = several_started("compare", "start them by mpirun or srun with --executor mpi, or start one process");
-            !why.empty())
-            return refuse(why);
+        if (const std::string why = several_started("compare"); !why.empty()) return refuse(why);
     const std::optional<Scenario> scenario = load(file, options, true);
     if (!scenario) return bad_input;
     if (const std::string why = unlike_one_rank(*scenario); !why.empty())

@@ -241,9 +241,7 @@ int run_check(const std::vector<std::string>& files, const Options& asked, const
         return refuse("--device cuda checks with --executor queues, a GPU a rank: leave out --executor " + how.executor);
     if (how.executor == "mpi" && files.size() > 1) return refuse("--executor mpi checks one scenario a call");
     if (how.device == "cpu" && how.executor != "mpi")
-        if (const std::string why = several_started("run", "start them by mpirun or srun with --executor mpi, or start one process");
-            !why.empty())
-            return refuse(why);
+        if (const std::string why = several_started("run"); !why.empty()) return refuse(why);
     if (const std::string why = why_unwritable({{"-o", options.output}, {"--trace", how.trace}, {"--row", how.row}}); !why.empty())
         return refuse(why);
     if (files.size() > 1) return check_many(files, options, how);

@@ -122,8 +122,8 @@ void complain(const std::string& text);                       // "simexec: error
 void once_here(const std::string& what, const std::function<void()>& say);
 int refuse(const std::string& text); // complains once here; bad_input
 // Why a command that runs all ranks in one process is refused where a launcher started several; empty: there is one. does: what each
-// process would do with all ranks; way: what to do instead.
-std::string several_started(const std::string& does, const std::string& way);
+// process would do with all ranks.
+std::string several_started(const std::string& does);
 
 // A scenario that can be executed here, or nothing after every problem has been printed.
 std::optional<Scenario> load(const std::string& file, const Options& options, bool forced_routing = false);

@@ -82,10 +82,12 @@ void once_here(const std::string& what, const std::function<void()>& say) {
     if (claimed >= 0) ::close(claimed);
 }
 
-std::string several_started(const std::string& does, const std::string& way) {
+std::string several_started(const std::string& does) {
     const auto launched = launched_rank();
     if (!launched || launched->size == 1) return {};
-    return fmt::format("{} started {} processes, and each would {} all ranks of the scenario: {}", launched->by, launched->size, does, way);
+    return fmt::format("{} started {} processes, and each would {} all ranks of the scenario: start them by mpirun or srun with --executor "
+                       "mpi, or start one process",
+                       launched->by, launched->size, does);
 }
 
 int refuse(const std::string& text) {

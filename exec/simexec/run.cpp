@@ -408,9 +408,7 @@ int run_run(const std::string& file, const Options& options, const RunOptions& a
     RunOptions how = asked;
     how.job = term(fmt::format("{}\n{}", read_text(file).value_or(""), fmt::join(options.overrides, "\n")));
     if (how.device == "cpu" && how.executor != "mpi")
-        if (const std::string why = several_started("train", "start them by mpirun or srun with --executor mpi, or start one process");
-            !why.empty())
-            return refuse(why);
+        if (const std::string why = several_started("train"); !why.empty()) return refuse(why);
     if (const std::string why = check_weights(*scenario, how); !why.empty()) return refuse(why);
     if (const std::string why = no_warmup(*scenario); !why.empty()) return refuse(why);
     if (const std::string why = why_unwritable(options, how); !why.empty()) return refuse(why);

@@ -47,7 +47,7 @@ class ClusterPlot : public QWidget {
     double use(const ClusterPicture::Edge& edge) const;
 
     std::optional<ClusterPicture> picture_;
-    QString empty_ = tr("The current run has no cluster: it is only a trace");
+    QString empty_;
     std::vector<double> use_;
     int current_ = -1;
 };

@@ -128,7 +128,8 @@ void TopologyView::refresh() {
     const bool known = now && now->trace && !now->trace->links.empty();
     links_->setRows(known ? link_loads(*now->trace) : std::vector<LinkLoadRow>{}, known ? now->trace->steps : 1);
     const QString carried = links_->headerData(LinksModel::BytesColumn, Qt::Horizontal).toString();
-    table_->setColumnWidth(LinksModel::BytesColumn, fontMetrics().horizontalAdvance(carried) + 20);
+    table_->setColumnWidth(LinksModel::BytesColumn,
+                           std::max(table_->columnWidth(LinksModel::BytesColumn), fontMetrics().horizontalAdvance(carried) + 20));
     plot_->setEmptyWords(now && now->scenario ? tr("The step of this run sends nothing over the network's links: there is no load to draw")
                                               : tr("The current run has no cluster: it is only a trace"));
     plot_->setPicture(known && now->scenario ? std::optional(picture_of(*now)) : std::nullopt);

@@ -1099,10 +1099,6 @@
         </translation>
     </message>
     <message>
-        <source>The current run has no cluster: it is only a trace</source>
-        <translation>Der aktuelle Lauf hat keinen Cluster: er ist nur eine Aufzeichnung</translation>
-    </message>
-    <message>
         <source>down</source>
         <translation>ausgefallen</translation>
     </message>

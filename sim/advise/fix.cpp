@@ -213,9 +213,10 @@ Fix cheapest_fix(const std::string& json, const FixOptions& options) {
     FixOptions of_small = options;
     of_small.costs = false;
     const std::string& of_cluster = options.cluster_of.empty() ? json : options.cluster_of;
-    if (const ParseResult other = parse_scenario(options.cluster_of, options.trying.parsing); !options.cluster_of.empty() && other.scenario)
-        if (const std::string fewer = with_fewer_microbatches(options.cluster_of, *other.scenario); !fewer.empty())
-            of_small.cluster_of = fewer;
+    if (!options.cluster_of.empty())
+        if (const ParseResult other = parse_scenario(options.cluster_of, options.trying.parsing); other.scenario)
+            if (const std::string fewer = with_fewer_microbatches(options.cluster_of, *other.scenario); !fewer.empty())
+                of_small.cluster_of = fewer;
     Fix fix = Search(small, of_small).find();
     for (std::optional<Trial>* found : {&fix.change, &fix.cluster, &fix.with_hosts}) {
         if (!*found) continue;

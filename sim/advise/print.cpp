@@ -45,9 +45,8 @@ std::string limits_text(const Advice& a, const TextStyle& style) {
         text += wrapped(fmt::format("From the first op to the last it is {}: the next step begins before all is done.", seconds_text(all)),
                         style.width, "  ", "    ");
     if (a.next)
-        text += wrapped(fmt::format("Next bottleneck: {}with {} {:.0f} times as fast the step takes {}. The step follows it to {:.0f} % (1 "
-                                    "% slower, and the step "
-                                    "is {:.2f} % longer); {} {} to {:.0f} %",
+        text += wrapped(fmt::format("Next bottleneck: {}with {} {:.0f} times as fast the step takes {}. The step follows it to {:.0f} % "
+                                    "(1 % slower, and the step is {:.2f} % longer); {} {} to {:.0f} %",
                                     a.next->first == a.next->next ? "none; " : "", a.next->first, a.next->times,
                                     seconds_text(a.next->step_time_s), a.next->first_share * 100, a.next->first_share,
                                     a.next->first == a.next->next ? "then still" : "then most", a.next->next, a.next->next_share * 100),
@@ -103,9 +102,8 @@ std::string to_text(const Advice& a, const TextStyle& style) {
                                               : ""),
                         style.width, "  - ", "    ");
     text += heading("The field's guide",
-                    "it says: data parallel where a device holds the model; dense models: tensor, pipeline, ZeRO; experts: expert "
-                    "parallel; where memory is "
-                    "tight: recompute, offload",
+                    "it says: data parallel where a device holds the model; dense models: tensor, pipeline, ZeRO; "
+                    "experts: expert parallel; where memory is tight: recompute, offload",
                     style);
     text += wrapped(a.guide.answer, style.width, "  ", "    ");
     return text + paint(fmt::format("{} predictions\n", a.simulated), Ink::dim, style);

@@ -17,12 +17,15 @@ class Nodes {
     // What fits is legal on some numbers alone, so that none says that another need not be tried.
     std::optional<Trial> fewest(bool on_hosts, int end) {
         std::optional<Trial> best;
+        std::set<int> tried;
         for (const int n : doubled(end)) {
+            tried.insert(n);
             if (best = fitting_on(n, on_hosts); best || cut_short) break;
         }
         const int below = best ? best->scenario->cluster.nodes : end;
         for (const int n : between(below)) {
             if (cut_short) break;
+            if (tried.contains(n)) continue;
             if (std::optional<Trial> fewer = fitting_on(n, on_hosts)) return fewer;
         }
         return best;
@@ -60,7 +63,7 @@ class Nodes {
         std::vector<StrategyChange> changes;
         std::vector<std::string> words;
         const StrategyChange more = set_nodes(nodes);
-        for (const StrategyChange& c : strategies(job_, nodes, on_hosts)) {
+        for (const StrategyChange& c : strategies(nodes, on_hosts)) {
             if (const auto known = lacked_.find(c.words); known != lacked_.end() && known->second >= nodes) continue;
             changes.push_back(both(more, c));
             words.push_back(c.words);
@@ -73,8 +76,8 @@ class Nodes {
         return first == trials.end() ? std::optional<Trial>() : std::move(*first);
     }
 
-    static std::vector<StrategyChange> strategies(const Scenario& job, int nodes, bool on_hosts) {
-        std::vector<StrategyChange> all = least_memory(job, nodes, on_hosts);
+    std::vector<StrategyChange> strategies(int nodes, bool on_hosts) const {
+        std::vector<StrategyChange> all = least_memory(job_, nodes, on_hosts);
         if (!on_hosts) all.insert(all.begin(), StrategyChange{}); // the job's own
         return all;
     }

@@ -13,7 +13,7 @@ struct SmallestCluster {
     bool cut_short = false;          // smaller ones were left untried
 };
 
-// Tries several changes of the job, in order. An empty answer: no more are tried.
+// Tries several changes of the job, in order. Fewer trials than changes: no more are tried.
 using Look = std::function<std::vector<Trial>(const std::vector<StrategyChange>&)>;
 // More nodes than `job` has, of the same kind. Both are empty for a cluster that is given as a graph.
 SmallestCluster smallest_cluster(const Scenario& job, const Look& look);

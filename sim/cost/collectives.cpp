@@ -258,7 +258,7 @@ CollectiveTime pat_across(const Level& l) {
             Protocol::simple};
 }
 
-// What flows between nodes and inside them at once keeps of the inside's rate.
+// The share of the inside's rate that bytes keep which flow between nodes at the same time.
 constexpr double beside_network = 0.92;
 
 // Inside a node of a tree each device passes all bytes on, up and down: no more than half of what a ring's links carry (over PCIe far less

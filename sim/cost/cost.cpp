@@ -195,7 +195,7 @@ std::vector<Provenance> CostModel::provenance() const {
     line("launch", d.runtime.launch_blocking ? d.pointwise.blocking_source : d.pointwise.launch_source);
     if (d.runtime.fused_experts) line("epilogues of experts' products", d.pointwise.epilogue_source);
     if (d.makes_calls()) line("calls", d.pointwise.calls.source);
-    if (d.practice.module_hooks && d.device.kernels.empty()) line("hooks", d.pointwise.calls.hook_source);
+    if (d.runs_hooks()) line("hooks", d.pointwise.calls.hook_source);
     if (d.experts && d.practice.expert_rows != ExpertRows::kernels) line("rows by index", d.pointwise.by_index_source);
     if (d.experts && d.practice.expert_rows != ExpertRows::kernels && d.kernels.torch_groups > 0)
         line("products of experts in one kernel", d.kernels.torch_groups_source);

@@ -139,6 +139,7 @@ struct CostModel::Data {
     KernelTime with_autocast(KernelTime t, const Linear& w, int modules) const;
     double unlike_us(const Plan& plan, const Op& op, const Pointwise& w) const;
     bool makes_calls() const;                // whether ops are issued by calls that take the host longer than launches
+    bool runs_hooks() const;                 // whether modules with parameters have hooks on the host
     bool within_product(const Op& op) const; // whether the call of the product beside it issues it
     const KnownGroup& known(std::span<const int> ranks) const;
     double link_rate(const KnownGroup& g, CollectiveKind kind, Algorithm a) const;

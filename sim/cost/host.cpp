@@ -65,6 +65,8 @@ bool CostModel::Data::makes_calls() const {
     return !runtime.launch_blocking && practice.module_calls;
 }
 
+bool CostModel::Data::runs_hooks() const { return practice.module_hooks && device.kernels.empty(); }
+
 // Transformer Engine's overlap: the module of a linear issues the gathers and reductions of its own operands.
 bool CostModel::Data::within_product(const Op& op) const {
     const auto* c = std::get_if<Collective>(&op.work);
@@ -78,7 +80,7 @@ Time CostModel::host(const Op& op, int kernels) const {
     const CallTable& t = d.pointwise.calls;
     const bool graph = d.runtime.cuda_graphs && !op.eager;
     const Time launches = graph ? launch() * kernels : launch_eager() * kernels;
-    if (d.practice.module_hooks && d.device.kernels.empty())
+    if (d.runs_hooks())
         if (const int way = hooked(op); way >= 0) {
             const auto& hook = d.strategy.data_parallel > 1 ? t.hook : t.hook_alone;
             return launches + Time::microseconds(hook[way] * op.modules);

@@ -51,7 +51,7 @@ std::vector<IntervalPoint> interval_curve(const TrainingJob& job, int jobs) {
     const auto add = [&](double steps) { intervals.insert(static_cast<std::int64_t>(std::clamp(steps, 1.0, most))); };
     for (int i = -12; i <= 12; ++i) add(std::round(middle * std::pow(20, i / 12.0)));
     add(std::ceil(least_interval_s(job, per_s > 0 ? 1 / per_s : 0) / job.step_s()));
-    // Of the saves that are kept one must be older than what corrupts them unnoticed.
+    // One of the saves that are kept must be older than what corrupts them unnoticed.
     const double unnoticed =
         per_s > 0 && f.by[FailingPart::sdc] > 0 && job.run.checkpoint.keep > 0 ? job.run.detect.sdc / job.run.checkpoint.keep : 0;
     for (int i = 0; unnoticed > 0 && i <= 6; ++i) add(std::ceil(unnoticed / job.step_s() * std::pow(1.25, i)));

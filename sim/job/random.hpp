@@ -30,7 +30,8 @@ class JobRandom {
     int below(int n) { return static_cast<int>(share() * n); }
     double exponential() { return -std::log(1 - share()); }                                                  // of mean 1
     double weibull(double shape) { return std::pow(exponential(), 1 / shape) / std::tgamma(1 + 1 / shape); } // of mean 1
-    // What is left of such a time at a moment long after the first: its density is the chance to last so long (Cox, Renewal Theory, 1962).
+    // The rest of such a time, seen at a moment long after the first: its density is the chance to last so long (Cox, Renewal Theory,
+    // 1962).
     double weibull_left(double shape) { return std::pow(gamma(1 / shape), 1 / shape) / std::tgamma(1 + 1 / shape); }
     // Of mean and variance `a` > 0 (Marsaglia and Tsang, 2000).
     double gamma(double a) {

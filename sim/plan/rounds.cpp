@@ -96,14 +96,19 @@ class Unroller {
 
 bool has_rounds(const Plan& plan) { return plan.repeat > 1 || !plan.further.empty(); }
 
+std::int64_t runs_of_round(const Plan& plan, std::int64_t most) {
+    std::int64_t runs = std::min(plan.repeat, most);
+    for (const PlanPhase& phase : plan.further)
+        if (phase.steps) runs += std::min(phase.repeat, most);
+    return runs;
+}
+
 Plan unrolled(const Plan& plan, std::int64_t most) {
     if (!has_rounds(plan)) return plan;
     Plan round = plan;
     round.repeat = 1;
     round.further.clear();
-    std::int64_t steps = std::min(plan.repeat, most);
-    for (const PlanPhase& phase : plan.further)
-        if (phase.steps) steps += std::min(phase.repeat, most);
+    const std::int64_t steps = runs_of_round(plan, most);
     round.steps = plan.steps * steps;
     round.microbatches = plan.microbatches * steps;
     // Gathers of the steps before read the shards that a phase writes, on a queue of their own.

@@ -1,5 +1,6 @@
 #include "sim/report/loose.hpp"
 
+#include "sim/plan/rounds.hpp"
 #include "sim/report/terminal.hpp"
 #include "sim/report/traffic.hpp"
 
@@ -15,9 +16,7 @@ void count_meetings(Report& r, const Scenario& s, const Plan& plan, const Fabric
     WorkerMeetings& m = r.meetings;
     m.bytes_between_nodes = r.traffic.between_nodes;
     if (plan.further.empty()) return;
-    m.steps = static_cast<double>(plan.repeat);
-    for (const PlanPhase& phase : plan.further)
-        if (phase.steps) m.steps += static_cast<double>(phase.repeat);
+    m.steps = static_cast<double>(runs_of_round(plan));
     Plan alone = plan;
     alone.repeat = 1;
     alone.further.clear();

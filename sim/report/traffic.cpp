@@ -1,5 +1,7 @@
 #include "sim/report/traffic.hpp"
 
+#include "sim/plan/rounds.hpp"
+
 namespace orrery {
 namespace {
 
@@ -24,12 +26,30 @@ double& of_kind(Traffic& t, CopyKind kind) {
     throw std::logic_error("a copy has one of four kinds");
 }
 
-void add_copies(Traffic& t, const Plan& plan, const std::vector<Program>& programs, double times) {
+struct CopyOp {
+    std::int32_t op;
+    Copy copy;
+};
+using CopiesByBlock = std::vector<std::vector<CopyOp>>; // a block runs many times, and most have none
+
+CopiesByBlock copies_of(const Plan& plan) {
+    CopiesByBlock copies;
+    for (const Block& block : plan.blocks) {
+        std::vector<CopyOp>& own = copies.emplace_back();
+        std::int32_t i = 0;
+        for (const Op& op : block.ops) {
+            if (const auto* copy = std::get_if<Copy>(&op.work)) own.push_back({i, *copy});
+            ++i;
+        }
+    }
+    return copies;
+}
+
+void add_copies(Traffic& t, const CopiesByBlock& copies, const std::vector<Program>& programs, double times) {
     for (const Program& program : programs)
         for (const Action& action : program.actions)
-            for (std::int32_t i = action.first; i < action.last; ++i)
-                if (const Op& op = plan.blocks[action.block].ops[i]; std::holds_alternative<Copy>(op.work))
-                    of_kind(t, std::get<Copy>(op.work).kind) += times * static_cast<double>(std::get<Copy>(op.work).bytes.count);
+            for (const auto& [op, copy] : copies[static_cast<std::size_t>(action.block)])
+                if (op >= action.first && op < action.last) of_kind(t, copy.kind) += times * static_cast<double>(copy.bytes.count);
 }
 
 } // namespace
@@ -43,13 +63,13 @@ double between_nodes(const Fabric& fabric, std::span<const double> by_link) {
 }
 
 Traffic traffic_of(const Plan& plan, const Fabric& fabric, const Simulation& simulation) {
-    double steps = static_cast<double>(plan.repeat);
-    for (const PlanPhase& phase : plan.further) steps += phase.steps ? static_cast<double>(phase.repeat) : 0;
-    const double ranks = static_cast<double>(plan.mesh.ranks()) / plan.stages, each = ranks / (steps * static_cast<double>(plan.steps));
+    const double runs = static_cast<double>(runs_of_round(plan));
+    const double ranks = static_cast<double>(plan.mesh.ranks()) / plan.stages, each = ranks / (runs * static_cast<double>(plan.steps));
+    const CopiesByBlock copies = copies_of(plan);
     Traffic t;
-    add_copies(t, plan, plan.programs, steps * each);
+    add_copies(t, copies, plan.programs, runs * each);
     for (const PlanPhase& phase : plan.further)
-        if (!phase.steps) add_copies(t, plan, phase.programs, static_cast<double>(phase.repeat) * each);
+        if (!phase.steps) add_copies(t, copies, phase.programs, static_cast<double>(phase.repeat) * each);
     t.between_nodes = between_nodes(fabric, simulation);
     return t;
 }

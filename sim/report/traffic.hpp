@@ -9,7 +9,7 @@
 
 namespace orrery {
 
-// Of a step on all devices; of a round's steps the mean.
+// A step's bytes on all devices; the mean of a round's steps.
 Traffic traffic_of(const Plan& plan, const Fabric& fabric, const Simulation& simulation);
 // Bytes that leave nodes: of what each link carries, by its id. A byte between two nodes passes one NIC out and one in.
 double between_nodes(const Fabric& fabric, std::span<const double> by_link);

@@ -220,8 +220,7 @@ const Fields& inter_fields() {
             .like(R"({"type":"array","items":{"type":"integer","minimum":1},"minItems":2,"maxItems":3})"),
         Field{"wrap", CustomSlot{read_wrap},
               "whether a dimension's rows close to rings; it goes with shape. Default: those of 4, 8, 12.. in three dimensions, of 16 in "
-              "two; "
-              "where no shape is given all rows of a torus inside a node, or of nodes"}
+              "two; where no shape is given all rows of a torus inside a node, or of nodes"}
             .like(R"({"type":"array","items":{"type":"boolean"}})"),
         Field{"planes", IntSlot{[](Scenario& s) { return &s.cluster.inter.planes; }},
               "networks without a common switch, a port of each NIC in each; dual-plane: 2"}

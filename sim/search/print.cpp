@@ -114,7 +114,7 @@ std::vector<std::string> words_of(const std::string& label) {
     return words;
 }
 
-// What a word of a strategy is of: "10 chunks a stage" as "20 chunks a stage".
+// The kind of a strategy's word: "10 chunks a stage" and "20 chunks a stage" are of one.
 std::string kind_of(std::string word) {
     std::erase_if(word, [](unsigned char c) { return std::isdigit(c) != 0; });
     return word;
@@ -218,7 +218,7 @@ static std::string varied(const SearchResult& r, const TextStyle& style) {
     return wrapped(text, style.width, "", "  ") + "\n";
 }
 
-// Of the plan that is named, where its memory decided which it is, or is short.
+// Says where memory decided which plan is named, or where the named plan's is short.
 static std::string on_memory(const SearchResult& r, const SearchOptions& options, std::size_t lead) {
     const SearchPoint &best = r.points.front(), &first = r.points[lead];
     if (lead != 0 && fits_surely(best.row)) return " Others are as good; this one has most memory to spare.";

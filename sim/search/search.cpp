@@ -130,11 +130,11 @@ class Search {
         const SearchPoint& best = result_.points.front();
         if (fits_surely(best.row)) return;
         double limit = best.score * (1 + best.row.step_time_error_bar);
-        const auto roomiest_first = [&] {
+        const auto lower_limit = [&] {
             for (const SearchPoint& p : result_.points)
                 if (fits_surely(p.row)) limit = std::min(limit, p.score);
         };
-        roomiest_first();
+        lower_limit();
         branches_->leave(margin_of(best.row));
         const auto looked_at = [&] { return result_.counts.simulated + result_.counts.by_memory; };
         const std::int64_t end = looked_at() + most;
@@ -147,7 +147,7 @@ class Search {
                     branches_->split(limit);
             }
             simulate_all(batch);
-            roomiest_first();
+            lower_limit();
             report_progress();
         }
         result_.roomier_sought = !(lowest() < limit);

@@ -33,8 +33,8 @@ class StageFlow {
     void run() {
         take_apart();
         begin_step();
-        bool complete =
-            false; // a step's gradients are; the update goes behind what sends its last microbatch back, which nothing keeps waiting
+        // A step's gradients are complete. The update goes behind what sends its last microbatch back, which nothing keeps waiting.
+        bool complete = false;
         for (DraftAction& action : body_) {
             const bool computes = !action.parts.empty();
             if (complete && !only_sends(action)) complete = false, end_step();
