@@ -5,6 +5,7 @@
 #include "sim/scenario/resolve.hpp"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -160,9 +161,10 @@ class Search {
         const ParseResult other =
             options_.cluster_of.empty() ? ParseResult() : parse_scenario(options_.cluster_of, options_.trying.parsing);
         const bool same = !other.scenario || !other.problems.empty();
-        SmallestCluster found = smallest_cluster(same ? base : *other.scenario, [&](const std::vector<StrategyChange>& changes) {
-            return look(same ? json_ : options_.cluster_of, changes);
-        });
+        const std::string& text = same ? json_ : options_.cluster_of;
+        const bool hosts = options_.hosts && !nlohmann::json::parse(text).contains(nlohmann::json::json_pointer("/strategy/offload"));
+        SmallestCluster found = smallest_cluster(
+            same ? base : *other.scenario, [&](const std::vector<StrategyChange>& changes) { return look(text, changes); }, hosts);
         fix.cluster = std::move(found.on_devices);
         fix.with_hosts = std::move(found.on_hosts);
         fix.cut_short = found.cut_short;

@@ -21,6 +21,7 @@ struct FixOptions {
     int most = 60;               // plans to look at for a change
     int most_for_clusters = 800; // and for the smallest cluster
     std::string cluster_of;      // the text whose smallest cluster is wanted, where it is not json: a search's, of which json is one point
+    bool hosts = true;           // name clusters with optimizer states on hosts, where the text itself says nothing of /strategy/offload
     bool precise = true;         // look for the least recompute by stage too
     bool costs = true;           // simulate the job itself as if it fitted, and what fits
     double seconds = 0;          // stop looking after that; 0: look at all

@@ -89,14 +89,14 @@ class Nodes {
 
 } // namespace
 
-SmallestCluster smallest_cluster(const Scenario& job, const Look& look) {
+SmallestCluster smallest_cluster(const Scenario& job, const Look& look, bool hosts) {
     constexpr int end = 50001; // nodes
     SmallestCluster found;
     if (job.cluster.graph) return found;
     Nodes nodes(job, look);
     found.on_devices = nodes.fewest(false, end);
     const int on_devices = found.on_devices ? found.on_devices->scenario->cluster.nodes : end;
-    if (on_devices > job.cluster.nodes + 1) found.on_hosts = nodes.fewest(true, on_devices);
+    if (hosts && on_devices > job.cluster.nodes + 1) found.on_hosts = nodes.fewest(true, on_devices);
     found.cut_short = nodes.cut_short;
     return found;
 }

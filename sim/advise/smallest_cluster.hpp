@@ -15,7 +15,7 @@ struct SmallestCluster {
 
 // Tries several changes of the job, in order. Fewer trials than changes: no more are tried.
 using Look = std::function<std::vector<Trial>(const std::vector<StrategyChange>&)>;
-// More nodes than `job` has, of the same kind. Both are empty for a cluster that is given as a graph.
-SmallestCluster smallest_cluster(const Scenario& job, const Look& look);
+// More nodes than `job` has, of the same kind. Both are empty for a cluster that is given as a graph. hosts: on_hosts is looked for too.
+SmallestCluster smallest_cluster(const Scenario& job, const Look& look, bool hosts = true);
 
 } // namespace orrery

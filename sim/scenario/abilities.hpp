@@ -1,9 +1,10 @@
-// Abilities of software: the schedules, dispatchers and kinds of context parallelism that a scenario's framework can be told to use. The
-// checker does not ask (a scenario may ask what a schedule would bring); the search for a strategy does.
+// Abilities of software: the schedules, dispatchers, kinds of context parallelism and ZeRO stages that a scenario's framework can be told
+// to use. The checker does not ask (a scenario may ask what a schedule would bring); the search for a strategy does.
 #pragma once
 
 #include "sim/scenario/scenario.hpp"
 
+#include <string>
 #include <string_view>
 
 namespace orrery {
@@ -16,12 +17,14 @@ struct Abilities {
     std::string_view homes;
     // The payloads of data-parallel gradients, as strategy.gradient_compression.kind names them.
     std::string_view compressions;
+    std::string_view stages, piped_stages; // strategy.zero_stage of several replicas: without a pipeline, and with one
 
     bool has_schedule(std::string_view name) const { return has(schedules, name); }
     bool has(TokenDispatcher kind) const { return has(dispatchers, name(kind)); }
     bool has(ContextKind kind) const { return has(contexts, name(kind)); }
     bool has_home(std::string_view what) const { return has(homes, what); }
     bool has(GradientCompression kind) const { return has(compressions, name(kind)); }
+    bool has_stage(int zero_stage, bool piped) const { return has(piped ? piped_stages : stages, std::to_string(zero_stage)); }
     bool has_context() const { return all || !contexts.empty(); }
 
   private:

@@ -1,5 +1,6 @@
 // Time and room of what lives elsewhere than on the devices, from below.
 #include "sim/scenario/parameters.hpp"
+#include "sim/scenario/practice.hpp"
 #include "sim/search/parts.hpp"
 #include "sim/search/sharing.hpp"
 
@@ -34,6 +35,13 @@ template <class Seconds> double each(const Seconds& of) {
 
 double on(Tier tier, Tier wanted, double bytes) { return tier == wanted ? bytes : 0; }
 
+// Bytes of a parameter's states that live where the optimizer's do, at least: its master lies with the parameters where these have fp32 at
+// home.
+double states_of(const Scenario& s) {
+    constexpr double master = 4;
+    return std::max(0.0, optimizer_state_bytes(s.training) - (practice_of(s).fp32_homes ? master : 0));
+}
+
 } // namespace
 
 SharedWire::HostRates SharedWire::rates_of_host(const Scenario& s) {
@@ -45,11 +53,11 @@ SharedWire::HostRates SharedWire::rates_of_host(const Scenario& s) {
             return cost.compute(Plan{}, op).duration.seconds();
         });
     };
-    // States are read and written, gradients read, parameters written.
+    // States are read and written, gradients read. (A 16-bit copy of parameters that is written, too, is not everywhere.)
     const double update = each([&](std::int64_t n) {
         Plan plan;
         Buffer b;
-        b.bytes = Bytes{static_cast<std::int64_t>(static_cast<double>(n) * (2 * optimizer_state_bytes(s.training) + 2 * narrow))};
+        b.bytes = Bytes{static_cast<std::int64_t>(static_cast<double>(n) * (2 * optimizer_state_bytes(s.training) + narrow))};
         plan.buffers.push_back(b);
         Op op;
         const Optimizer kind = s.training.optimizer;
@@ -68,7 +76,7 @@ AwayTime SharedWire::away(const Scenario& s, const Elements& e, int directions) 
     if (!counted(s)) return {};
     if (!host_) host_ = rates_of_host(s);
     const Offload& o = s.strategy.offload;
-    const double n = updated(s, e, directions), states = optimizer_state_bytes(s.training);
+    const double n = updated(s, e, directions), states = states_of(s);
     const double read = on(o.optimizer, Tier::nvme, states) + on(o.gradients, Tier::nvme, narrow) + on(o.parameters, Tier::nvme, narrow);
     AwayTime t;
     t.update = n * host_->update;
@@ -86,8 +94,7 @@ double over_at_home(const Scenario& s, const std::vector<Elements>& of_stage, in
     for (const Elements& e : of_stage) least = std::min(least, updated(s, e, directions));
     const Offload& o = s.strategy.offload;
     const auto room = [&](Tier tier) {
-        const double each =
-            on(o.optimizer, tier, optimizer_state_bytes(s.training)) + on(o.gradients, tier, narrow) + on(o.parameters, tier, narrow);
+        const double each = on(o.optimizer, tier, states_of(s)) + on(o.gradients, tier, narrow) + on(o.parameters, tier, narrow);
         return least * each * std::max(1, s.cluster.devices_per_node);
     };
     const auto over = [](double bytes, Bytes capacity) {

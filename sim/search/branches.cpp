@@ -1,5 +1,6 @@
 #include "sim/search/branches.hpp"
 
+#include "sim/scenario/abilities.hpp"
 #include "sim/search/form_bound.hpp"
 
 #include <algorithm>
@@ -30,8 +31,9 @@ bool plain(const Scenario& s) { return s.strategy.recompute_layers.empty() && s.
 
 } // namespace
 
-Branches::Branches(const StrategySpace& space, const std::vector<Objective>& objectives, SearchBy by, bool exhaustive, Workers& workers)
-    : space_(space), objectives_(objectives), by_(by), exhaustive_(exhaustive), workers_(workers) {
+Branches::Branches(const StrategySpace& space, const std::vector<Objective>& objectives, SearchBy by, bool exhaustive, Workers& workers,
+                   std::function<bool()> go_on)
+    : space_(space), objectives_(objectives), by_(by), exhaustive_(exhaustive), workers_(workers), go_on_(std::move(go_on)) {
     std::vector<FormBounds> of_machine;
     for (std::size_t m = 0; m < space.machines.size(); ++m) {
         profiles_.push_back(std::make_unique<Profiles>());
@@ -105,15 +107,17 @@ void Branches::split(double limit) {
     while (taken.size() < 64 && !heap_.empty() && top().level != Level::walked && (exhaustive_ || top().bound < limit))
         taken.push_back(pop());
     std::vector<Split> found(taken.size());
-    workers_.each(taken.size(), [&](Worker& w, std::size_t i) { found[i] = split_of(w, taken[i]); });
+    workers_.each(taken.size(), [&](Worker& w, std::size_t i) {
+        if (go_on_()) found[i] = split_of(w, taken[i]);
+        if (!go_on_()) found[i] = {{taken[i]}, {}}; // it may not be whole
+    });
     for (const Split& s : found) {
         for (const Set& set : s.sets) push(set);
         for (const auto& [where, count] : s.counts.refused) counts_.refused[where] += count;
         counts_.by_memory_bound += s.counts.by_memory_bound;
         counts_.by_deadline += s.counts.by_deadline;
         counts_.too_tight += s.counts.too_tight;
-        if (s.counts.least_over < counts_.least_over)
-            counts_.least_over = s.counts.least_over, counts_.least_over_id = s.counts.least_over_id;
+        counts_.misses.add(s.counts.misses);
     }
     counts_.profiles = 0;
     for (const auto& p : profiles_) counts_.profiles += p->made();
@@ -141,22 +145,55 @@ Branches::Split Branches::split_of(Worker& w, const Set& set) {
     return split;
 }
 
-// The bound of a step, or of memory, without what data parallelism adds. Recomputation only adds, so that points that differ in it share
+// The bound of a step without what data parallelism adds. Recomputation only adds, so that points that differ in it share
 // the small plan without any.
 double Branches::bound_of(Worker& w, const Scenario& s, std::size_t machine, bool recomputed) {
     const Fabric& fabric = *w.fabrics[machine];
-    if (by_ == SearchBy::memory) {
-        Scenario best = bound_scenario(s, false);
-        best.strategy.zero_stage = 3;
-        best.strategy.shard_group_size = 0;
-        if (space_.may_leave)
-            best.strategy.offload.optimizer = best.strategy.offload.gradients = best.strategy.offload.parameters =
-                best.strategy.offload.activations = Tier::cpu;
-        return memory_bound(best, profiles_[machine]->of(best, fabric), in_flight_);
-    }
     Scenario b = bound_scenario(s, true);
     if (!recomputed) b = without_recompute(std::move(b));
     return time_bound(b, profiles_[machine]->of(b, fabric), in_flight_);
+}
+
+// Bytes of a device that points need at least, whatever rest they have: all is sharded, and away what the framework can send away.
+double Branches::least_memory(Worker& w, const Scenario& s, std::size_t machine) {
+    Scenario best = bound_scenario(s, false);
+    best.strategy.zero_stage = 3;
+    best.strategy.shard_group_size = 0;
+    if (space_.may_leave) {
+        const Abilities can = abilities_of(space_.machines[machine].variations.base());
+        const auto away = [](bool may, Tier& tier) {
+            if (may) tier = Tier::cpu;
+        };
+        const bool parameters = can.has_home("parameters"), gradients = parameters || can.has_home("gradients");
+        Offload& o = best.strategy.offload;
+        away(parameters, o.parameters);
+        away(gradients, o.gradients);
+        away(gradients || can.has_home("optimizer"), o.optimizer);
+        away(can.has_home("activations"), o.activations);
+    }
+    return memory_bound(best, profiles_[machine]->of(best, *w.fabrics[machine]), in_flight_);
+}
+
+// Of a point.
+double Branches::memory_of(Worker& w, const Scenario& s, std::size_t machine) {
+    const Scenario b = bound_scenario(s, false);
+    return memory_bound(b, profiles_[machine]->of(b, *w.fabrics[machine]), in_flight_, w.sharings[machine].get());
+}
+
+std::vector<Miss> Branches::nearest() {
+    Misses points;
+    Worker& w = workers_.first();
+    for (Miss miss : counts_.misses.all()) {
+        const Form& form = space_.forms[at(miss.id.form)];
+        const std::size_t rests = miss.whole ? form.rests.size() : 0;
+        if (!miss.whole) points.add(miss);
+        for (std::size_t r = 0; r < rests; ++r) {
+            miss.id.rest = static_cast<std::int32_t>(r);
+            const Scenario* s = w.resolved(space_, miss.id);
+            if (s) points.add(miss_of(*s, miss.id, memory_of(w, *s, at(form.machine)), home_bound(*s)));
+        }
+    }
+    return points.all();
 }
 
 void Branches::keep(Split& split, const Set& set, bool late) const {
@@ -169,7 +206,7 @@ void Branches::keep(Split& split, const Set& set, bool late) const {
 void Branches::split_form(Worker& w, const Set& set, Split& split) {
     const Form& form = space_.forms[at(set.id.form)];
     const std::size_t machine = at(form.machine);
-    for (std::size_t c = 0; c < form.cores.size(); ++c) {
+    for (std::size_t c = 0; c < form.cores.size() && go_on_(); ++c) {
         Set core = set;
         core.id.core = static_cast<std::int32_t>(c);
         core.level = Level::core;
@@ -187,7 +224,7 @@ void Branches::split_core(Worker& w, const Set& set, Split& split) {
     Variation& variation = *w.variations[machine];
     const bool known = !exhaustive_ && variation.with(joined(form.settings, form.cores[at(set.id.core)].settings));
     Scenario s = variation.resolved();
-    for (std::size_t r = 0; r < recomputes_[machine].size(); ++r) {
+    for (std::size_t r = 0; r < recomputes_[machine].size() && go_on_(); ++r) {
         Set one = set;
         one.id.recompute = static_cast<std::int32_t>(r);
         one.level = Level::recompute;
@@ -197,7 +234,14 @@ void Branches::split_core(Worker& w, const Set& set, Split& split) {
         s.strategy.recompute_segments = recompute.segments;
         s.strategy.recompute_budget = recompute.budget;
         if (known) {
-            const double bound = bound_of(w, s, machine, plain(s));
+            const double bytes = least_memory(w, s, machine);
+            if (Miss miss = miss_of(s, one.id, bytes, 0); miss.lacks()) {
+                miss.whole = true;
+                split.counts.misses.add(miss);
+                split.counts.by_memory_bound += points_of(one);
+                continue;
+            }
+            const double bound = by_ == SearchBy::memory ? bytes : bound_of(w, s, machine, plain(s));
             one.bound = score(bound, s, machine);
             if (by_ != SearchBy::memory) one.step_s = bound;
         }
@@ -222,10 +266,9 @@ void Branches::split_recompute(Worker& w, const Set& set, Split& split) {
             const Scenario b = bound_scenario(*s, false);
             const Profile& profile = profiles_[machine]->of(b, *w.fabrics[machine]);
             const double bytes = memory_bound(b, profile, in_flight_, w.sharings[machine].get());
-            const double over = std::max(bytes - static_cast<double>(s->cluster.device.memory.count), home_bound(*s));
-            if (over > 0) {
+            if (const Miss miss = miss_of(*s, point.id, bytes, home_bound(*s)); miss.lacks()) {
                 ++split.counts.by_memory_bound;
-                if (over < split.counts.least_over) split.counts.least_over = over, split.counts.least_over_id = point.id;
+                split.counts.misses.add(miss);
                 continue;
             }
             if (bytes > (1 - left_) * static_cast<double>(s->cluster.device.memory.count)) {

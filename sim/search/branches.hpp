@@ -7,9 +7,11 @@
 #pragma once
 
 #include "sim/search/bounds.hpp"
+#include "sim/search/nearest.hpp"
 #include "sim/search/objective.hpp"
 #include "sim/search/workers.hpp"
 
+#include <functional>
 #include <limits>
 #include <optional>
 #include <vector>
@@ -33,16 +35,17 @@ class Branches {
     struct Counts {
         std::int64_t by_memory_bound = 0, by_deadline = 0, profiles = 0, too_tight = 0;
         std::map<std::string, std::int64_t> refused; // by rules that look at all fields at once
-        double least_over = std::numeric_limits<double>::infinity();
-        PointId least_over_id; // of those whose bound says they do not fit, the one that lacks least
+        Misses misses;                               // of those whose bound says they do not fit
     };
 
-    // exhaustive: no bounds, every set is split.
-    Branches(const StrategySpace& space, const std::vector<Objective>& objectives, SearchBy by, bool exhaustive, Workers& workers);
+    // exhaustive: no bounds, every set is split. go_on: asked by any thread; false: sets that are being split stay as they were.
+    Branches(const StrategySpace& space, const std::vector<Objective>& objectives, SearchBy by, bool exhaustive, Workers& workers,
+             std::function<bool()> go_on);
 
     bool empty() const { return heap_.empty(); }
     const Set& top() const { return heap_.front(); } // the lowest bound
     Set pop();
+    void push(const Set& set);
     // Splits the best sets down to the first point that was walked, at most 64 of those whose bound is below `limit`, side by side: so
     // many whatever the number of threads.
     void split(double limit);
@@ -50,6 +53,8 @@ class Branches {
     void leave(double share) { left_ = share; }
     std::int64_t points(double below = std::numeric_limits<double>::infinity()) const; // in all sets with a lower bound
     const Counts& counts() const { return counts_; }
+    // Those that lack least by their bounds, of the points that were cut by these: for their plans to say which is the nearest.
+    std::vector<Miss> nearest();
 
   private:
     struct Recompute {
@@ -64,7 +69,6 @@ class Branches {
     };
 
     std::int64_t points_of(const Set& set) const;
-    void push(const Set& set);
     void keep(Split& split, const Set& set, bool late) const; // late: counts its points instead
     Split split_of(Worker& w, const Set& set);
     void split_form(Worker& w, const Set& set, Split& split);
@@ -72,6 +76,8 @@ class Branches {
     void split_recompute(Worker& w, const Set& set, Split& split);
     void walk_point(Worker& w, const Set& set, Split& split);
     double bound_of(Worker& w, const Scenario& s, std::size_t machine, bool recomputed);
+    double least_memory(Worker& w, const Scenario& s, std::size_t machine);
+    double memory_of(Worker& w, const Scenario& s, std::size_t machine);
     bool late(const Set& set, const Scenario& s, std::size_t machine) const;
     double score(double step_or_bytes, const Scenario& s, std::size_t machine) const;
     std::size_t machine_of(const PointId& id) const;
@@ -81,6 +87,7 @@ class Branches {
     SearchBy by_;
     bool exhaustive_;
     Workers& workers_;
+    std::function<bool()> go_on_;
     InFlight in_flight_;
     std::vector<std::unique_ptr<Profiles>> profiles_; // by machine
     std::vector<std::vector<Recompute>> recomputes_;  // by machine

@@ -1,5 +1,6 @@
 #include "sim/search/evaluate.hpp"
 
+#include "sim/memory/memory.hpp"
 #include "sim/plan/lower.hpp"
 #include "sim/report/report.hpp"
 #include "sim/search/replan.hpp"
@@ -119,7 +120,7 @@ void Evaluator::name(SearchPoint& p, const Scenario& s) const {
 
 const SweepRow* Evaluator::known(const std::string& hash, const std::string& json) const {
     const auto it = known_.find(hash);
-    if (it == known_.end() || (options_.intervals && !has_interval(it->second))) return nullptr;
+    if (it == known_.end()) return nullptr;
     return !of_run(options_.by) || has_run(it->second, json) ? &it->second : nullptr;
 }
 
@@ -183,6 +184,16 @@ void Evaluator::say_interval(SearchPoint& p) const {
     predicting.meetings = false;
     predicting.shares_up_to = interval_shares;
     if (scenario) set_interval(p.row, predict(*scenario, lower(*scenario), predicting));
+}
+
+std::int64_t Evaluator::lacks_on_node(Worker& w, const PointId& id) const {
+    const Scenario* s = w.resolved(space_, id);
+    if (!s) return 0;
+    const MemoryReport m = memory(lower(*s), *s);
+    std::int64_t bytes = 0;
+    for (const NodeMemory* tier : {&m.host, &m.disk})
+        if (!tier->fits()) bytes += (tier->used.peak - tier->capacity).count;
+    return bytes;
 }
 
 void Evaluator::keep(const std::vector<SearchPoint>& points) {

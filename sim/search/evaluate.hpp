@@ -25,6 +25,8 @@ class Evaluator {
     SearchPoint point(Worker& w, const PointId& id, double bound) const;
     // A point with other layers a chunk, and other layers recomputed; impossible where a rule refuses it.
     SearchPoint refined(const SearchPoint& from, const Refinement& change) const;
+    // Bytes that a point's node lacks of its memory and its NVMe, by its plan.
+    std::int64_t lacks_on_node(Worker& w, const PointId& id) const;
     // The rows of points that are not known, in groups: computed elsewhere, for point() to find.
     void fetch(const std::vector<std::vector<PointId>>& groups);
     // The interval of its step time, where it was left out.

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <stdexcept>
 
 namespace orrery {
@@ -158,14 +159,62 @@ std::vector<Settings> Lists::degrees() const {
     for (const std::vector<GroupValue>& one : degrees_) all = product(all, one);
     std::vector<Settings> out;
     for (GroupValue& c : all) out.push_back(std::move(c.settings));
+    constexpr std::size_t large = 1000; // combinations: what is legal below one takes up to 20 ms to list
+    if (!options_.few) return out;
+    return out.size() > large ? usual(out) : std::vector<Settings>{};
+}
+
+int Lists::degree(const Settings& settings, const std::string& pointer, int own) const {
+    for (const int setting : settings)
+        if (variations_.pointer(setting) == pointer) return std::max(1, std::atoi(variations_.value(setting).c_str()));
+    return std::max(1, own);
+}
+
+// Large jobs keep tensors within a node, and experts on all devices of a stage or on those of a node; sequences stay whole where they can.
+std::vector<Settings> Lists::usual(const std::vector<Settings>& degrees) const {
+    constexpr int widest = 8; // tensors
+    const Scenario& s = variations_.base();
+    const Strategy& own = s.strategy;
+    const int node = s.cluster.devices_per_node, devices = s.cluster.devices();
+    int least_context = devices, least_tensor = devices;
+    for (const Settings& d : degrees) {
+        least_context = std::min(least_context, degree(d, context, own.context_parallel));
+        least_tensor = std::min(least_tensor, degree(d, tensor, own.tensor_parallel));
+    }
+    std::map<std::pair<int, int>, std::pair<int, int>> experts; // by tensor degree and stages: most on a stage, most on a node
+    const auto key = [&](const Settings& d) {
+        return std::pair(degree(d, tensor, own.tensor_parallel), degree(d, pipeline, own.pipeline_parallel));
+    };
+    const auto kept = [&](const Settings& d) {
+        return degree(d, context, own.context_parallel) == least_context &&
+               (key(d).first <= std::min(widest, node) || key(d).first == least_tensor);
+    };
+    for (const Settings& d : degrees) {
+        const int e = degree(d, expert, own.expert_parallel), stages = key(d).second;
+        if (!kept(d) || devices % stages != 0 || devices / stages % e != 0) continue;
+        auto& [of_stage, of_node] = experts[key(d)];
+        of_stage = std::max(of_stage, e);
+        if (e <= node) of_node = std::max(of_node, e);
+    }
+    std::vector<Settings> out;
+    for (const Settings& d : degrees) {
+        const auto most = experts.find(key(d));
+        const int e = degree(d, expert, own.expert_parallel);
+        if (kept(d) && most != experts.end() && (e == most->second.first || e == most->second.second)) out.push_back(d);
+    }
     return out;
+}
+
+std::vector<GroupValue> Lists::first_of(std::vector<GroupValue> values) const {
+    if (options_.few && values.size() > 1) values.resize(1);
+    return values;
 }
 
 std::vector<GroupValue> Lists::micro_batches(const Scenario& shape) const {
     const std::int64_t dp = shape.strategy.data_parallel, batch = shape.training.global_batch_size;
     if (dp <= 0 || batch % dp != 0) return {};
-    if (space_.contains(micro_batch) || fixed(micro_batch)) return axis(micro_batch, {});
-    return axis(micro_batch, texts(divisors(batch / dp)));
+    if (space_.contains(micro_batch) || fixed(micro_batch)) return first_of(axis(micro_batch, {}));
+    return first_of(axis(micro_batch, texts(divisors(batch / dp))));
 }
 
 std::vector<GroupValue> Lists::schedules(const Scenario& shape) const {
@@ -177,6 +226,9 @@ std::vector<GroupValue> Lists::schedules(const Scenario& shape) const {
     for (const std::string& name : schedule_names())
         // One that trains with stale weights is another training: it is named, or not there.
         if (const ScheduleInfo* info = find_schedule(name); can.has_schedule(name) && !info->asynchronous) known.push_back(quoted(name));
+    // Software without a pipeline of its own, told to have stages: as the scenario itself has them.
+    if (stages > 1 && std::ranges::all_of(known, [](const std::string& name) { return bare(name) == "none"; }))
+        known = {quoted(s.schedule)};
     const std::vector<std::string> names = values(schedule, known);
     const auto fits = [&](const ScheduleInfo& info, int v) {
         ScheduleShape asked;
@@ -198,6 +250,7 @@ std::vector<GroupValue> Lists::schedules(const Scenario& shape) const {
         for (int v = 1; v <= whole && static_cast<std::int64_t>(v) * stages <= shape.model.layers + 2; ++v)
             if ((whole % v == 0 || (shape.model.layers / stages) % v == 0) && fits(*info, v)) counts.push_back(std::to_string(v));
         counts = values(chunks, counts);
+        if (options_.few && counts.size() > 1) counts.resize(1);
         if (counts.empty() && fixed(chunks)) out.push_back(base);
         for (const std::string& v : counts) {
             GroupValue c = base;
@@ -235,7 +288,7 @@ std::vector<GroupValue> Lists::cores(const Scenario& shape) const {
     const Strategy& s = shape.strategy;
     const Abilities can = abilities_of(variations_.base());
     std::vector<GroupValue> all{{}};
-    if (s.tensor_parallel > 1) all = product(all, axis(sequence, {"true", "false"}));
+    if (s.tensor_parallel > 1) all = product(all, first_of(axis(sequence, {"true", "false"})));
     if (s.context_parallel > 1) {
         std::vector<std::string> kinds;
         for (const ContextKind k : {ContextKind::ring, ContextKind::allgather, ContextKind::ulysses})
@@ -248,7 +301,7 @@ std::vector<GroupValue> Lists::cores(const Scenario& shape) const {
             if (can.has(d)) dispatchers.push_back(quoted(name(d)));
         all = product(all, axis(dispatcher, dispatchers));
     }
-    all = product(all, overlaps(shape));
+    all = product(all, first_of(overlaps(shape)));
     for (const std::string& pointer : others_) all = product(all, axis(pointer, {}));
     return all;
 }
@@ -290,7 +343,11 @@ std::vector<GroupValue> Lists::shardings(const Scenario& shape) const {
     if (static_cast<std::int64_t>(s.data_parallel) * s.context_parallel == 1) return homes(shape);
     std::vector<GroupValue> out;
     Scenario staged = shape;
-    for (const GroupValue& stage : axis(zero, {"0", "1", "2", "3"})) {
+    const Abilities can = abilities_of(variations_.base());
+    std::vector<std::string> stages;
+    for (int z = 0; z <= 3; ++z)
+        if (can.has_stage(z, s.pipeline_parallel > 1)) stages.push_back(std::to_string(z));
+    for (const GroupValue& stage : axis(zero, stages)) {
         if (!stage.settings.empty()) staged.strategy.zero_stage = std::stoi(variations_.value(stage.settings.front()));
         for (GroupValue& one : product({stage}, homes(staged))) out.push_back(std::move(one));
     }
@@ -329,8 +386,19 @@ std::vector<GroupValue> Lists::recomputes() const {
     return axis(recompute, {quoted("none"), quoted("selective"), R"(["norm","activation"])", quoted("full")});
 }
 
+// Not each by itself: see overlaps().
+std::string Lists::free_overlaps() const {
+    const auto is_free = [&](const char* field) { return !variations_.given(field) && !space_.contains(field); };
+    const auto several = std::ranges::count_if(overlap_fields, is_free);
+    const bool experts = variations_.base().model.moe.has_value() && is_free(overlap_experts);
+    if (several == 0) return experts ? "overlap.expert_parallel" : "";
+    return fmt::format("{} (as the framework has them, or all{})",
+                       several == std::ssize(overlap_fields) ? "overlaps" : "the other overlaps",
+                       experts ? ", with or without those of experts" : "");
+}
+
 std::vector<std::string> Lists::free() const {
-    constexpr const char* of_experts[] = {expert, expert_tensor, dispatcher, overlap_experts};
+    constexpr const char* of_experts[] = {expert, expert_tensor, dispatcher};
     const bool experts = variations_.base().model.moe.has_value();
     std::vector<std::string> out;
     const auto add = [&](const std::string& pointer) {
@@ -340,12 +408,10 @@ std::vector<std::string> Lists::free() const {
         out.push_back((pointer.starts_with("/strategy/overlap/") ? "overlap." : "") + last_step(pointer));
     };
     for (const char* pointer : grouped) add(pointer);
-    for (const char* pointer : overlap_fields) add(pointer);
-    add(overlap_experts);
+    if (std::string overlaps = free_overlaps(); !overlaps.empty()) out.push_back(std::move(overlaps));
     if (free_homes()) out.push_back(last_step(offload));
     if (options_.compression && open(compression)) out.push_back(last_step(compression));
-    for (const std::string& pointer : others_)
-        if (!pointer.starts_with("/strategy/overlap/")) add(pointer);
+    for (const std::string& pointer : others_) add(pointer);
     return out;
 }
 

@@ -16,7 +16,9 @@ class Lists {
     // Adds every setting that any list may use: none is added later.
     Lists(Variations& variations, const SpaceFile& space, const SpaceOptions& options);
 
-    std::vector<Settings> degrees() const; // tensor, pipeline, context, expert and expert-tensor degrees, all combinations
+    // Tensor, pipeline, context, expert and expert-tensor degrees: all combinations, or where few are asked for the usual ones of a large
+    // space, of a small one none.
+    std::vector<Settings> degrees() const;
     std::vector<GroupValue> micro_batches(const Scenario& shape) const; // divisors of the sequences of a data-parallel rank
     std::vector<GroupValue> schedules(const Scenario& shape) const;     // with the chunks a stage that each can have
     std::vector<GroupValue> cores(const Scenario& shape) const; // sequence parallelism, kind of context parallelism, dispatcher, overlap
@@ -33,7 +35,13 @@ class Lists {
     std::vector<std::string> values(const std::string& pointer, std::vector<std::string> usual) const;
     int id(const std::string& pointer, const std::string& value) const;
     std::vector<GroupValue> axis(const std::string& pointer, const std::vector<std::string>& usual) const;
+    // Of several values the first alone where few are asked for.
+    std::vector<GroupValue> first_of(std::vector<GroupValue> values) const;
+    std::vector<Settings> usual(const std::vector<Settings>& degrees) const;
+    // A degree among settings, or else the scenario's own.
+    int degree(const Settings& settings, const std::string& pointer, int own) const;
     std::vector<GroupValue> overlaps(const Scenario& shape) const;
+    std::string free_overlaps() const; // in words; empty: all are stated
     // Whether neither the scenario nor the space says anything of a section of the strategy.
     bool open(const std::string& section) const;
     std::vector<GroupValue> homes(const Scenario& shape) const;

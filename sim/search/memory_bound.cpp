@@ -15,6 +15,16 @@ struct Held {
     double always = 0, gradients = 0;
 };
 
+// The host has moments and masters, and the device a copy of the masters.
+bool leaves_masters(const Scenario& s) {
+    const Training& t = s.training;
+    const Offload& o = s.strategy.offload;
+    const bool wide = t.precision == DType::fp32 || t.precision == DType::tf32;
+    return practice_of(s).keeps_master_on_device && t.master_weights && !wide && !t.optimizer_in_backward && o.optimizer == Tier::cpu &&
+           o.optimizer_fraction >= 1 && o.gradients == Tier::none && o.parameters == Tier::none && !s.model.trainable.partial() &&
+           !s.strategy.served() && !s.strategy.workers();
+}
+
 Held bytes_of(const Scenario& s, const Elements& e, int directions) {
     const Strategy& t = s.strategy;
     const Training& training = s.training;
@@ -27,7 +37,9 @@ Held bytes_of(const Scenario& s, const Elements& e, int directions) {
     const Trainable& tuned = s.model.trainable;
     const double parameter = tuned.base_dtype == BaseDType::nf4 ? bytes_per_element(DType::nf4) : wide ? 4 : 2;
     const Offload& o = t.offload;
-    if (tuned.partial() || t.served() || o.optimizer != Tier::none) states = 0; // elsewhere: a device's part of them is not bounded
+    const bool away = o.optimizer != Tier::none;
+    if (tuned.partial() || t.served() || away) states = 0; // elsewhere: a device's part of them is not bounded
+    if (away && leaves_masters(s)) states = training.master_remainders ? 2 : 4;
     const bool fully = practice.fully_sharded();
     const double gradient = fully ? std::min(2.0, bytes_per_element(training.gradient_dtype)) : bytes_per_element(training.gradient_dtype);
     const bool none = tuned.partial() || training.optimizer_in_backward || o.gradients != Tier::none;

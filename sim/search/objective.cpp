@@ -11,7 +11,7 @@ constexpr double trillion = 1e12;
 // To the target with gradients that are not old: those that are take no fewer.
 double least_steps_to_target(const Scenario& s) {
     const double batch = static_cast<double>(s.training.global_batch_size);
-    return samples_to_target(*s.training.convergence, batch, s.strategy.workers(), 0) / batch;
+    return samples_to_target(*s.training.convergence, batch, s.strategy.drifts(), 0) / batch;
 }
 
 } // namespace

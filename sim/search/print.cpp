@@ -30,6 +30,11 @@ std::int64_t global_batch(const SearchPoint& p) {
     return training.value("global_batch_size", std::int64_t{0});
 }
 
+// Goodputs are compared to a thousandth (SweepRow::run_stretch()), and printed as they are.
+double printed_score(const SearchPoint& p, SearchBy by) {
+    return by == SearchBy::goodput && p.row.run_goodput > 0 ? 1 / p.row.run_goodput : p.score;
+}
+
 double target_usd(const SearchPoint& p) { return p.row.step_time_s > 0 ? p.cost_usd * p.row.time_to_target_s / p.row.step_time_s : 0; }
 
 Table table_of(const SearchResult& result, const std::vector<std::size_t>& which, const TextStyle& style) {
@@ -71,7 +76,8 @@ Table table_of(const SearchResult& result, const std::vector<std::size_t>& which
 
 std::string counted(const SearchResult& r, SearchBy by, const TextStyle& style) {
     const SearchCounts& c = r.counts;
-    std::string text = fmt::format("{} legal points: {} simulated", grouped(c.legal), grouped(c.simulated));
+    std::string text = fmt::format("{} legal points{}: {} simulated", grouped(c.legal),
+                                   r.whole ? "" : ", as far as they were listed before the search was stopped", grouped(c.simulated));
     const auto add = [&](std::int64_t n, const std::string& why) {
         if (n > 0) text += fmt::format("; {} {}", grouped(n), why);
     };
@@ -191,13 +197,13 @@ std::string no_answer(const SearchResult& r) {
     constexpr const char* with[] = {"", ", with states and activations on the host too",
                                     ", with states and activations on the host and on NVMe too"};
     const std::int64_t seen = r.counts.legal - r.counts.left;
-    return fmt::format("none of {} legal points fits in memory{}; the nearest lacks {}: {}: {}. More devices, a smaller batch or sequence, "
-                       "or devices with more memory would help",
-                       r.counts.left > 0 ? fmt::format("the {} that the search looked at, before it was stopped, of {}", grouped(seen),
-                                                       grouped(r.counts.legal))
-                                         : grouped(r.counts.legal),
-                       with[static_cast<std::size_t>(r.reach)], lacking(*r.nearest_miss), r.nearest_miss->row.label,
-                       r.nearest_miss->row.reason);
+    return fmt::format(
+        "none of {} legal points fits in memory{}; the nearest found lacks {}: {}: {}. More devices, a smaller batch or sequence, "
+        "or devices with more memory would help",
+        r.counts.left > 0
+            ? fmt::format("the {} that the search looked at, before it was stopped, of {}", grouped(seen), grouped(r.counts.legal))
+            : grouped(r.counts.legal),
+        with[static_cast<std::size_t>(r.reach)], lacking(*r.nearest_miss), r.nearest_miss->row.label, r.nearest_miss->row.reason);
 }
 
 // The time and cost of all steps by this point, without losses.
@@ -234,6 +240,43 @@ static std::string on_memory(const SearchResult& r, const SearchOptions& options
     return options.by == SearchBy::memory ? text : text + " Not all plans that leave more were looked at: --by memory does.";
 }
 
+// Steps are ranked by their price; a run's also depends on failures, and on spares, which are paid too.
+static std::string cheaper_run(const SearchResult& r, const SearchPoint& first, const TextStyle& style) {
+    const auto usd = [](const SearchPoint& p) { return p.row.run_finished >= 1 ? p.row.run_usd_per_trillion_tokens() : 0; };
+    const SearchPoint* cheapest = &first;
+    for (const SearchPoint& p : r.points)
+        if (usd(p) > 0 && usd(p) < usd(*cheapest)) cheapest = &p;
+    if (usd(*cheapest) >= 0.999 * usd(first)) return {};
+    return wrapped(
+               fmt::format("Ranked by the price of a step; the whole run, with its failures and spares, costs {:.1f} % less a token by {}: "
+                           "--by run_cost ranks by that.",
+                           (1 - usd(*cheapest) / usd(first)) * 100, cheapest->row.label),
+               style.width, "", "  ") +
+           "\n";
+}
+
+// Splits of layers other than the usual ones belong to no proof.
+static std::string refined(const SearchResult& r, const SearchPoint& first, const TextStyle& style) {
+    const SearchCounts& c = r.counts;
+    if (c.refinements == 0) return {};
+    std::string text =
+        "\n" +
+        wrapped(
+            paint("Refined", Ink::bold, style) +
+                fmt::format(
+                    "  layers of chunks and recompute of single stages, of {}, by {} more simulations; no other strategy was tried with "
+                    "another split of its layers{}",
+                    c.refined == 1 ? "one strategy" : fmt::format("the best strategies of {} kinds", c.refined), grouped(c.refinements),
+                    r.refined.empty() ? "; none is better" : ""),
+            style.width, "", "  ");
+    for (const SearchPoint& p : r.refined)
+        text += wrapped(fmt::format("{}: {} ({:+.1f} %), {} of {} GB{}", p.refined, seconds_text(p.row.step_time_s),
+                                    (p.score / first.score - 1) * 100, gigabytes(p.row.peak_bytes), gigabytes(p.row.capacity_bytes),
+                                    p.id == first.id ? "" : "; " + p.row.label),
+                        style.width, "  ", "    ");
+    return text;
+}
+
 std::string to_text(const SearchResult& r, const SearchOptions& options, const TextStyle& style) {
     if (r.points.empty()) return {};
     const std::size_t lead = leader(r.points);
@@ -254,24 +297,22 @@ std::string to_text(const SearchResult& r, const SearchOptions& options, const T
         proof = fmt::format("Not proven: the search was stopped. No legal point is more than {:.1f} % better by the model.", r.gap() * 100);
     else if (!r.proven)
         proof = "Not proven: the search was stopped before every point had a bound.";
+    if (options.by == SearchBy::goodput)
+        proof += " Goodputs are compared to a thousandth, as simulated runs tell no finer; of those as good the fastest step leads.";
     proof += on_memory(r, options, lead);
     text += wrapped(proof, style.width, "", "  ") + varied(r, style);
     if (r.nearer_miss)
-        text += wrapped(fmt::format("Nothing fits with all states and activations on the devices{} (the nearest lacks {}), so that some "
-                                    "are {}.",
-                                    r.reach == Reach::disk ? " or on the host" : "", lacking(*r.nearer_miss),
-                                    r.reach == Reach::disk ? "on NVMe" : "on the host"),
-                        style.width, "", "  ") +
-                "\n";
+        text +=
+            wrapped(fmt::format("Nothing fits with all states and activations on the devices{} (the nearest found lacks {}), so that some "
+                                "are {}.",
+                                r.reach == Reach::disk ? " or on the host" : "", lacking(*r.nearer_miss),
+                                r.reach == Reach::disk ? "on NVMe" : "on the host"),
+                    style.width, "", "  ") +
+            "\n";
     text += whole_job(first) + to_text(table_of(r, different(r.points, lead, static_cast<std::size_t>(options.top)), style), style);
-    text += "\n" + equals(r, first, style) + ties(r, first, options) + counted(r, options.by, style);
-    if (!r.refined.empty()) {
-        text += "\n" + paint("Refined", Ink::bold, style) +
-                fmt::format("  layers of chunks and recompute of single stages, by {} more simulations\n", r.counts.refinements);
-        for (const SearchPoint& p : r.refined)
-            text += fmt::format("  {}: {} ({:+.1f} %), {} of {} GB\n", p.refined, seconds_text(p.row.step_time_s),
-                                (p.score / first.score - 1) * 100, gigabytes(p.row.peak_bytes), gigabytes(p.row.capacity_bytes));
-    }
+    text += "\n";
+    if (options.by == SearchBy::cost) text += cheaper_run(r, first, style);
+    text += equals(r, first, style) + ties(r, first, options) + counted(r, options.by, style) + refined(r, first, style);
     const std::vector<std::size_t> edge = frontier(r.points);
     if (edge.size() > 1) {
         std::vector<std::size_t> few(edge.begin(), edge.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(edge.size(), 8)));
@@ -287,7 +328,7 @@ std::string to_json(const SearchResult& r, const SearchOptions& options) {
     const auto point = [&](const SearchPoint& p) {
         Json j{{"strategy", p.row.label},
                {"kind", p.kind},
-               {"score", p.score},
+               {"score", printed_score(p, options.by)},
                {"bound", p.bound},
                {"step_time_s", p.row.step_time_s},
                {"tokens_per_s", p.row.tokens_per_s},
@@ -364,19 +405,22 @@ std::string to_json(const SearchResult& r, const SearchOptions& options) {
     return j.dump(1) + "\n";
 }
 
-std::string to_csv(const SearchResult& r) {
+std::string to_csv(const SearchResult& r, const SearchOptions& options) {
     const auto known = [](double figure) { return figure > 0 ? fmt::format("{}", figure) : std::string(); };
+    const auto side = [](const SearchPoint& p, double TimeInterval::*of) {
+        return p.row.step_time_interval.known() ? fmt::format("{}", p.row.step_time_interval.*of) : std::string();
+    };
     std::string text =
         "strategy,score,bound,step_time_s,tokens_per_s,mfu,bubble_fraction,world_size,peak_bytes,capacity_bytes,step_time_error_"
         "bar,step_time_faster,step_time_slower,memory_error_bar,cost_usd,energy_j,run_goodput,run_days,run_cost_usd,global_batch_size,time_"
         "to_target_s,hash\n";
     for (const SearchPoint& p : r.points)
-        text +=
-            fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", csv_cell(p.row.label), p.score, p.bound,
-                        p.row.step_time_s, p.row.tokens_per_s, p.row.mfu, p.row.bubble_fraction, p.row.world_size, p.row.peak_bytes,
-                        p.row.capacity_bytes, p.row.step_time_error_bar, p.row.step_time_interval.faster, p.row.step_time_interval.slower,
-                        p.row.memory_error_bar, p.cost_usd, p.energy_j, known(p.row.run_goodput), known(p.row.run_s / 86400),
-                        known(p.row.run_cost_usd), global_batch(p), known(p.row.time_to_target_s), p.row.hash);
+        text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", csv_cell(p.row.label),
+                            printed_score(p, options.by), p.bound, p.row.step_time_s, p.row.tokens_per_s, p.row.mfu, p.row.bubble_fraction,
+                            p.row.world_size, p.row.peak_bytes, p.row.capacity_bytes, known(p.row.step_time_error_bar),
+                            side(p, &TimeInterval::faster), side(p, &TimeInterval::slower), p.row.memory_error_bar, p.cost_usd, p.energy_j,
+                            known(p.row.run_goodput), known(p.row.run_s / 86400), known(p.row.run_cost_usd), global_batch(p),
+                            known(p.row.time_to_target_s), p.row.hash);
     return text;
 }
 

@@ -95,17 +95,36 @@ std::string list(const std::vector<int>& numbers) {
     return text;
 }
 
+// Of those that the scenario leaves free: what this strategy has.
+RefineFields fields_of(const Strategy& s, RefineFields fields) {
+    const ScheduleInfo* info = find_schedule(s.schedule);
+    if (!info || info->directions > 1) return {false, false};
+    return {fields.layers && s.pipeline_parallel > 1, fields.recompute && s.recompute != RecomputeKind::none && s.recompute_every == 0};
+}
+
 } // namespace
 
 std::string Refinement::words() const { return "layers " + list(layers) + (recomputed.empty() ? "" : ", recomputed " + list(recomputed)); }
+
+double least_share(const Scenario& from, const SweepRow& row, RefineFields fields) {
+    const Strategy& s = from.strategy;
+    fields = fields_of(s, fields);
+    // A backward pass takes twice its forward pass: of all three, what is made again is at most a quarter.
+    const double kept = fields.recompute ? 0.75 : 1;
+    if (!fields.layers) return kept;
+    const double steps = static_cast<double>(s.virtual_pipeline) * static_cast<double>(from.microbatches());
+    const ScheduleInfo& info = *find_schedule(s.schedule);
+    const bool filled = info.splits_backward || info.asynchronous; // with weight gradients, or with the next step
+    const double filling = filled ? 0 : (s.pipeline_parallel - 1) / steps;
+    return kept * std::min(1.0, (1 - row.bubble_fraction) * (1 + filling));
+}
 
 std::vector<SearchPoint> refine(const Scenario& from, const SearchPoint& point, RefineFields fields, const EvaluateRefinements& evaluate,
                                 int rounds) {
     const Strategy& s = from.strategy;
     const ScheduleInfo* info = find_schedule(s.schedule);
-    if (!info || info->directions > 1) return {};
-    fields.layers = fields.layers && s.pipeline_parallel > 1;
-    fields.recompute = fields.recompute && s.recompute != RecomputeKind::none && s.recompute_every == 0;
+    fields = fields_of(s, fields);
+    if (!info || (!fields.layers && !fields.recompute)) return {};
     Shape shape{s.pipeline_parallel, {}};
     for (int c = 0; c < static_cast<int>(s.layers_per_chunk.size()); ++c) shape.stage_of.push_back(info->stage_of(c, shape.stages));
     Refinement now{s.layers_per_chunk, s.recompute_layers};

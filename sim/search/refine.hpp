@@ -1,4 +1,4 @@
-// From a uniform strategy on: layers moved between stages, fewer layers recomputed on single stages, as long as that is faster.
+// From a strategy of the usual split on: layers moved between stages, fewer layers recomputed on single stages, as long as that is faster.
 #pragma once
 
 #include "sim/search/search.hpp"
@@ -27,5 +27,9 @@ struct RefineFields { // that the scenario leaves free
 // more than half a thousandth.
 std::vector<SearchPoint> refine(const Scenario& from, const SearchPoint& point, RefineFields fields, const EvaluateRefinements& evaluate,
                                 int rounds = 6);
+
+// How much of a step a refinement leaves at least: the work of the pipeline's stages in equal parts, its filling and draining, and nothing
+// recomputed. An estimate (communication may change too) that says which strategies are worth refining; `row` is the strategy's own.
+double least_share(const Scenario& from, const SweepRow& row, RefineFields fields);
 
 } // namespace orrery

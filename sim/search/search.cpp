@@ -10,10 +10,13 @@
 #include "sim/sweep/store.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <memory>
 #include <numeric>
+#include <optional>
+#include <set>
 
 namespace orrery {
 
@@ -26,32 +29,18 @@ std::int64_t lacks(const SearchPoint& p) { return std::max<std::int64_t>(0, p.ro
 
 class Search {
   public:
-    Search(std::string_view json, const SearchOptions& options) : options_(options), space_(make_space(json, options.space)) {}
+    Search(std::string_view json, const SearchOptions& options) : options_(options) {
+        if (options_.progress) options_.space.listing = [this](std::size_t listed, std::size_t all) { report_listing(listed, all); };
+        if (!options_.exhaustive) look_ahead(json);
+        space_ = make_space(json, options_.space);
+    }
 
     SearchResult run() {
-        result_.problems = space_.problems;
-        result_.free = space_.free;
-        result_.refused = space_.refused;
-        result_.nearest_refusal = space_.nearest;
-        keep_shard();
-        if (result_.empty_part && !options_.database.empty())
-            SweepStore{options_.database}; // whoever joins the parts' files finds this one
-        result_.counts.legal = space_.legal();
-        result_.whole = goes_on();
-        if (!result_.problems.empty()) return std::move(result_);
-        for (const SpaceMachine& machine : space_.machines) {
-            objectives_.push_back(Objective::of(options_.by, options_.within_days, machine.variations.base(), result_.problems));
-            result_.unproven = objectives_.back().unproven(machine.variations.base());
-            if (space_.steps_differ) objectives_.back().step_tokens = tokens_of_a_step(space_.machines.front().variations.base());
-        }
-        if (!result_.problems.empty() || space_.forms.empty()) return std::move(result_);
-        evaluator_ = std::make_unique<Evaluator>(space_, objectives_, options_);
-        workers_ = std::make_unique<Workers>(space_, options_.space.jobs);
-        branches_ = std::make_unique<Branches>(space_, objectives_, options_.by, options_.exhaustive, *workers_);
+        if (!begin()) return std::move(result_);
         explore();
         finish();
         explore_roomier();
-        if (options_.refine && !options_.exhaustive) refine_leader();
+        if (options_.refine && !options_.exhaustive) refine_best();
         say_limits();
         return std::move(result_);
     }
@@ -59,6 +48,77 @@ class Search {
     bool homes_open() const { return space_.homes_open; }
 
   private:
+    // Of a part of a space.
+    Search(StrategySpace part, const SearchOptions& options) : options_(options), space_(std::move(part)) {
+        options_.batch = std::min<std::size_t>(options_.batch, 4); // one that fits is enough
+        options_.progress = nullptr;
+        keeps_all_ = true;
+    }
+
+    // A large space takes long to list. Some of its points are simulated before, the best by their bounds of those that large jobs usually
+    // have, until one fits: an answer, wherever the search is stopped.
+    void look_ahead(std::string_view json) {
+        constexpr std::size_t most = 32;
+        SpaceOptions part = options_.space;
+        part.few = true;
+        part.listing = nullptr;
+        ahead_ = std::unique_ptr<Search>(new Search(make_space(json, part), options_));
+        if (ahead_->space_.forms.empty() || !ahead_->begin()) return;
+        options_.fresh = false; // the file is new
+        while (ahead_->result_.points.empty() && ahead_->all_.size() < most) {
+            const std::vector<Branches::Set> batch = ahead_->next_batch();
+            if (batch.empty() || !goes_on()) break;
+            ahead_->simulate_all(batch);
+        }
+    }
+
+    // Those points stand at their places now. Where the space was not listed as far, their forms are added.
+    void take_ahead() {
+        if (!ahead_) return;
+        const StrategySpace& part = ahead_->space_;
+        for (SearchPoint& p : ahead_->all_) {
+            std::optional<PointId> id = same_point(space_, part, p.id);
+            if (!id && !result_.whole) {
+                space_.forms.push_back(part.forms[at(p.id.form)]);
+                id = same_point(space_, part, p.id);
+            }
+            if (!id) continue;
+            p.id = *id;
+            taken_ahead_.insert(p.id);
+            result_.counts.reused += p.row.index != -1;
+            take(std::move(p));
+        }
+        ahead_.reset();
+    }
+
+    // False: there is nothing to search.
+    bool begin() {
+        result_.problems = space_.problems;
+        result_.free = space_.free;
+        result_.refused = space_.refused;
+        result_.nearest_refusal = space_.nearest;
+        result_.homes_open = space_.homes_open;
+        keep_shard();
+        if (result_.empty_part && !options_.database.empty())
+            SweepStore{options_.database}; // whoever joins the parts' files finds this one
+        result_.whole = !options_.space.go_on || options_.space.go_on();
+        if (!result_.problems.empty()) return false;
+        for (const SpaceMachine& machine : space_.machines) {
+            objectives_.push_back(Objective::of(options_.by, options_.within_days, machine.variations.base(), result_.problems));
+            result_.unproven = objectives_.back().unproven(machine.variations.base());
+            if (space_.steps_differ) objectives_.back().step_tokens = tokens_of_a_step(space_.machines.front().variations.base());
+        }
+        if (!result_.problems.empty()) return false;
+        take_ahead();
+        result_.counts.legal = space_.legal();
+        if (space_.forms.empty()) return false;
+        evaluator_ = std::make_unique<Evaluator>(space_, objectives_, options_);
+        workers_ = std::make_unique<Workers>(space_, options_.space.jobs);
+        branches_ =
+            std::make_unique<Branches>(space_, objectives_, options_.by, options_.exhaustive, *workers_, [this] { return goes_on(); });
+        return true;
+    }
+
     void keep_shard() {
         if (options_.shard.whole()) return;
         std::vector<Form> mine;
@@ -70,7 +130,7 @@ class Search {
         space_.forms = std::move(mine);
     }
 
-    bool goes_on() const { return !options_.space.go_on || options_.space.go_on(); }
+    bool goes_on() const { return (!options_.space.go_on || options_.space.go_on()) && (!options_.go_on || options_.go_on()); }
 
     // No answer is looked for that is less than the gap better.
     double goal() const { return best_ * (1 - options_.gap); }
@@ -87,12 +147,20 @@ class Search {
     std::vector<Branches::Set> next_batch() {
         std::vector<Branches::Set> taken;
         while (taken.size() < options_.batch && !branches_->empty() && worth(lowest()) && goes_on()) {
-            if (branches_->top().level == Branches::Level::walked)
-                taken.push_back(branches_->pop());
-            else
-                branches_->split(lowest() < goal() ? goal() : best_ * (1 + options_.ties) * (1 + 1e-12));
+            open_best(taken, lowest() < goal() ? goal() : best_ * (1 + options_.ties) * (1 + 1e-12));
         }
         return taken;
+    }
+
+    // Takes the best set if it is a point to simulate; else splits it, and others below `limit`.
+    void open_best(std::vector<Branches::Set>& taken, double limit) {
+        if (branches_->top().level != Branches::Level::walked) {
+            branches_->split(limit);
+            if (options_.progress && std::chrono::steady_clock::now() - reported_ > std::chrono::seconds(1)) report_progress();
+            return;
+        }
+        const Branches::Set set = branches_->pop();
+        if (taken_ahead_.erase(set.id) == 0) taken.push_back(set);
     }
 
     void explore() {
@@ -113,7 +181,7 @@ class Search {
         result_.counts.by_memory_bound = counts.by_memory_bound;
         result_.counts.by_deadline = counts.by_deadline;
         result_.counts.profiles = counts.profiles;
-        const std::int64_t left = branches_->points() + counts.too_tight;
+        const std::int64_t left = branches_->points() + counts.too_tight - static_cast<std::int64_t>(taken_ahead_.size());
         result_.proven = result_.whole && (!(lowest() < best_) || left == 0) && (result_.unproven.empty() || left == 0);
         result_.lowest_left = result_.proven ? best_ : result_.whole && result_.unproven.empty() ? lowest() : 0;
         result_.near_enough = !result_.proven && options_.gap > 0 && result_.lowest_left >= goal() && std::isfinite(best_);
@@ -140,12 +208,7 @@ class Search {
         const std::int64_t end = looked_at() + most;
         while (goes_on() && looked_at() < end && lowest() < limit) {
             std::vector<Branches::Set> batch;
-            while (batch.size() < options_.batch && !branches_->empty() && lowest() < limit && goes_on()) {
-                if (branches_->top().level == Branches::Level::walked)
-                    batch.push_back(branches_->pop());
-                else
-                    branches_->split(limit);
-            }
+            while (batch.size() < options_.batch && !branches_->empty() && lowest() < limit && goes_on()) open_best(batch, limit);
             simulate_all(batch);
             lower_limit();
             report_progress();
@@ -155,13 +218,27 @@ class Search {
         finish();
     }
 
-    void report_progress() const {
+    void report_progress() {
         if (!options_.progress) return;
-        options_.progress({result_.counts.legal, result_.counts.simulated, branches_->points(goal()), std::isinf(best_) ? 0 : best_,
-                           lowest(), result_.counts.by_memory});
+        SearchProgress p;
+        p.legal = result_.counts.legal, p.simulated = result_.counts.simulated, p.too_big = result_.counts.by_memory;
+        p.left = branches_->points(goal());
+        p.best = std::isinf(best_) ? 0 : best_;
+        p.lowest_left = lowest();
+        options_.progress(p);
+        reported_ = std::chrono::steady_clock::now();
     }
 
-    // Those that differ in rank order alone one after another, as they have one plan.
+    void report_listing(std::size_t listed, std::size_t all) {
+        if (std::chrono::steady_clock::now() - reported_ < std::chrono::seconds(1)) return;
+        SearchProgress p;
+        p.listed = listed, p.to_list = all;
+        options_.progress(p);
+        reported_ = std::chrono::steady_clock::now();
+    }
+
+    // Those that differ in rank order alone one after another, as they have one plan. Those that a stopped search does not come to stay
+    // where they were.
     void simulate_all(const std::vector<Branches::Set>& batch) {
         std::vector<std::size_t> order(batch.size()), begins;
         std::iota(order.begin(), order.end(), std::size_t{0});
@@ -173,13 +250,22 @@ class Search {
         for (std::size_t k = 0; k < order.size(); ++k)
             if (k == 0 || !alike(order[k - 1], order[k])) begins.push_back(k);
         if (options_.elsewhere) fetch(batch, order, begins);
-        std::vector<SearchPoint> found(batch.size());
+        std::vector<std::optional<SearchPoint>> found(batch.size());
         workers_->each(begins.size(), [&](Worker& w, std::size_t g) {
             const std::size_t end = g + 1 < begins.size() ? begins[g + 1] : order.size();
-            for (std::size_t k = begins[g]; k < end; ++k) found[order[k]] = evaluator_->point(w, batch[order[k]].id, batch[order[k]].bound);
+            for (std::size_t k = begins[g]; k < end && goes_on(); ++k)
+                found[order[k]] = evaluator_->point(w, batch[order[k]].id, batch[order[k]].bound);
         });
-        evaluator_->keep(found);
-        for (SearchPoint& p : found) {
+        std::vector<SearchPoint> points;
+        for (std::size_t i = 0; i < batch.size(); ++i) {
+            if (found[i])
+                points.push_back(std::move(*found[i]));
+            else
+                branches_->push(batch[i]);
+        }
+        evaluator_->keep(points);
+        if (keeps_all_) all_.insert(all_.end(), points.begin(), points.end());
+        for (SearchPoint& p : points) {
             result_.counts.reused += p.row.index != -1;
             take(std::move(p));
         }
@@ -232,8 +318,31 @@ class Search {
             evaluator_->say_interval(result_.points.front()); // the leader is chosen by it (choose.hpp)
             return;
         }
-        if (result_.nearest_miss || std::isinf(branches_->counts().least_over)) return;
-        result_.nearest_miss = evaluator_->point(workers_->first(), branches_->counts().least_over_id, 0); // by its plan, not by its bound
+        find_nearest();
+    }
+
+    // Of the points that lack least by their bounds, plans say which one is the nearest: of a device's memory first, then of its node's.
+    void find_nearest() {
+        std::optional<SearchPoint>& nearest = result_.nearest_miss;
+        std::vector<Miss> misses = branches_->nearest();
+        if (nearest) std::erase_if(misses, [&](const Miss& m) { return m.device > static_cast<double>(lacks(*nearest)); });
+        std::vector<SearchPoint> found(misses.size());
+        workers_->each(misses.size(), [&](Worker& w, std::size_t i) {
+            if (i == 0 || goes_on()) found[i] = evaluator_->point(w, misses[i].id, 0);
+        });
+        std::optional<std::int64_t> of_node; // what the node of `nearest` lacks, where it was asked for
+        const auto lacks_there = [&](const SearchPoint& p) { return evaluator_->lacks_on_node(workers_->first(), p.id); };
+        for (SearchPoint& p : found) {
+            if (p.row.status != PointStatus::too_big || (nearest && lacks(p) > lacks(*nearest))) continue;
+            std::optional<std::int64_t> there;
+            if (nearest && lacks(p) == lacks(*nearest)) {
+                if (!of_node) of_node = lacks_there(*nearest);
+                there = lacks_there(p);
+                if (*there >= *of_node) continue;
+            }
+            of_node = there;
+            nearest = std::move(p);
+        }
     }
 
     // Where the time goes, how sure it is, and what a run comes to, for the points that are printed.
@@ -242,8 +351,11 @@ class Search {
         std::vector<std::size_t> few = different(result_.points, leader(result_.points), at(options_.top));
         for (const std::size_t i : frontier(result_.points))
             if (std::ranges::find(few, i) == few.end()) few.push_back(i);
+        // A search that was stopped ends soon: there, what takes longer than a moment is left out, but for the leader's.
+        const auto enough = std::chrono::steady_clock::now() + std::chrono::seconds(1);
         workers_->each(few.size(), [&](Worker& w, std::size_t i) {
             SearchPoint& p = result_.points[few[i]];
+            if (i > 0 && !goes_on() && std::chrono::steady_clock::now() > enough) return;
             const Scenario* s = w.resolved(space_, p.id);
             if (!s) return;
             PredictOptions predicting;
@@ -255,17 +367,38 @@ class Search {
         });
     }
 
-    void refine_leader() {
-        if (result_.points.empty() || !goes_on()) return;
-        const SearchPoint from = result_.points[leader(result_.points)];
-        const std::int32_t machine = space_.forms[at(from.id.form)].machine;
-        const Variations& variations = space_.machines[at(machine)].variations;
-        const Scenario* resolved = workers_->first().resolved(space_, from.id);
-        if (!resolved) return;
-        const Scenario scenario = *resolved;
-        const RefineFields fields{!variations.given("/strategy/layer_split"),
-                                  !variations.given("/strategy/recompute") && !variations.given("/strategy/recompute_layers")};
-        result_.refined = refine(scenario, from, fields, [&](const std::vector<Refinement>& moves) {
+    // The usual split of layers that stages do not divide puts strategies in the wrong order: beside the leader, the best of each other
+    // kind is refined that may come to be better then.
+    void refine_best() {
+        if (result_.points.empty()) return;
+        const bool of_steps = options_.by != SearchBy::memory && options_.by != SearchBy::goodput; // least_share() says nothing of these
+        const std::size_t lead = leader(result_.points);
+        SearchPoint best = result_.points[lead];
+        for (const std::size_t i : different(result_.points, lead, at(of_steps ? std::max(1, options_.top) : 1))) {
+            const SearchPoint& from = result_.points[i];
+            const Scenario* resolved = workers_->first().resolved(space_, from.id);
+            if (!resolved || !goes_on()) continue;
+            const Scenario scenario = *resolved;
+            if (i != lead && from.score * least_share(scenario, from.row, refine_fields(from)) >= best.score) continue;
+            std::vector<SearchPoint> steps = refinements(scenario, from);
+            if (i == lead) result_.refined = steps;
+            if (steps.empty() || !(steps.back().score < best.score) || (fits_surely(best.row) && !fits_surely(steps.back().row))) continue;
+            best = steps.back();
+            if (i != lead) result_.refined.push_back(std::move(steps.back()));
+        }
+        std::ranges::stable_sort(result_.refined, {}, &SearchPoint::score);
+        for (SearchPoint& p : result_.refined) evaluator_->say_interval(p);
+    }
+
+    RefineFields refine_fields(const SearchPoint& from) const {
+        const Variations& variations = space_.machines[at(space_.forms[at(from.id.form)].machine)].variations;
+        return {!variations.given("/strategy/layer_split"),
+                !variations.given("/strategy/recompute") && !variations.given("/strategy/recompute_layers")};
+    }
+
+    std::vector<SearchPoint> refinements(const Scenario& scenario, const SearchPoint& from) {
+        const std::int64_t before = result_.counts.refinements;
+        std::vector<SearchPoint> steps = refine(scenario, from, refine_fields(from), [&](const std::vector<Refinement>& moves) {
             std::vector<SearchPoint> found(moves.size());
             workers_->each(moves.size(), [&](Worker&, std::size_t i) {
                 found[i].row.status = PointStatus::impossible;
@@ -274,12 +407,17 @@ class Search {
             result_.counts.refinements += static_cast<std::int64_t>(moves.size());
             return found;
         });
-        std::ranges::reverse(result_.refined);
-        for (SearchPoint& p : result_.refined) evaluator_->say_interval(p);
+        result_.counts.refined += result_.counts.refinements > before;
+        return steps;
     }
 
-    const SearchOptions& options_;
+    SearchOptions options_;
     StrategySpace space_;
+    std::unique_ptr<Search> ahead_; // its points, until this space is listed
+    std::set<PointId> taken_ahead_; // .. and whose sets are still among the branches
+    bool keeps_all_ = false;        // in all_: every point that was simulated
+    std::vector<SearchPoint> all_;
+    std::chrono::steady_clock::time_point reported_ = std::chrono::steady_clock::now();
     SearchResult result_;
     std::vector<Objective> objectives_; // by machine
     std::unique_ptr<Evaluator> evaluator_;

@@ -27,13 +27,14 @@ struct SearchProgress {
     double best = 0;                                 // 0: none yet
     double lowest_left = 0;                          // bound of the points that were not looked at: none of them is better than this
     std::int64_t too_big = 0;                        // looked at, and they do not fit
+    std::size_t listed = 0, to_list = 0;             // combinations of degrees, while the space is listed; 0: it is
 };
 
 struct SearchOptions {
     SpaceOptions space;
     SearchBy by = SearchBy::time;
     int top = 5;             // of these, each of other degrees, it is said where the time goes; 0: of none
-    bool refine = true;      // layer split and recompute of single stages, from the best on
+    bool refine = true;      // layer split and recompute of single stages, from the best of each kind on (`top` of them)
     bool exhaustive = false; // simulate every legal point (tests compare)
     double gap = 0;          // enough: no other point can be more than this better than the best, as a fraction; 0: proven
     double ties = 0.02;      // points so near to the best are simulated too, as measured steps repeat no better
@@ -42,14 +43,17 @@ struct SearchOptions {
     double beat = std::numeric_limits<double>::infinity(); // points whose bound is no better than this score are left out
     std::string database;                                  // SQLite file of simulated points: a search that is stopped goes on; empty: none
     bool fresh = false;
-    bool intervals = true;     // of every point; off: of those alone that are printed, which takes fewer simulations of short steps
+    // Of every point that is simulated now; off: of those alone that are printed, which takes fewer simulations of short steps. A point
+    // that the database knows stays as it is there.
+    bool intervals = true;
     Reach reach = Reach::disk; // where nothing fits with all on the devices, homes as far as this are searched, the nearer ones first
     double within_days = 0;    // of the whole run, which the scenario must have: a point that takes longer is no answer; 0: no limit
     Shard shard{}; // these forms alone, dealt out by their hash: the databases of all shards together have all that one search needs
     // Rows of groups of points, computed elsewhere (sim/sweep/crew.hpp); null: on this process's threads.
     std::function<std::vector<std::vector<SweepRow>>(const std::vector<std::vector<std::string>>&)> elsewhere{};
-    std::function<void(const SearchProgress&)> progress{};
-    std::function<bool()> go_on{}; // asked between batches; false: stop with what there is
+    std::function<void(const SearchProgress&)> progress{}; // after each batch, and now and then while there is none
+    // Asked by any thread before each piece of work, as space.go_on is, but not while the space is listed; false: stop with what there is.
+    std::function<bool()> go_on{};
 };
 
 struct SearchCounts {
@@ -59,7 +63,7 @@ struct SearchCounts {
     std::int64_t by_deadline = 0, too_late = 0;      // do not end in time: by their bound; simulated
     std::int64_t failed = 0, left = 0;               // left: a stopped search did not come to them
     std::int64_t profiles = 0;                       // small plans that bounds were made from
-    std::int64_t refinements = 0;                    // simulated to refine the leader
+    std::int64_t refined = 0, refinements = 0;       // strategies that were refined; points that were simulated for it
 };
 
 struct SearchPoint {
@@ -78,14 +82,15 @@ struct SearchResult {
     std::map<std::string, std::int64_t> refused;
     SearchCounts counts;
     std::vector<SearchPoint> points;         // that fit, simulated, best score first
-    std::vector<SearchPoint> refined;        // of the leader: better than it; best first
+    std::vector<SearchPoint> refined;        // better than the leader: its refinements, and the best of other kinds'; best first
     Reach reach = Reach::devices;            // how far states and activations may lie in these points
     std::optional<SearchPoint> nearer_miss;  // the nearest miss with all of it nearer: nothing fitted there, so that this search followed
-    std::optional<SearchPoint> nearest_miss; // where nothing fits: the point that lacks least
+    std::optional<SearchPoint> nearest_miss; // where nothing fits: of the points whose plans were made, the one that lacks least
     std::optional<SearchPoint> nearest_late; // where nothing ends in time: the fastest that fits
     double within_days = 0;                  // the time that runs had; 0: no limit
     bool until_target = false;               // .. until the target of training.convergence
     Problem nearest_refusal;                 // where nothing is legal
+    bool homes_open = true;                  // neither the scenario nor the space says where states and activations live
     bool empty_part = false;                 // a part of a space (SearchOptions::shard) to which none of its forms fell
     bool whole = true;                       // the space was enumerated before the search was stopped
     bool proven = false;                     // of points.front()

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <thread>
 
 namespace orrery {
 
@@ -185,12 +186,15 @@ struct Below {
 void enumerate(StrategySpace& space, std::int32_t machine, const Lists& lists, const SpaceOptions& options) {
     const Variations& variations = space.machines[machine].variations;
     const std::vector<Settings> all = lists.degrees();
+    if (all.empty()) return;
     std::vector<Found> found(all.size());
     std::atomic<std::size_t> next{0};
+    const auto caller = std::this_thread::get_id();
     in_threads(options.jobs, [&] {
         Variation variation(variations, false);
         for (std::size_t i = next++; i < all.size(); i = next++) {
             if (options.go_on && !options.go_on()) return;
+            if (options.listing && std::this_thread::get_id() == caller) options.listing(i, all.size());
             Below{lists, variation, machine, found[i]}.degrees(all[i], options.apart || lists.has_others());
         }
     });
@@ -304,6 +308,23 @@ Settings settings_of(const StrategySpace& space, const PointId& id) {
     Settings all = joined(form.settings, form.cores[id.core].settings);
     all = joined(all, machine_of(space, form).recomputes[id.recompute].settings);
     return joined(all, form.rests[id.rest].settings);
+}
+
+std::optional<PointId> same_point(const StrategySpace& space, const StrategySpace& part, const PointId& id) {
+    const Form& from = form_of(part, id);
+    const auto place = [](const Choices& choices, const GroupValue& value) {
+        std::int32_t i = 0;
+        while (i < static_cast<std::int32_t>(choices.size()) && !(choices[i] == value)) ++i;
+        return i < static_cast<std::int32_t>(choices.size()) ? i : -1;
+    };
+    for (std::size_t i = 0; i < space.forms.size(); ++i) {
+        const Form& form = space.forms[i];
+        if (form.machine != from.machine || form.settings != from.settings) continue;
+        const PointId found{static_cast<std::int32_t>(i), place(form.cores, from.cores[id.core]), id.recompute,
+                            place(form.rests, from.rests[id.rest])};
+        if (found.core >= 0 && found.rest >= 0) return found;
+    }
+    return std::nullopt;
 }
 
 std::string json_of(const StrategySpace& space, const PointId& id) {

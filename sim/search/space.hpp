@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,7 +27,9 @@ struct SpaceOptions {
     bool compression = false; // of gradients, which changes the numbers: as the framework has it
     int jobs = 0;             // threads; 0: all cores
     bool apart = false;       // what is legal is worked out for each micro batch, never taken over from another one (tests compare)
+    bool few = false;         // of a large space, the points that large jobs usually have, which take a moment to list; of a small one none
     std::function<bool()> go_on{};
+    std::function<void(std::size_t listed, std::size_t all)> listing{}; // combinations of degrees; called by one thread
 };
 
 using Settings = std::vector<int>; // of Variations
@@ -100,6 +103,8 @@ struct PointId {
     friend auto operator<=>(const PointId&, const PointId&) = default;
 };
 Settings settings_of(const StrategySpace& space, const PointId& id);
+// The place in `space` of a point of a part of it, which was made from the same text; nothing: it is not there.
+std::optional<PointId> same_point(const StrategySpace& space, const StrategySpace& part, const PointId& id);
 std::string json_of(const StrategySpace& space, const PointId& id); // the scenario's text
 
 } // namespace orrery

@@ -43,6 +43,7 @@ class Workers {
 
     // `work(worker, i)` for each i below n, side by side; it must not throw.
     template <typename Work> void each(std::size_t n, Work work) {
+        if (n == 0) return; // no threads would be all of them
         std::atomic<std::size_t> next{0}, worker{0};
         in_threads(static_cast<int>(std::min<std::size_t>(n, static_cast<std::size_t>(jobs_))), [&] {
             Worker& mine = *workers_[worker++];

@@ -9,8 +9,9 @@
 
 namespace orrery::simrun {
 
-std::string way_out(const std::string& json, const Options& options, const std::string& base_dir, const std::string& search) {
+std::string way_out(const std::string& json, const Options& options, const std::string& base_dir, const std::string& search, bool hosts) {
     FixOptions fixing;
+    fixing.hosts = hosts;
     fixing.trying.parsing.base_dir = base_dir;
     fixing.trying.parsing.constants = options.constants;
     fixing.trying.jobs = options.jobs;

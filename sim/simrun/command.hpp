@@ -130,8 +130,10 @@ std::string why_it_does_not_fit(const Scenario& scenario, const Report& report);
 // How a scenario of this file re-plans itself on fewer nodes.
 Replan replan_of(const std::string& file, const Options& options);
 // The change that makes a scenario of this file fit, in one sentence; tries few plans, so that it is quick. search: the text
-// of the search of which json is a point: its smallest cluster is named, and nothing is said where none was found.
-std::string way_out(const std::string& json, const Options& options, const std::string& base_dir, const std::string& search = "");
+// of the search of which json is a point: its smallest cluster is named, and nothing is said where none was found. hosts: states may lie
+// there on a larger cluster.
+std::string way_out(const std::string& json, const Options& options, const std::string& base_dir, const std::string& search = "",
+                    bool hosts = true);
 void hint_at_way_out(const std::string& file, const Options& options); // the same on standard error, after "does not fit"
 // The rows of datasets, each carrying the user's constants; nothing, with messages, where a file cannot be used.
 std::optional<std::vector<ValidationRow>> read_rows(const std::vector<std::string>& files, const Options& options);

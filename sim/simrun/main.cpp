@@ -333,6 +333,11 @@ void add_parts(CLI::App& app, Parsed& p) {
                    "A task that is stopped keeps what it has; submit the script again to go on. Its head says how to join the parts.");
 }
 
+constexpr const char* search_footer =
+    "Points are simulated in the order of a bound of their step time, until no other can be better than the best.\n"
+    "Ctrl-C stops the search and prints the best so far.\n"
+    "Exit 1 also: no point is legal; 2: nothing fits in memory or ends in time (the nearest miss is named).";
+
 void add_search(CLI::App& app, Parsed& p) {
     CLI::App* sub = add_command(app, p, "search", "Find the best strategy for a model, a cluster and a batch, with a proof");
     sub->add_option(
@@ -364,7 +369,9 @@ void add_search(CLI::App& app, Parsed& p) {
         ->delimiter(',')
         ->check(CLI::IsMember({"offload", "compression"}))
         ->type_name("WHAT");
-    sub->add_option("--csv", p.search.csv, "Every simulated point that fits, best first, into this file")->type_name("FILE");
+    sub->add_option("--csv", p.search.csv,
+                    "Every simulated point that fits, best first, into this file; no interval where --database knows a point without one")
+        ->type_name("FILE");
     sub->add_option("--write", p.search.write, "Write the best (--top of them) as scenarios 1.json, 2.json .. into this folder")
         ->type_name("DIR");
     sub->add_option("--database", p.search.database, "Keep simulated points in this file (SQLite): a search that is stopped goes on")
@@ -389,9 +396,7 @@ void add_search(CLI::App& app, Parsed& p) {
                     "the best is proven)")
         ->check(CLI::Range(0.0, 50.0))
         ->type_name("PERCENT");
-    sub->footer("Points are simulated in the order of a bound of their step time, until no other can be better than the best.\n"
-                "Ctrl-C stops the search and prints the best so far.\n"
-                "Exit 1 also: no point is legal; 2: nothing fits in memory or ends in time (the nearest miss is named).");
+    sub->footer(search_footer);
 }
 
 // A file that is not there and looks like a command is one that was misspelt.

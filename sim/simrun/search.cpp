@@ -107,6 +107,7 @@ std::optional<SearchResult> searched(const std::string& text, SearchOptions sear
 
 // Shown while it lasts.
 std::string progress_text(const SearchProgress& p, double seconds, SearchBy by) {
+    if (p.to_list > 0) return fmt::format("searching: {} of {} combinations of degrees listed", grouped(p.listed), grouped(p.to_list));
     const double rate = static_cast<double>(p.simulated) / std::max(1e-9, seconds);
     return fmt::format("searching: {} of {} points simulated, {}{} left to look at{}{}{}", grouped(p.simulated), grouped(p.legal),
                        p.too_big > 0 ? grouped(p.too_big) + " do not fit, " : "", grouped(p.left),
@@ -182,7 +183,7 @@ int run_search(const std::string& file, const Options& options, const SearchComm
     if (!command.csv.empty()) {
         Options csv = options;
         csv.output = command.csv;
-        if (!deliver(to_csv(result), csv)) return bad_input;
+        if (!deliver(to_csv(result, searching), csv)) return bad_input;
     }
     if (!command.write.empty() && !result.points.empty() && !write_best(result, searching, command.write, options)) return bad_input;
     const bool json = options.json || options.output.ends_with(".json");
@@ -191,10 +192,10 @@ int run_search(const std::string& file, const Options& options, const SearchComm
     if (result.empty_part) {
         if (!options.quiet) std::fputs(fmt::format("simrun: {}: {}\n", file, no_answer(result)).c_str(), stderr);
     } else if (const std::string why = no_answer(result); !why.empty()) {
-        const std::string out =
-            result.nearest_miss && !interrupted
-                ? way_out(result.nearest_miss->json, options, searching.space.parsing.base_dir, whole_text(*text, searching.space.parsing))
-                : "";
+        const std::string out = result.nearest_miss && !interrupted
+                                    ? way_out(result.nearest_miss->json, options, searching.space.parsing.base_dir,
+                                              whole_text(*text, searching.space.parsing), result.homes_open)
+                                    : "";
         complain(file + ": " + why + (out.empty() ? "" : ". From the nearest, " + out));
     }
     return exit_of(result);

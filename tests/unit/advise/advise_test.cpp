@@ -263,6 +263,29 @@ TEST(Fix, NamesTheSameClusterWhateverWasTriedBefore) {
     }
 }
 
+// Where the scenario says where states live, no cluster is named that has them elsewhere.
+TEST(Fix, KeepsStatesWhereTheScenarioHasThem) {
+    const std::string begin = R"({"name": "big", "model": "llama3-70b", "cluster": {"preset": "dgx-a100-40gb", "nodes": 1},
+        "training": {"global_batch_size": 64, "sequence_length": 8192}, "strategy": {"framework": "megatron")";
+    const std::string open = begin + "}}";
+    FixOptions options;
+    options.costs = false;
+    options.most = 12;
+    const auto on_hosts = [&](const std::string& json) {
+        const Fix fix = cheapest_fix(json, options);
+        EXPECT_TRUE(fix.cluster) << to_text(fix);
+        return fix.with_hosts.has_value();
+    };
+    EXPECT_TRUE(on_hosts(open));
+    EXPECT_FALSE(on_hosts(begin + R"(, "offload": {"optimizer": "none"}}})"));
+    options.cluster_of = begin + R"(, "offload": {"optimizer": "none"}}})"; // of a search
+    EXPECT_FALSE(on_hosts(open));
+    options.cluster_of = open;
+    EXPECT_TRUE(on_hosts(open));
+    options.hosts = false; // the search's space says so
+    EXPECT_FALSE(on_hosts(open));
+}
+
 // A step's memory does not grow with its microbatches: a job of very many is tried with fewer, and the answer holds for all of them.
 TEST(Fix, OfVeryManyMicrobatchesIsThatOfFewer) {
     const auto fix_of = [](int batch) {

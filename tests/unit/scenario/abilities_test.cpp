@@ -1,6 +1,7 @@
 #include "sim/scenario/abilities.hpp"
 
 #include "sim/scenario/parse.hpp"
+#include "sim/scenario/practice.hpp"
 #include "sim/schedules/schedule.hpp"
 
 #include <gtest/gtest.h>
@@ -33,6 +34,7 @@ TEST(Abilities, EveryFrameworkHasARowOfKnownNames) {
         EXPECT_TRUE(can.has_schedule("none") && can.has(TokenDispatcher::alltoall)) << framework;
         EXPECT_EQ(can.has_context(), can.has(ContextKind::ring) || can.has(ContextKind::allgather) || can.has(ContextKind::ulysses))
             << framework;
+        EXPECT_TRUE(can.has_stage(0, false) && can.has_stage(0, true)) << framework << " can replicate";
         std::istringstream words{std::string(can.schedules)};
         for (std::string word; words >> word;) EXPECT_NE(find_schedule(word), nullptr) << framework << " " << word;
         std::istringstream compressions{std::string(can.compressions)};
@@ -47,6 +49,15 @@ TEST(Abilities, MegatronHasNoZeroBubbleAndPlainReplicasHaveNoPipeline) {
                  megatron.has_schedule("gpipe"));
     EXPECT_FALSE(abilities_of(scenario(R"({"framework": "ddp"})")).has_schedule("1f1b"));
     EXPECT_FALSE(abilities_of(scenario(R"({"framework": "deepspeed"})")).has(ContextKind::ring));
+}
+
+// FSDP shards optimizer states, gradients and parameters together, or none of them.
+TEST(Abilities, FullyShardedFrameworksHaveNoStageOfOptimizerStatesAlone) {
+    for (const char* framework : Spelling<Framework>::all) {
+        const Scenario s = scenario(std::string(R"({"framework": ")") + framework + R"("})");
+        if (practice_of(s).fully_sharded()) { EXPECT_FALSE(abilities_of(s).has_stage(1, false)) << framework; }
+    }
+    EXPECT_FALSE(abilities_of(scenario(R"({"framework": "nanotron"})")).has_stage(2, false));
 }
 
 } // namespace

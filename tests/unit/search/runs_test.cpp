@@ -47,6 +47,25 @@ TEST(SearchOfRuns, FindsWhatExhaustiveSearchFinds) {
     }
 }
 
+// Goodputs are compared to a thousandth, and told as they are.
+TEST(SearchOfRuns, TellGoodputsUnrounded) {
+    SearchOptions options;
+    options.space.space = few;
+    options.by = SearchBy::goodput;
+    options.refine = false;
+    const SearchResult r = search(small_run(run_of_tokens), options);
+    ASSERT_FALSE(r.points.empty()) << to_text(r.problems);
+    const auto best = nlohmann::json::parse(to_json(r, options))["best"];
+    ASSERT_GT(best.size(), 1u);
+    for (const auto& one : best) EXPECT_DOUBLE_EQ(one["score"].get<double>() * one["run"]["goodput"].get<double>(), 1);
+    for (std::size_t i = 1; i < r.points.size(); ++i) {
+        const SearchPoint &before = r.points[i - 1], &p = r.points[i];
+        EXPECT_LE(1 / before.row.run_goodput, 1 / p.row.run_goodput + 0.001);
+        EXPECT_TRUE(before.score < p.score || before.row.step_time_s <= p.row.step_time_s) << "the fastest of those as good leads";
+    }
+    EXPECT_NE(to_text(r, options, {}).find("Goodputs are compared"), std::string::npos) << to_text(r, options, {});
+}
+
 // A run whose re-planned steps may be faster than those it was planned with has no bound: the answer says so.
 TEST(SearchOfRuns, SaysWhereNothingIsProven) {
     const std::string json =

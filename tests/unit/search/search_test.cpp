@@ -2,6 +2,7 @@
 #include "sim/cost/own_constants.hpp"
 #include "sim/search/choose.hpp"
 #include "sim/search/print.hpp"
+#include "sim/search/refine.hpp"
 #include "sim/search/search.hpp"
 #include "sim/sweep/merge.hpp"
 #include "sim/sweep/store.hpp"
@@ -11,11 +12,13 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <regex>
+#include <sstream>
 
 namespace orrery {
 namespace {
@@ -231,7 +234,7 @@ TEST(Search, LooksAsFarForHomesAsItMust) {
     // No room anywhere: what is nearest lacks it on the node.
     const SearchResult none = search(one_device(24, 64, 1), {});
     EXPECT_TRUE(none.points.empty());
-    EXPECT_NE(no_answer(none).find("on NVMe too; the nearest lacks"), std::string::npos) << no_answer(none);
+    EXPECT_NE(no_answer(none).find("on NVMe too; the nearest found lacks"), std::string::npos) << no_answer(none);
 }
 
 TEST(Search, LeavesHomesAloneThatAreSaidOrThatTheFrameworkLacks) {
@@ -359,7 +362,7 @@ TEST(Search, EndsWithinAGap) {
 }
 
 TEST(Search, AStoppedOneSaysHowFarOffItCanBe) {
-    int asked = 0;
+    std::atomic<std::int64_t> looked_at = 0;
     SearchOptions options = with_space(few);
     options.space.jobs = 1;
     options.refine = false;
@@ -369,9 +372,9 @@ TEST(Search, AStoppedOneSaysHowFarOffItCanBe) {
     double before = 1;
     bool stopped_early = false;
     for (const int batches : {1, 3, 6}) {
-        asked = 0;
-        options.progress = [&](const SearchProgress&) { ++asked; };
-        options.space.go_on = [&] { return asked < batches; };
+        looked_at = 0;
+        options.progress = [&](const SearchProgress& p) { looked_at = p.simulated + p.too_big; };
+        options.space.go_on = [&] { return looked_at < batches * static_cast<std::int64_t>(options.batch); };
         const SearchResult r = search(dense, options);
         ASSERT_FALSE(r.points.empty());
         if (r.proven) continue;
@@ -432,12 +435,12 @@ TEST(Search, SaysWhatTheWholeJobTakes) {
 TEST(Search, AStoppedOneDoesNotSpeakOfPointsItDidNotSee) {
     nlohmann::json j = nlohmann::json::parse(dense);
     j["model"]["hidden_size"] = 8192;
-    j["model"]["layers"] = 48;
+    j["model"]["layers"] = 64;
     SearchOptions options;
     options.batch = 1;
-    int asked = 0;
-    options.progress = [&](const SearchProgress&) { ++asked; };
-    options.space.go_on = [&] { return asked < 1; };
+    std::atomic<std::int64_t> looked_at = 0;
+    options.progress = [&](const SearchProgress& p) { looked_at = p.simulated + p.too_big; };
+    options.space.go_on = [&] { return looked_at < 1; };
     const SearchResult r = search(j.dump(), options);
     ASSERT_TRUE(r.points.empty());
     ASSERT_GT(r.counts.left, 0);
@@ -470,6 +473,60 @@ TEST(Search, RefinesTheLeaderByMovingLayersAndRecomputingFewer) {
     EXPECT_TRUE(search(json, options).refined.empty());
 }
 
+// 14 layers on pipelines of 3, 6 or 12: the usual splits put strategies in the wrong order, so that the best of each kind is refined. None
+// of these kinds alone is answered with a better strategy than all of them together.
+TEST(Search, MoreFreedomIsNotWorseWhereStagesDoNotDivideTheLayers) {
+    const std::string json = R"({"model": {"name": "small", "layers": 14, "hidden_size": 4096, "attention_heads": 32, "kv_heads": 8,
+        "vocab_size": 128000, "activation": "swiglu", "norm": "rmsnorm", "position": "rope", "bias": false, "tied_embeddings": false},
+        "cluster": {"preset": "dgx-h100", "nodes": 3}, "training": {"global_batch_size": 17, "sequence_length": 4096, "precision": "bf16"},
+        "strategy": {"framework": "megatron", "shard_group_size": 0, "rank_order": "tp-cp-ep-dp-pp", "sequence_parallel": false}})";
+    const SearchOptions options = with_space(R"({"/strategy/schedule": ["none", "1f1b"], "/strategy/recompute": ["none"],
+        "/training/micro_batch_size": [1], "/strategy/zero_stage": [1]})");
+    const auto best = [](const SearchResult& r) { return r.refined.empty() ? r.points.front().score : r.refined.front().score; };
+    const SearchResult all = search(json, options);
+    ASSERT_FALSE(all.points.empty());
+    ASSERT_GT(all.counts.refined, 1);
+    const std::vector<std::size_t> kinds = different(all.points, leader(all.points), static_cast<std::size_t>(options.top));
+    EXPECT_GE(kinds.size(), 3u);
+    for (const std::size_t i : kinds) {
+        nlohmann::json one = nlohmann::json::parse(json);
+        const nlohmann::json found = nlohmann::json::parse(all.points[i].json)["strategy"];
+        for (const char* degree : {"tensor_parallel", "pipeline_parallel", "context_parallel"})
+            one["strategy"][degree] = found.value(degree, 1);
+        EXPECT_LE(best(all), best(search(one.dump(), options)) * (1 + 1e-9)) << all.points[i].kind;
+    }
+    const std::string text = std::regex_replace(to_text(all, options, {}), std::regex("\n +"), " ");
+    EXPECT_NE(text.find("no other strategy was tried with another split of its layers"), std::string::npos) << text;
+}
+
+// What a refinement may leave of a step bounds what it does leave.
+TEST(Refine, LeavesNoLessThanItsEstimate) {
+    const std::string json = R"({"model": {"name": "small", "layers": 14, "hidden_size": 4096, "attention_heads": 32, "vocab_size": 128000,
+        "tied_embeddings": false}, "cluster": {"preset": "dgx-h100", "nodes": 1}, "training": {"global_batch_size": 16,
+        "micro_batch_size": 1, "sequence_length": 4096, "precision": "bf16"}, "strategy": {"framework": "megatron", "tensor_parallel": 2,
+        "pipeline_parallel": 4, "schedule": "1f1b", "virtual_pipeline": 1, "zero_stage": 1}})";
+    for (const char* recompute : {"none", "full"}) {
+        nlohmann::json j = nlohmann::json::parse(json);
+        j["strategy"]["recompute"] = recompute;
+        SearchOptions options = with_space(R"({"/strategy/context_parallel": [1]})");
+        const SearchResult r = search(j.dump(), options);
+        ASSERT_FALSE(r.points.empty());
+        ASSERT_FALSE(r.refined.empty());
+        const SearchPoint& lead = r.points[leader(r.points)];
+        const Scenario s = parse_scenario(lead.json).scenario.value();
+        EXPECT_LT(least_share(s, lead.row, {true, true}) * lead.score, r.refined.front().score);
+        EXPECT_EQ(least_share(s, lead.row, {false, false}), 1);
+    }
+    // By hand: of 8 microbatches on 4 stages a balanced pipeline is idle for 3 of 11 parts of its step, and no split makes it faster.
+    Scenario s = parse_scenario(json).scenario.value();
+    s.training.global_batch_size = 8;
+    SweepRow row;
+    row.bubble_fraction = 3.0 / 11;
+    EXPECT_DOUBLE_EQ(least_share(s, row, {true, false}), 1);
+    row.bubble_fraction = 0.5;
+    EXPECT_DOUBLE_EQ(least_share(s, row, {true, false}), 0.5 * 11 / 8);
+}
+
 TEST(Search, RefinesNoFieldThatTheScenarioStates) {
     const std::string json = R"({"model": {"name": "small", "layers": 8, "hidden_size": 1024, "attention_heads": 16, "vocab_size": 128000,
         "tied_embeddings": false}, "cluster": {"preset": "dgx-h100", "nodes": 1}, "training": {"global_batch_size": 16, "micro_batch_size": 1,
@@ -479,20 +536,39 @@ TEST(Search, RefinesNoFieldThatTheScenarioStates) {
     EXPECT_TRUE(search(json, {}).refined.empty());
 }
 
+constexpr const char* all_overlaps = "overlaps (as the framework has them, or all)";
+
 // A proof holds for the fields that were varied: the answer names them.
 TEST(Search, SaysWhatWasVaried) {
     SearchOptions options = with_space(few);
     options.refine = false;
     const SearchResult r = search(dense, options);
-    std::string text = to_text(r, options, {});
-    std::ranges::replace(text, '\n', ' ');
-    for (const char* field : {"tensor_parallel", "pipeline_parallel", "micro_batch_size", "schedule", "overlap.grad_reduce"}) {
+    const std::string text = std::regex_replace(to_text(r, options, {}), std::regex("\n +"), " ");
+    for (const char* field : {"tensor_parallel", "pipeline_parallel", "micro_batch_size", "schedule", all_overlaps}) {
         EXPECT_NE(text.find(field), std::string::npos) << field << " in " << text;
         EXPECT_NE(std::ranges::find(r.free, field), r.free.end()) << field;
     }
     EXPECT_NE(text.find("Varied: "), std::string::npos) << text;
     for (const char* field : {"expert_parallel", "token_dispatcher", "context_parallel", "rank_order"}) // no experts; stated
         EXPECT_EQ(std::ranges::find(r.free, field), r.free.end()) << field;
+}
+
+// Of overlaps two or three combinations are tried, not all of the switches.
+TEST(Search, SaysHowOverlapsWereVaried) {
+    const auto overlaps = [](const char* stated, const char* space) {
+        nlohmann::json j = nlohmann::json::parse(dense);
+        j["strategy"]["overlap"] = nlohmann::json::parse(stated);
+        std::string found;
+        for (const std::string& field : make_space(j.dump(), with_space(space).space).free)
+            if (field.find("overlap") != std::string::npos) found += (found.empty() ? "" : "; ") + field;
+        return found;
+    };
+    constexpr const char* one = R"({"/strategy/tensor_parallel": [8]})";
+    EXPECT_EQ(overlaps("{}", one), all_overlaps);
+    EXPECT_EQ(overlaps(R"({"grad_reduce": true})", one), "the other overlaps (as the framework has them, or all)");
+    EXPECT_EQ(overlaps(R"({"grad_reduce": true, "param_gather": true, "tensor_parallel": true, "pipeline": true})", one), "");
+    EXPECT_EQ(overlaps("{}", R"({"/strategy/tensor_parallel": [8], "/strategy/overlap/grad_reduce": [true, false]})"),
+              "the other overlaps (as the framework has them, or all); overlap.grad_reduce");
 }
 
 // Points in a database were predicted with the constants of its search: a search with other constants does not use them.
@@ -529,10 +605,22 @@ TEST(Search, LeavesOutIntervalsThatItDoesNotPrint) {
     const std::map<std::string, SweepRow> stored = SweepStore(file.string()).rows();
     EXPECT_GE(std::ranges::count_if(stored, [](const auto& r) { return !complete(r.second, ""); }), without) << "a sweep adds them";
     EXPECT_GT(search(dense, options).counts.reused, 0);
+    // All are used again where every point is to have one; a table leaves the columns of those empty that have none.
     options.intervals = true;
     options.refine = false;
     const SearchResult again = search(dense, options);
-    EXPECT_TRUE(std::ranges::all_of(again.points, [](const SearchPoint& p) { return has_interval(p.row); }));
+    EXPECT_EQ(again.counts.reused, again.counts.simulated + again.counts.by_memory + again.counts.failed);
+    std::istringstream lines(to_csv(again, options));
+    std::string line;
+    std::getline(lines, line);
+    ASSERT_TRUE(line.starts_with("strategy,score,")) << line;
+    for (const SearchPoint& p : again.points) {
+        ASSERT_TRUE(std::getline(lines, line));
+        std::string figures = line.substr(line.rfind('"') + 1);                              // behind the strategy
+        for (int column = 0; column < 10; ++column) figures.erase(0, figures.find(',') + 1); // to step_time_error_bar
+        EXPECT_EQ(figures.starts_with(",,,"), !has_interval(p.row)) << line;
+    }
+    EXPECT_GT(std::ranges::count_if(again.points, [](const SearchPoint& p) { return !has_interval(p.row); }), 0);
     std::filesystem::remove(file);
 }
 
@@ -567,7 +655,7 @@ TEST(Search, PartsMergedAnswerAsOneMachine) {
     const SearchResult one = search(dense, alone);
     EXPECT_TRUE(r.proven);
     EXPECT_GE(r.counts.reused, one.counts.simulated) << "nothing is simulated again";
-    EXPECT_EQ(to_csv(r), to_csv(one));
+    EXPECT_EQ(to_csv(r, merged), to_csv(one, alone));
     std::filesystem::remove_all(folder);
 }
 
@@ -622,6 +710,25 @@ TEST(Search, FindsTheCheapestMachineThatEndsInTime) {
     options.within_days = 0.01;
     j.erase("run");
     EXPECT_NE(to_text(search(j.dump(), options).problems).find("how long the run is"), std::string::npos);
+}
+
+// A step's price leaves out what a run loses, and its spares: where another's run is cheaper, the answer says so.
+TEST(Search, SaysWhoseRunIsCheaper) {
+    SearchOptions options;
+    options.by = SearchBy::cost;
+    SearchResult r;
+    r.points = {point(1, 80, "a"), point(1.02, 80, "b")};
+    r.points[1].id.form = 1;
+    r.points[0].row.label = "8 nodes", r.points[1].row.label = "32 nodes";
+    for (SearchPoint& p : r.points) p.row.run_finished = 1, p.row.run_goodput = 0.99, p.row.run_tokens = 1e12, p.row.run_s = 1e6;
+    r.points[0].row.run_cost_usd = 121e3, r.points[1].row.run_cost_usd = 110e3;
+    const auto text = [&] { return std::regex_replace(to_text(r, options, {}), std::regex("\n +"), " "); };
+    EXPECT_NE(text().find("costs 9.1 % less a token by 32 nodes: --by run_cost ranks by that"), std::string::npos) << text();
+    r.points[1].row.run_cost_usd = 122e3;
+    EXPECT_EQ(text().find("--by run_cost"), std::string::npos) << text();
+    r.points[1].row.run_cost_usd = 110e3;
+    options.by = SearchBy::run_cost;
+    EXPECT_EQ(text().find("--by run_cost"), std::string::npos) << text();
 }
 
 TEST(Search, NamesPointsThatAreEqual) {

@@ -319,7 +319,7 @@ TEST_F(Simrun, SearchSaysWhyItFoundNothing) {
     write("deepspeed.json", std::regex_replace(job, std::regex("FRAMEWORK"), "deepspeed"));
     const Ran none = run("search ddp.json");
     EXPECT_EQ(none.code, 2);
-    EXPECT_NE(none.err.find("the nearest lacks"), std::string::npos) << none.err;
+    EXPECT_NE(none.err.find("the nearest found lacks"), std::string::npos) << none.err;
     write("larger.json", std::regex_replace(std::regex_replace(job, std::regex("FRAMEWORK"), "megatron"),
                                             std::regex(R"("device": "rtx-4090")"), R"("preset": "dgx-a100-40gb")"));
     const Ran larger = run("search larger.json");
