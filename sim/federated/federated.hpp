@@ -21,8 +21,8 @@ struct FederatedSpread {
     double mean = 0, p10 = 0, p50 = 0, p90 = 0;
 };
 
-// How a client's task ended. late: it was still at work, or its answer was one too many, when the round ended. under_way: of fedbuff, as
-// the example ends.
+// How a client's task ended. late: it was still at work, or its answer was one too many, when the round ended. under_way: of fedbuff, still
+// at work or not yet summed as the example ends.
 enum class FederatedOutcome : std::uint8_t { counted, late, given_up, under_way };
 
 // A client's task in the first seed's first rounds. Times since the first round began: it downloads from begin_s to train_s, trains to
@@ -32,10 +32,10 @@ struct FederatedTaskSpan {
     int round = 0;             // in which it was asked; of fedbuff steps the server had taken
     double begin_s = 0, train_s = 0, upload_s = 0, end_s = 0;
     FederatedOutcome outcome = FederatedOutcome::counted;
-    double staleness = 0; // of fedbuff: steps of the server while it was at work
+    double staleness = 0; // of fedbuff: steps that the server finished from its download to its answer's sum
 };
 
-// Of fedbuff a step of the server: from the step before to this.
+// Of fedbuff a step of the server: from the end of the step before to its own.
 struct FederatedRoundSpan {
     double begin_s = 0, end_s = 0; // with the server's own time
     int asked = 0, counted = 0, late = 0, given_up = 0;

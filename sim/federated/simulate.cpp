@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <numeric>
 #include <queue>
 #include <utility>
@@ -133,70 +134,123 @@ void round_of_averages(FederatedCourse& c) {
     c.lengths.push_back(end + c.f.server_s);
 }
 
-// As the example ends: those still at work, whose answers come later.
-using FederatedAtWork = std::priority_queue<FederatedAnswer, std::vector<FederatedAnswer>, std::greater<>>;
-void keep_under_way(FederatedCourse& c, FederatedAtWork at_work, double now) {
-    if (static_cast<int>(c.example.rounds.size()) < c.example_rounds) return;
-    for (; !at_work.empty(); at_work.pop())
-        keep(c, at_work.top(), 0, now, FederatedOutcome::under_way, static_cast<int>(at_work.top().began_at_step));
-}
+// `sampled` clients are at work all the time: who has answered is followed by another. The server steps beside them on every `buffer`
+// answers, one step after the other: who answers while it works and the buffer is full waits, and is followed when the buffer takes the
+// answer.
+class FederatedStream {
+  public:
+    explicit FederatedStream(FederatedCourse& course) : c_(course), busy_(course.clients.size(), 0) {}
 
-// `sampled` clients are at work all the time: who has answered is followed by another.
-void stream_of_updates(FederatedCourse& c) {
-    FederatedAtWork at_work;
-    std::vector<char> busy(c.clients.size(), 0);
-    double now = 0, last = 0;
-    std::int64_t step = 0;
-    const auto start_one = [&](int place) {
+    void run() {
+        for (int i = 0; i < c_.f.sampled && i < static_cast<int>(c_.clients.size()); ++i) start_one(i);
+        while (step_ < c_.f.rounds && (!at_work_.empty() || !summed_.empty())) {
+            if (!summed_.empty() && (at_work_.empty() || server_free_ <= at_work_.top().at))
+                finish();
+            else
+                answer();
+        }
+    }
+
+  private:
+    bool shown() const { return static_cast<int>(c_.example.rounds.size()) < c_.example_rounds; }
+
+    void start_one(int place) {
         for (int tries = 0; tries < 1000; ++tries) { // of those that are there and not at work
-            const auto i = static_cast<std::size_t>(c.random.below(static_cast<int>(c.clients.size())));
-            if (busy[i] || (c.clients[i].available < 1 && c.random.share() >= c.clients[i].available)) continue;
-            busy[i] = 1;
-            FederatedAnswer a = ask(c, i, now, step);
+            const auto i = static_cast<std::size_t>(c_.random.below(static_cast<int>(c_.clients.size())));
+            if (busy_[i] || (c_.clients[i].available < 1 && c_.random.share() >= c_.clients[i].available)) continue;
+            busy_[i] = 1;
+            FederatedAnswer a = ask(c_, i, now_, step_);
             a.place = place;
-            at_work.push(a);
+            at_work_.push(a);
             return;
         }
-    };
-    for (int i = 0; i < c.f.sampled && i < static_cast<int>(c.clients.size()); ++i) start_one(i);
-    int in_buffer = 0;
-    FederatedRoundSpan round; // that the example is in
-    const auto shown = [&] { return static_cast<int>(c.example.rounds.size()) < c.example_rounds; };
-    while (step < c.f.rounds && !at_work.empty()) {
-        const FederatedAnswer a = at_work.top();
-        at_work.pop();
-        now = a.at;
-        busy[a.client] = 0;
+    }
+
+    void answer() {
+        const FederatedAnswer a = at_work_.top();
+        at_work_.pop();
+        now_ = a.at;
+        if (!a.given_up) {
+            waiting_.push_back(a);
+            return take();
+        }
+        busy_[a.client] = 0;
         if (shown()) {
-            ++(a.given_up ? round.given_up : round.counted);
-            keep(c, a, 0, now, a.given_up ? FederatedOutcome::given_up : FederatedOutcome::counted, static_cast<int>(a.began_at_step));
-            c.example.tasks.back().staleness = static_cast<double>(step - a.began_at_step);
+            ++round_.given_up;
+            keep(c_, a, 0, now_, FederatedOutcome::given_up, static_cast<int>(a.began_at_step));
         }
-        if (a.given_up) {
-            waste(c, a, now);
-        } else {
-            const auto stale = static_cast<double>(step - a.began_at_step);
-            count(c, a);
-            c.stale += stale;
-            c.worst_stale = std::max(c.worst_stale, stale);
-            c.worth += std::pow(1 + stale, -c.f.staleness_exponent);
-            ++in_buffer;
-        }
-        if (in_buffer == c.f.buffer) {
-            in_buffer = 0;
-            ++step;
-            c.lengths.push_back(now - last + c.f.server_s);
-            if (shown()) {
-                round.begin_s = last;
-                round.end_s = now;
-                c.example.rounds.push_back(std::exchange(round, {}));
-                keep_under_way(c, at_work, now);
-            }
-            last = now;
-        }
+        waste(c_, a, now_);
         start_one(a.place);
     }
-}
+
+    // Answers into the buffer while it has room; a full one to the server if that is free.
+    void take() {
+        while (!waiting_.empty() && buffer_.size() < static_cast<std::size_t>(c_.f.buffer)) {
+            const FederatedAnswer a = waiting_.front();
+            waiting_.pop_front();
+            busy_[a.client] = 0;
+            buffer_.push_back(a);
+            sum();
+            start_one(a.place);
+        }
+    }
+
+    void sum() {
+        if (buffer_.size() < static_cast<std::size_t>(c_.f.buffer) || !summed_.empty()) return;
+        summed_ = std::exchange(buffer_, {});
+        for (const FederatedAnswer& a : summed_) {
+            const auto stale = static_cast<double>(step_ - a.began_at_step);
+            count(c_, a);
+            c_.stale += stale;
+            c_.worst_stale = std::max(c_.worst_stale, stale);
+            c_.worth += std::pow(1 + stale, -c_.f.staleness_exponent);
+            if (!shown()) continue;
+            ++round_.counted;
+            keep(c_, a, 0, now_, FederatedOutcome::counted, static_cast<int>(a.began_at_step));
+            c_.example.tasks.back().staleness = stale;
+        }
+        server_free_ = now_ + c_.f.server_s;
+        if (server_free_ <= now_) finish(); // who follows at this instant has the new model
+    }
+
+    void finish() {
+        now_ = server_free_;
+        ++step_;
+        summed_.clear();
+        c_.lengths.push_back(now_ - last_);
+        if (shown()) {
+            round_.begin_s = last_;
+            round_.end_s = now_;
+            c_.example.rounds.push_back(std::exchange(round_, {}));
+            keep_under_way();
+        }
+        last_ = now_;
+        if (step_ >= c_.f.rounds) return;
+        sum();
+        take();
+    }
+
+    // As the example ends: those still at work, and those whose answers the server has not summed.
+    void keep_under_way() {
+        if (shown()) return;
+        const auto one = [&](const FederatedAnswer& a) {
+            keep(c_, a, 0, now_, FederatedOutcome::under_way, static_cast<int>(a.began_at_step));
+        };
+        for (const FederatedAnswer& a : buffer_) one(a);
+        for (const FederatedAnswer& a : waiting_) one(a);
+        for (FederatedAtWork left = at_work_; !left.empty(); left.pop()) one(left.top());
+    }
+
+    using FederatedAtWork = std::priority_queue<FederatedAnswer, std::vector<FederatedAnswer>, std::greater<>>;
+    FederatedCourse& c_;
+    std::vector<char> busy_; // by client
+    FederatedAtWork at_work_;
+    std::deque<FederatedAnswer> waiting_;
+    std::vector<FederatedAnswer> buffer_, summed_; // summed: what the server is working on
+    double now_ = 0, last_ = 0, server_free_ = 0;
+    std::int64_t step_ = 0;    // models that are finished
+    FederatedRoundSpan round_; // that the example is in
+};
 
 FederatedSpread spread_of(std::vector<double> all) {
     FederatedSpread s;
@@ -242,7 +296,7 @@ FederatedReport federated(const Federated& f, const FederatedTask& task, std::ui
         FederatedCourse c{f, task, JobRandom(own), clients_of(f, own)};
         c.example_rounds = i == 0 ? example_rounds : 0;
         if (f.aggregation == Aggregation::fedbuff)
-            stream_of_updates(c);
+            FederatedStream(c).run();
         else
             for (int round = 0; round < f.rounds; ++round) round_of_averages(c);
         add(r, c, f.seeds, lengths);

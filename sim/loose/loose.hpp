@@ -6,6 +6,7 @@
 #include "sim/engine/sharing.hpp"
 #include "sim/engine/simulate.hpp"
 
+#include <cstdint>
 #include <functional>
 #include <limits>
 #include <span>
@@ -13,21 +14,30 @@
 
 namespace orrery {
 
-// The flows of one worker's message, which progress together: `bytes` at a rate of at most `cap`, each byte with its weight on links.
+// What one rank sends to one other, or to one server: a connection of its own, each byte with its weight on links.
+struct LooseFlow {
+    double bytes = 0, cap = std::numeric_limits<double>::infinity(); // cap in bytes a second
+    std::vector<Sharing::Use> uses = {};
+    std::int32_t lane = -1; // of the clock that follows it
+};
+
+// A worker's message to a peer, or its part for one server: flows that begin together and go on independently.
 struct LooseWay {
-    double bytes = 0, latency_s = 0, cap = std::numeric_limits<double>::infinity(); // cap in bytes a second
-    std::vector<Sharing::Use> uses;
+    double latency_s = 0;
+    std::vector<LooseFlow> flows;
 };
 
 struct LooseWork {
     Synchronization how;
-    std::vector<double> step_s;                               // by worker: of its step alone
-    std::vector<double> capacity;                             // of links, bytes a second
-    std::vector<LooseWay> push, pull;                         // parameter_server: by worker, to all servers and back
-    std::function<LooseWay(int from, int to)> send = nullptr; // of others: a worker's parameters to another
-    double update_s = 0;                                      // of the servers, each on its part
-    double mix_s = 0;                                         // of a device: a message into its parameters
-    double slowdown = 0;                                      // of computation while data move: 0.1 makes it 1.1 times as long
+    std::vector<double> step_s;                                     // by worker: of its step alone
+    std::vector<double> capacity;                                   // of links, bytes a second
+    int servers = 0;                                                // parameter_server: each has an equal part
+    std::function<LooseWay(int worker, int server)> push = nullptr; // a worker's part for a server
+    std::function<LooseWay(int worker, int server)> pull = nullptr; // and what comes back
+    std::function<LooseWay(int from, int to)> send = nullptr;       // of others: a worker's parameters to another
+    double update_s = 0;                                            // of the servers, each on its part
+    double mix_s = 0;                                               // of a device: a message into its parameters
+    double slowdown = 0;                                            // of computation while data move: 0.1 makes it 1.1 times as long
     std::uint64_t seed = 0;
 };
 
@@ -54,7 +64,7 @@ struct LooseReport {
 LooseReport follow(const LooseWork& work, StopFlag stop = nullptr);
 
 // The work of a scenario whose strategy is loose(): `step_s` is a worker's step alone on devices that no perturbation slows; those that
-// are slow are simulated again.
+// are slow are simulated again. The work refers to all of them.
 LooseWork loose_work(const Scenario& scenario, const Plan& plan, const Fabric& fabric, const CostModel& cost, double step_s,
                      const SimulateOptions& options);
 

@@ -1,7 +1,7 @@
 // Workers as discrete events: timers, and transfers that share links.
+#include "sim/loose/clock.hpp"
 #include "sim/loose/record.hpp"
 
-#include "topology/input_error.hpp"
 #include "topology/mix.hpp"
 
 #include <algorithm>
@@ -17,126 +17,30 @@ namespace {
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
-constexpr int nobody = -1;
+constexpr int nobody = LooseClock::nobody;
 
-// Tasks that take time: a number of seconds, bytes at a rate, or computation, which is slower while data of its worker move.
-class LooseClock {
-  public:
-    LooseClock(const std::vector<double>& capacity, std::size_t workers, double slowdown)
-        : sharing_(capacity), sent_(capacity.size(), 0), moving_(workers, 0), slowdown_(slowdown) {}
+// Flows to servers that are under way at once, at the most.
+double flows_at_once(const LooseWork& w) {
+    if (!w.push || w.servers == 0) return 0;
+    return static_cast<double>(w.step_s.size() * std::max<std::size_t>(1, w.push(0, 0).flows.size())) * w.servers;
+}
 
-    double now() const { return now_; }
-    bool idle() const { return tasks_.empty(); }
-    void after(double seconds, std::function<void()> then) {
-        tasks_.push_back({.left = std::max(0.0, seconds), .rate = 1, .last = now_, .then = std::move(then)});
-    }
-    void compute(int worker, double seconds, std::function<void()> then) {
-        tasks_.push_back({.left = seconds, .rate = pace(worker), .last = now_, .computes = worker, .then = std::move(then)});
-    }
-    // from, to: the workers whose computation it slows.
-    void send(const LooseWay& way, int from, int to, std::function<void()> then) {
-        after(way.latency_s, [this, &way, from, to, then = std::move(then)]() mutable {
-            const std::int32_t id = sharing_.add(way.uses, way.cap);
-            changed_ = true;
-            tasks_.push_back(
-                {.left = way.bytes, .last = now_, .sharing = id, .way = &way, .from = from, .to = to, .then = std::move(then)});
-            count_moving(from, 1);
-            count_moving(to, 1);
-        });
-    }
-    // To the next instant at which something ends; all that ends then has ended.
-    void step() {
-        share();
-        double next = std::numeric_limits<double>::infinity();
-        for (const Task& t : tasks_)
-            if (t.rate > 0) next = std::min(next, t.last + t.left / t.rate);
-        if (!std::isfinite(next))
-            throw InputError("/strategy/synchronization: a message between replicas never arrives: a link on its way is down");
-        now_ = next;
-        std::vector<std::function<void()>> ended;
-        const double slack = 1e-12 + 1e-12 * now_; // what ends together does so whatever its sums were rounded to
-        for (std::size_t i = 0; i < tasks_.size();) {
-            Task& t = tasks_[i];
-            if (t.rate <= 0 || t.last + t.left / t.rate > now_ + slack) {
-                ++i;
-                continue;
-            }
-            if (t.sharing >= 0) {
-                sharing_.remove(t.sharing);
-                changed_ = true;
-                count_moving(t.from, -1);
-                count_moving(t.to, -1);
-                bytes_ += t.way->bytes;
-                for (const Sharing::Use& u : t.way->uses) sent_[u.link] += u.weight * t.way->bytes;
-            }
-            ended.push_back(std::move(t.then));
-            tasks_.erase(tasks_.begin() + static_cast<std::ptrdiff_t>(i));
-        }
-        for (const auto& then : ended) then();
-    }
-    void forget() { // bytes so far
-        bytes_ = 0;
-        std::fill(sent_.begin(), sent_.end(), 0.0);
-    }
-    double bytes() const { return bytes_; }
-    const std::vector<double>& sent() const { return sent_; } // by link
-
-  private:
-    struct Task {
-        double left, rate = 0, last;
-        std::int32_t sharing = -1; // of a transfer
-        const LooseWay* way = nullptr;
-        int computes = nobody, from = nobody, to = nobody;
-        std::function<void()> then;
-    };
-    void advance(Task& t) const {
-        t.left = std::max(0.0, t.left - t.rate * (now_ - t.last));
-        t.last = now_;
-    }
-    double pace(int worker) const { return moving_[at(worker)] > 0 ? 1 / (1 + slowdown_) : 1; }
-    void count_moving(int worker, int more) {
-        if (worker == nobody) return;
-        const bool before = moving_[at(worker)] > 0;
-        moving_[at(worker)] += more;
-        if (before == (moving_[at(worker)] > 0)) return;
-        for (Task& t : tasks_) {
-            if (t.computes != worker) continue;
-            advance(t);
-            t.rate = pace(worker);
-        }
-    }
-    void share() {
-        if (!changed_) return;
-        changed_ = false;
-        sharing_.update();
-        for (Task& t : tasks_) {
-            if (t.sharing < 0) continue;
-            advance(t);
-            t.rate = sharing_.rate(t.sharing);
-        }
-    }
-
-    Sharing sharing_;
-    std::vector<Task> tasks_;
-    std::vector<double> sent_;
-    std::vector<int> moving_; // by worker: transfers from and to it
-    double slowdown_;
-    double now_ = 0, bytes_ = 0;
-    bool changed_ = false;
-};
+// Of thousands one comes at nearly every instant, and changes the rates of most others: those that are close come together, within a
+// hundredth of what a message takes.
+double grain_of(double flows) { return std::clamp((flows - 1024) * 1e-6, 0.0, 0.01); }
 
 class LooseCourse {
   public:
     explicit LooseCourse(const LooseWork& work)
-        : w_(work), workers_(static_cast<int>(work.step_s.size())), clock_(work.capacity, work.step_s.size(), work.slowdown),
-          of_(work.step_s.size()) {
+        : w_(work), workers_(static_cast<int>(work.step_s.size())), flows_(flows_at_once(work)),
+          clock_(work.capacity, work.step_s.size(), work.slowdown, grain_of(flows_)), of_(work.step_s.size()) {
         int offset = 1;
         for (; offset < workers_; offset *= 2) offsets_.push_back(offset);
         if (w_.how.degree > static_cast<int>(offsets_.size())) { // more peers than powers of two: the next ones
             offsets_.resize(workers_ - 1);
             for (int i = 0; i + 1 < workers_; ++i) offsets_[at(i)] = i + 1;
         }
-        ways_.resize(at(workers_));
+        for (Ways* ways : {&ways_, &pushes_, &pulls_}) ways->resize(at(workers_));
     }
 
     LooseReport run(StopFlag stop) {
@@ -178,7 +82,11 @@ class LooseCourse {
         std::map<std::int64_t, int> come, going; // gossip: messages of a step that have come; its own that are on their way
     };
 
-    int rounds() const { return std::max({32, 4 * static_cast<int>(offsets_.size()), std::min(1024, 32768 / workers_)}); }
+    // Of messages to many servers fewer: there each round has as many more flows to take a mean of.
+    int rounds() const {
+        if (served()) return static_cast<int>(std::clamp(65536 / flows_, 8.0, 1024.0));
+        return std::max({32, 4 * static_cast<int>(offsets_.size()), std::min(1024, 32768 / workers_)});
+    }
     void warm_up(StopFlag stop) {
         for (int w = 0; w < workers_; ++w) // not all at once: in a steady state they are spread over a step
             clock_.after(in_step() ? 0 : w_.step_s[at(w)] * w / workers_, [this, w] { begin(w); });
@@ -236,7 +144,14 @@ class LooseCourse {
     // Parameters to a peer. They move beside computation unless steps wait for those just sent.
     void send(int from, int to, std::function<void()> then) {
         const bool beside = !in_step() || w_.how.overlap_steps > 0;
-        clock_.send(way(from, to), beside ? from : nobody, beside ? to : nobody, std::move(then));
+        clock_.send({&way(ways_, w_.send, from, to)}, beside ? from : nobody, beside ? to : nobody, std::move(then));
+    }
+    // A worker's message to its servers, or from them.
+    void meet(int w, bool push, std::function<void()> then) {
+        std::vector<const LooseWay*> ways;
+        for (int server = 0; server < w_.servers; ++server)
+            ways.push_back(&way(push ? pushes_ : pulls_, push ? w_.push : w_.pull, w, server));
+        clock_.send(ways, nobody, nobody, std::move(then));
     }
     // Steps of real workers are never all alike. Without that alike workers of a server would for ever meet in the same places, and how
     // they happen to would decide their pace: by a tenth either way, the same draws for a worker's k-th step whatever else is asked.
@@ -247,7 +162,7 @@ class LooseCourse {
     }
     void end(int w) {
         if (w_.how.kind == Synchronization::Kind::parameter_server)
-            return clock_.send(w_.push[at(w)], nobody, nobody, [this, w, began = clock_.now()] {
+            return meet(w, true, [this, w, began = clock_.now()] {
                 span({.worker = w, .doing = LooseDoing::push, .begin_s = began, .step = of_[at(w)].steps});
                 of_[at(w)].idle_since = clock_.now();
                 pushed(w);
@@ -308,7 +223,7 @@ class LooseCourse {
             std::sort(held.begin(), held.end());
             versions_ = std::max(versions_, static_cast<int>(std::unique(held.begin(), held.end()) - held.begin()));
         }
-        clock_.send(w_.pull[at(w)], nobody, nobody, [this, w, began = clock_.now()] {
+        meet(w, false, [this, w, began = clock_.now()] {
             span({.worker = w, .doing = LooseDoing::pull, .begin_s = began, .step = of_[at(w)].steps, .version = of_[at(w)].seen});
             begin(w);
         });
@@ -388,9 +303,12 @@ class LooseCourse {
         send(w, other, noted(w, other, s.at_exchange, 0));
         send(other, w, noted(other, w, others, 1));
     }
-    const LooseWay& way(int from, int to) {
-        const auto [found, fresh] = ways_[at(from)].try_emplace(to);
-        if (fresh) found->second = w_.send(from, to);
+    using Ways = std::vector<std::map<int, LooseWay>>; // by sender and receiver, or worker and server, once they have met
+    const LooseWay& way(Ways& known, const std::function<LooseWay(int, int)>& make, int from, int to) {
+        const auto [found, fresh] = known[at(from)].try_emplace(to);
+        if (!fresh) return found->second;
+        found->second = make(from, to);
+        for (LooseFlow& flow : found->second.flows) flow.lane = clock_.lane_of(flow);
         return found->second;
     }
     std::uint64_t random() { return mix(std::exchange(state_, state_ + 0x9e3779b97f4a7c15)); }
@@ -422,11 +340,12 @@ class LooseCourse {
 
     const LooseWork& w_;
     int workers_;
+    double flows_; // at once
     LooseClock clock_;
     std::vector<WorkerState> of_;
     std::vector<std::int64_t> before_; // by worker: steps when measuring began
     std::vector<int> offsets_;
-    std::vector<std::map<int, LooseWay>> ways_; // by sender and receiver
+    Ways ways_, pushes_, pulls_;
     std::int64_t steps_ = 0, version_ = 0, noted_ = 0, averages_ = 0;
     int gradients_ = 0, versions_ = 1;
     bool measuring_ = false;

@@ -45,27 +45,13 @@ WorkerRanks ranks_of(const Plan& plan) {
     return all;
 }
 
-// One message made of flows that progress together.
-class LooseFlows {
-  public:
-    void add(double bytes, const CommCost& alone, const std::vector<LinkLoad>& loads) {
-        if (bytes <= 0) return;
-        way_.bytes += bytes;
-        way_.latency_s = std::max(way_.latency_s, alone.latency.seconds());
-        slowest_s_ = std::max(slowest_s_, bytes / alone.cap.value);
-        for (const LinkLoad& l : loads) on_link_[l.link] += l.load * bytes;
-    }
-    LooseWay way() {
-        if (slowest_s_ > 0) way_.cap = way_.bytes / slowest_s_;
-        for (const auto& [link, bytes] : on_link_) way_.uses.push_back({link, bytes / way_.bytes});
-        return way_;
-    }
-
-  private:
-    LooseWay way_;
-    double slowest_s_ = 0;
-    std::map<LinkId, double> on_link_;
-};
+void add_flow(LooseWay& way, double bytes, const CommCost& alone, const std::vector<LinkLoad>& loads) {
+    if (bytes <= 0) return;
+    way.latency_s = std::max(way.latency_s, alone.latency.seconds());
+    LooseFlow flow{bytes, alone.cap.value};
+    for (const LinkLoad& l : loads) flow.uses.push_back({l.link, l.load});
+    way.flows.push_back(std::move(flow));
+}
 
 // The nodes that serve, spread over the cluster.
 std::vector<int> server_nodes(const Scenario& s) {
@@ -75,26 +61,22 @@ std::vector<int> server_nodes(const Scenario& s) {
     return nodes;
 }
 
-// A rank's part for each server: over the network by the NIC of the server's device that lies as the rank does, or to the host beside it.
-void add_parts(LooseFlows& flows, const Scenario& s, const Fabric& fabric, const CostModel& cost, int rank, double bytes, bool push) {
-    const std::vector<int> nodes = server_nodes(s);
-    const double part = bytes / static_cast<double>(nodes.size());
+// A rank's part for a server on `node`: over the network by the NIC of that node's device that lies as the rank does, or to the host
+// beside it.
+void add_part(LooseWay& way, const Scenario& s, const Fabric& fabric, const CostModel& cost, int rank, int node, double part, bool push) {
     const Bytes size{static_cast<std::int64_t>(part)};
-    for (int node : nodes) {
-        if (fabric.node_of(rank) == node) {
-            std::vector<LinkLoad> loads;
-            for (const LinkShare& l : fabric.copy_route(rank, push)) loads.push_back({l.link, l.share});
-            Op copy;
-            copy.work = Copy{push ? CopyKind::device_to_host : CopyKind::host_to_device, size};
-            copy.queue = push ? d2h_queue : h2d_queue;
-            const double seconds = cost.compute({}, copy).duration.seconds();
-            flows.add(part, CommCost{Time{}, part, BytesPerSecond{seconds > 0 ? part / seconds : 1e15}, "copy", 1}, loads);
-            continue;
-        }
-        const int there = node * s.cluster.devices_per_node + fabric.local_index(rank);
-        const int from = push ? rank : there, to = push ? there : rank;
-        flows.add(part, cost.transfer(size, from, to), cost.transfer_loads(from, to));
+    if (fabric.node_of(rank) == node) {
+        std::vector<LinkLoad> loads;
+        for (const LinkShare& l : fabric.copy_route(rank, push)) loads.push_back({l.link, l.share});
+        Op copy;
+        copy.work = Copy{push ? CopyKind::device_to_host : CopyKind::host_to_device, size};
+        copy.queue = push ? d2h_queue : h2d_queue;
+        const double seconds = cost.compute({}, copy).duration.seconds();
+        return add_flow(way, part, CommCost{Time{}, part, BytesPerSecond{seconds > 0 ? part / seconds : 1e15}, "copy", 1}, loads);
     }
+    const int there = node * s.cluster.devices_per_node + fabric.local_index(rank);
+    const int from = push ? rank : there, to = push ? there : rank;
+    add_flow(way, part, cost.transfer(size, from, to), cost.transfer_loads(from, to));
 }
 
 double moment_count(Optimizer o) {
@@ -201,29 +183,32 @@ LooseWork loose_work(const Scenario& s, const Plan& plan, const Fabric& fabric, 
         work.mix_s = pointwise_seconds(cost, most, own, own, 2);
         work.slowdown = cost.interference().compute_slowdown;
         work.send = [workers, own, &cost](int from, int to) {
-            LooseFlows flows;
+            LooseWay way;
             for (std::size_t k = 0; k < workers.elements.size(); ++k) {
                 const double size = static_cast<double>(workers.elements[k]) * bytes_per_element(own);
                 const int a = workers.ranks[at(from)][k], b = workers.ranks[at(to)][k];
-                flows.add(size, cost.transfer(Bytes{static_cast<std::int64_t>(size)}, a, b), cost.transfer_loads(a, b));
+                add_flow(way, size, cost.transfer(Bytes{static_cast<std::int64_t>(size)}, a, b), cost.transfer_loads(a, b));
             }
-            return flows.way();
+            return way;
         };
         return work;
     }
     double whole = 0;
     for (std::size_t k = 0; k < workers.elements.size(); ++k) whole += workers.sends[k] ? static_cast<double>(workers.elements[k]) : 0;
-    work.update_s = update_seconds(s, cost, whole / static_cast<double>(server_nodes(s).size()));
-    for (const std::vector<int>& ranks : workers.ranks) {
-        LooseFlows push, pull;
-        for (std::size_t k = 0; k < ranks.size(); ++k) {
-            const auto n = static_cast<double>(workers.elements[k]);
-            if (workers.sends[k]) add_parts(push, s, fabric, cost, ranks[k], n * bytes_per_element(payload), true);
-            add_parts(pull, s, fabric, cost, ranks[k], n * bytes_per_element(own), false);
+    const std::vector<int> nodes = server_nodes(s);
+    work.servers = static_cast<int>(nodes.size());
+    work.update_s = update_seconds(s, cost, whole / work.servers);
+    const auto parts = [workers, nodes, &s, &fabric, &cost](int worker, int server, DType type, bool push) {
+        LooseWay way;
+        for (std::size_t k = 0; k < workers.elements.size(); ++k) {
+            if (push && !workers.sends[k]) continue;
+            const double part = static_cast<double>(workers.elements[k]) * bytes_per_element(type) / static_cast<double>(nodes.size());
+            add_part(way, s, fabric, cost, workers.ranks[at(worker)][k], nodes[at(server)], part, push);
         }
-        work.push.push_back(push.way());
-        work.pull.push_back(pull.way());
-    }
+        return way;
+    };
+    work.push = [parts, payload](int worker, int server) { return parts(worker, server, payload, true); };
+    work.pull = [parts, own](int worker, int server) { return parts(worker, server, own, false); };
     return work;
 }
 

@@ -2,6 +2,8 @@
 
 #include "sim/plan/lowering.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace orrery {
@@ -22,14 +24,26 @@ Bytes of(std::int64_t elements, double each) { return Bytes{static_cast<std::int
 
 } // namespace
 
-Bytes message_buffers(const Plan& plan, const Scenario& s, int stage) {
+ReserveItem message_buffers(const Plan& plan, const Scenario& s, int stage) {
     const Synchronization& how = s.strategy.synchronization;
     const std::int64_t n = trained_elements(plan, stage);
     const double own = bytes_per_element(activation_dtype(s));
-    if (how.kind == Synchronization::Kind::gossip) // of each step under way: its peers' messages, and what it sent where it has moved on
-        return of(n, own * static_cast<double>(how.degree * (how.overlap_steps + 1) + how.overlap_steps));
-    if (how.kind == Synchronization::Kind::async_average) return of(n, own * 2);
-    return how.payload_dtype == s.training.gradient_dtype ? Bytes{} : of(n, bytes_per_element(how.payload_dtype));
+    ReserveItem item{"messages of workers", Bytes{}, "", MemoryMeasure::allocated};
+    if (how.kind == Synchronization::Kind::gossip) { // of each step under way: its peers' messages, and what it sent where it has moved on
+        const std::int64_t came = how.degree * (how.overlap_steps + 1);
+        item.bytes = of(n, own * static_cast<double>(came + how.overlap_steps));
+        item.source = fmt::format("trained parameters in {}: {} of peers", name(activation_dtype(s)), came);
+        if (how.overlap_steps > 0) item.source += fmt::format(", {} own that are still sent", how.overlap_steps);
+    } else if (how.kind == Synchronization::Kind::async_average) {
+        item.bytes = of(n, own * 2);
+        item.source = fmt::format("trained parameters in {}: a peer's, and the own as they are sent", name(activation_dtype(s)));
+    } else if (how.payload_dtype == s.training.gradient_dtype) {
+        item.source = fmt::format("gradients go to servers as they lie, in {}: no copy", name(how.payload_dtype));
+    } else {
+        item.bytes = of(n, bytes_per_element(how.payload_dtype));
+        item.source = fmt::format("the gradients once more, in {} as servers get them", name(how.payload_dtype));
+    }
+    return item;
 }
 
 TierMemory server_memory(const Plan& plan, const Scenario& s) {

@@ -58,6 +58,12 @@ bool is_delayed(const Plan& plan, const Program& program) {
     });
 }
 
+bool trains(const Plan& plan, const Program& program) {
+    return std::any_of(plan.buffers.begin(), plan.buffers.end(), [&](const Buffer& b) {
+        return b.stage == program.stage && b.role == Role::parameter && plan.tensors[b.tensor].trained;
+    });
+}
+
 } // namespace
 
 std::vector<std::int64_t> weight_ages(const Plan& plan, const Program& program) {
@@ -71,15 +77,20 @@ std::vector<std::int64_t> weight_ages(const Plan& plan, const Program& program) 
 
 Staleness staleness(const Plan& plan) {
     Staleness all;
+    double trained = 0; // stages
     for (const Program& program : plan.programs) {
         const StageStaleness s = plan.steps > 1              ? of_stage(plan, program)
                                  : is_delayed(plan, program) ? StageStaleness{1, 1, 2}
                                                              : StageStaleness{};
         all.worst = std::max(all.worst, s.worst);
         all.versions = std::max(all.versions, s.versions);
-        all.mean += s.mean / static_cast<double>(plan.programs.size());
+        if (trains(plan, program)) {
+            all.mean += s.mean;
+            ++trained;
+        }
         all.stages.push_back(s);
     }
+    if (trained > 0) all.mean /= trained;
     return all;
 }
 

@@ -16,7 +16,7 @@ struct StageStaleness {
 };
 
 struct Staleness {
-    double mean = 0; // over stages, each with the same number of microbatches
+    double mean = 0; // over stages that train anything, each with the same number of microbatches
     std::int64_t worst = 0;
     int versions = 1; // the most of a stage
     std::vector<StageStaleness> stages;

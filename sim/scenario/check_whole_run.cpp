@@ -155,9 +155,10 @@ void note_whole_run(Reading& reading) {
     note("/training/data/bytes_spread", data && data->bytes_per_sample <= 0, "bytes_per_sample is 0");
     note("/training/data/prefetch", data && (data->bytes_spread <= 0 || data->workers == 0),
          data && data->workers == 0 ? "workers is 0" : "bytes_spread is 0: all samples are alike");
-    note("/training/convergence/replica_penalty", !sc.strategy.workers(),
-         sc.strategy.synchronization.kind == Synchronization::Kind::synchronous ? "synchronization.kind is synchronous"
-                                                                                : "there is one worker");
+    note("/training/convergence/replica_penalty", !sc.strategy.drifts(),
+         sc.strategy.served() ? "workers of a parameter_server keep no parameters of their own: staleness_penalty is for old gradients"
+         : sc.strategy.synchronization.kind == Synchronization::Kind::synchronous ? "synchronization.kind is synchronous"
+                                                                                  : "there is one worker");
     const bool flows = asynchronous_schedule(sc.strategy) && sc.strategy.pipeline_parallel > 1;
     note("/training/convergence/staleness_penalty", !flows && !sc.strategy.loose() && !sc.strategy.offload.delayed_update,
          "every gradient is added to the weights that it was made with");

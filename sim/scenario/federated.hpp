@@ -37,7 +37,7 @@ struct Federated {
     int buffer = 10;                 // of fedbuff
     double staleness_exponent = 0.5; // of fedbuff: an update weighs 1 / (1 + staleness)^this
     std::int64_t local_steps = 0;    // of a client in a round; 0: once through its samples
-    double server_s = 0;             // of the server's step
+    double server_s = 0;             // of the server's step; of fedbuff clients go on meanwhile
     double target_rounds = 0;        // rounds of `sampled` fresh updates to the target; 0: not asked
     int rounds = 200;                // simulated, or of fedbuff server steps
     int seeds = 8;

@@ -76,7 +76,8 @@ const Fields& federated_fields() {
             .least(0)
             .most(1e9)
             .in("steps"),
-        Field{"server_s", NumberSlot{[](Scenario& s) { return &s.federated->server_s; }}, "time of the server's own step"}
+        Field{"server_s", NumberSlot{[](Scenario& s) { return &s.federated->server_s; }},
+              "time of the server's own step; with fedbuff clients go on meanwhile"}
             .least(0)
             .most(1e6)
             .in("s"),

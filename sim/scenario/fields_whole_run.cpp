@@ -347,8 +347,10 @@ const Fields& convergence_fields() {
             "critical_batch_size", [](Scenario& s) { return &s.training.convergence->critical_batch_size; },
             "the batch that takes twice min_samples and twice min_steps; = min_samples / min_steps", 1e-3, 1e15, "sequences"),
         number(
-            "replica_penalty", [](Scenario& s) { return &s.training.convergence->replica_penalty; }, "local SGD: share of samples more", 0,
-            100),
+            "replica_penalty", [](Scenario& s) { return &s.training.convergence->replica_penalty; },
+            "share of samples more where replicas train parameters of their own between meetings (local SGD, DiLoCo, gossip); not with "
+            "parameter_server",
+            0, 100),
         number(
             "staleness_penalty", [](Scenario& s) { return &s.training.convergence->staleness_penalty; },
             "share of samples more for each update that gradients are old in the mean", 0, 100),

@@ -338,6 +338,8 @@ struct Strategy {
     // Workers that never meet all at once, and those whose parameters servers update.
     bool loose() const { return synchronization.kind >= Synchronization::Kind::parameter_server && several_workers(); }
     bool served() const { return synchronization.kind == Synchronization::Kind::parameter_server && several_workers(); }
+    // Workers train parameters of their own, which grow apart between meetings; those of servers only hold gradients of what these have.
+    bool drifts() const { return workers() && !served(); }
     bool streaming() const { return synchronization.kind == Synchronization::Kind::streaming_diloco && several_workers(); }
     bool diloco() const { return (synchronization.kind == Synchronization::Kind::diloco && several_workers()) || streaming(); }
     // In the steps that the scenario is of; none where those are the warm-up's.

@@ -129,14 +129,14 @@ struct InputPipeline {
 struct Convergence {
     std::string target;
     double min_samples = 0, critical_batch_size = 0, min_steps = 0; // two of the three
-    double replica_penalty = 0;                                     // share of samples more where replicas are workers (local SGD, DiLoCo)
+    double replica_penalty = 0;   // share of samples more where replicas train parameters of their own (Strategy::drifts)
     double staleness_penalty = 0; // share of samples more for each update that gradients are old in the mean
     bool operator==(const Convergence&) const = default;
 };
 // Sequences of training until the target. `staleness`: updates between the weights that a gradient is made with and those it is added to,
-// in the mean.
-inline double samples_to_target(const Convergence& c, double batch, bool workers, double staleness) {
-    return c.min_samples * (1 + batch / c.critical_batch_size) * (workers ? 1 + c.replica_penalty : 1) *
+// in the mean. drifts: replicas train parameters of their own.
+inline double samples_to_target(const Convergence& c, double batch, bool drifts, double staleness) {
+    return c.min_samples * (1 + batch / c.critical_batch_size) * (drifts ? 1 + c.replica_penalty : 1) *
            (1 + c.staleness_penalty * staleness);
 }
 

@@ -129,5 +129,18 @@ TEST(Asynchronous, TheReportSaysHowOldGradientsAre) {
     EXPECT_EQ(stash.microbatches, 1);
 }
 
+// Gradients are those of what is trained: of four stages the first two train nothing, the last is fresh, and the third one update behind.
+TEST(Asynchronous, TheMeanAgeIsThatOfStagesThatTrain) {
+    std::string text = flowing(4, 1, "stash", 100).text();
+    text.insert(text.find("\"model\": {") + 10, R"("trainable": {"frozen_layers": 4}, )");
+    const Plan plan = lower(scenario(text));
+    const Staleness all = staleness(plan);
+    ASSERT_EQ(all.stages.size(), 4u);
+    EXPECT_EQ(all.stages[0].worst, 0);
+    EXPECT_EQ(all.stages[1].worst, 0);
+    EXPECT_EQ(all.stages[2].worst, 1);
+    EXPECT_NEAR(all.mean, (1 + 0) / 2.0, 0.01) << "but for the first step of a hundred";
+}
+
 } // namespace
 } // namespace orrery::laws

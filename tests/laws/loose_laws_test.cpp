@@ -1,6 +1,7 @@
 // Parameter servers, gossip and asynchronous averaging: what each sends, what limits it, how old what it uses is.
 #include "tests/laws/scenarios.hpp"
 
+#include "sim/loose/clock.hpp"
 #include "sim/plan/verify.hpp"
 #include "sim/report/loose.hpp"
 #include "sim/report/report.hpp"
@@ -40,6 +41,87 @@ double parameters(const Plan& plan) {
     for (const Buffer& b : plan.buffers)
         if (b.role == Role::parameter) n += static_cast<double>(b.bytes.count) / bytes_per_element(b.dtype);
     return n;
+}
+
+// Links A and B of 1 byte a second. One message is 6 bytes on A and 6 on B, another 18 on A, a third 6 on B: on each link two flows share,
+// until the 6 bytes have come at 12 s on both; the rest of the 18 has A alone. Flows tied to the slower of their message would leave B to
+// the third, which would then end at 9 s, and the first at 18 s.
+TEST(LooseClock, FlowsOfAMessageDoNotWaitForEachOther) {
+    LooseClock clock({1, 1}, 3, 0);
+    const auto flow = [&](int link, double bytes) {
+        LooseFlow f;
+        f.bytes = bytes;
+        f.uses = {{link, 1}};
+        f.lane = clock.lane_of(f);
+        return f;
+    };
+    const LooseWay both{0, {flow(0, 6), flow(1, 6)}}, a{0, {flow(0, 18)}}, b{0, {flow(1, 6)}};
+    std::vector<double> came(3, -1);
+    const auto send = [&](const LooseWay& way, int which) { clock.send({&way}, which, which, [&, which] { came[which] = clock.now(); }); };
+    send(both, 0);
+    send(a, 1);
+    send(b, 2);
+    while (!clock.idle()) clock.step();
+    EXPECT_NEAR(came[0], 12, 1e-9);
+    EXPECT_NEAR(came[1], 24, 1e-9);
+    EXPECT_NEAR(came[2], 12, 1e-9);
+    EXPECT_NEAR(clock.bytes(), 36, 1e-9);
+    EXPECT_NEAR(clock.sent()[0], 24, 1e-9);
+    EXPECT_NEAR(clock.sent()[1], 12, 1e-9);
+}
+
+// Alike flows share a lane, whoever sends them: one of 6 bytes and one of 12 that comes 2 s later, on a link of 1 byte a second. While they
+// move their worker computes at half the rate.
+TEST(LooseClock, FlowsAlikeShareALane) {
+    LooseClock clock({1}, 1, 1);
+    LooseWay few{0, {{6, 10, {{0, 1}}}}}, many{2, {{12, 10, {{0, 1}}}}};
+    few.flows[0].lane = clock.lane_of(few.flows[0]);
+    many.flows[0].lane = clock.lane_of(many.flows[0]);
+    EXPECT_EQ(few.flows[0].lane, many.flows[0].lane);
+    std::vector<double> at(3, -1);
+    clock.send({&few}, 0, LooseClock::nobody, [&] { at[0] = clock.now(); });
+    clock.send({&many}, LooseClock::nobody, 0, [&] { at[1] = clock.now(); });
+    clock.compute(0, 10, [&] { at[2] = clock.now(); });
+    while (!clock.idle()) clock.step();
+    EXPECT_NEAR(at[0], 2 + 2 * 4, 1e-9) << "2 bytes alone, 4 at half the rate";
+    EXPECT_NEAR(at[1], 18, 1e-9) << "the link is never idle";
+    EXPECT_NEAR(at[2], 18 + 1, 1e-9) << "9 of 10 s by then";
+}
+
+// Four nodes that all serve, on 10 Gb/s each.
+Scenario crowded(int per_node, int bound, double gbit = 10) {
+    return scenario(fmt::format(
+        R"({{"model": "gpt2-124m", "cluster": {{"preset": "dgx-a100-80gb", "nodes": 4, "devices_per_node": {},
+             "inter_node": {{"kind": "ethernet", "nics_per_node": 1, "gbit_per_s": {}}}}},
+            "training": {{"global_batch_size": {}, "micro_batch_size": 8, "sequence_length": 1024, "precision": "bf16"}},
+            "strategy": {{"framework": "ddp", "synchronization": {{"kind": "parameter_server", "servers": 4, "payload_dtype": "bf16",
+                                                                   "staleness_bound": {}}}}}}})",
+        per_node, gbit, 32 * per_node, bound));
+}
+
+// Each NIC sends three quarters of its workers' gradients, and as much of the parameters that workers elsewhere fetch from its server.
+TEST(ParameterServer, FillsTheLinksOfNodesWithSeveralWorkers) {
+    for (int per_node : {2, 4}) {
+        const Scenario s = crowded(per_node, -1);
+        const double full = per_node * 2 * parameters(lower(s)) * 0.75 * 2 / 1.25e9;
+        const Report r = predict(s).report;
+        EXPECT_GE(r.step_time_s, full) << per_node;
+        EXPECT_LE(r.step_time_s, 1.12 * full) << per_node;
+        EXPECT_GT(r.loose.busiest.share, 0.9) << per_node;
+    }
+}
+
+// Where workers apart fill the links in both directions, waiting for others never pays: all in step use one direction of a worker's at a
+// time. (Of one worker a node that serves itself it does: in step no push meets a fetch; sim/loose/README.md.)
+TEST(ParameterServer, ALooserBoundIsNeverSlowerWhereSeveralWorkersShareANic) {
+    for (const auto& [per_node, gbit] : {std::pair{2, 10.0}, {2, 1.0}, {4, 40.0}}) {
+        double least = 1e9;
+        for (int bound : {0, 1, 4, -1}) {
+            const double now = predict(crowded(per_node, bound, gbit)).report.step_time_s;
+            EXPECT_LE(now, 1.02 * least) << per_node << " " << gbit << " " << bound << ": how they meet costs or saves up to 2 %";
+            least = std::min(now, least);
+        }
+    }
 }
 
 TEST(ParameterServer, LeavesTheOptimizerToItsServers) {
@@ -267,8 +349,13 @@ TEST(LooseWorkers, AreNeverSlowerWithBetterDevices) {
 TEST(LooseWorkers, KeepWhatTheySendAndGet) {
     const auto messages = [](const std::string& way) {
         const Report r = of(workers(4, way));
-        for (const ReserveItem& item : r.memory.stages[0].reserve)
-            if (item.name == "messages of workers") return static_cast<double>(item.bytes.count);
+        for (const ReserveItem& item : r.memory.stages[0].reserve) {
+            if (item.name != "messages of workers") continue;
+            EXPECT_EQ(item.source.find("sim/"), std::string::npos) << item.source << ": no reader's concern";
+            EXPECT_NE(item.source.find(way.find("server") != std::string::npos ? "gradients" : "parameters"), std::string::npos)
+                << item.source;
+            return static_cast<double>(item.bytes.count);
+        }
         return -1.0;
     };
     const double n = parameters(lower(workers(4, averaging).make()));

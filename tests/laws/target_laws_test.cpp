@@ -49,6 +49,20 @@ TEST(Target, OfWorkersTakesTheirPenalty) {
     }
 }
 
+// Workers of a server compute with its parameters: they have none that drift, and what is old is staleness_penalty's.
+TEST(Target, OfWorkersOfAServerTakesNoPenaltyOfReplicas) {
+    const std::string law = R"({"min_samples": 1000, "critical_batch_size": 64, "replica_penalty": )";
+    const std::string served = R"(, "synchronization": {"kind": "parameter_server", "servers": 1})";
+    const Report none = predict(aimed(4, law + "0}", served)).report, some = predict(aimed(4, law + "0.5}", served)).report;
+    EXPECT_EQ(some.target.samples, none.target.samples);
+    const auto noted = [](const Report& r) {
+        return std::ranges::any_of(r.notes,
+                                   [](const std::string& n) { return n.find("replica_penalty has no effect") != std::string::npos; });
+    };
+    EXPECT_TRUE(noted(some));
+    EXPECT_FALSE(noted(predict(aimed(4, law + "0.5}", R"(, "synchronization": {"kind": "gossip"})")).report));
+}
+
 // Gradients that are old need more samples, by how many updates old they are in the mean; those that are not need no more.
 TEST(Target, OfOldGradientsTakesTheirPenalty) {
     const auto how = [](double penalty) {

@@ -188,6 +188,58 @@ TEST(Federated, ABufferIsFedAtTheRateOfThoseAtWork) {
     EXPECT_GT(discounted, 10 * 40 / 8.0);
 }
 
+// The server steps while others answer: what it takes shows only where it is more than the answers need to come.
+TEST(Federated, AServerThatStepsBesideItsClientsIsTheLimitOrHidden) {
+    Federated f = alike(200, 40);
+    f.aggregation = Aggregation::fedbuff;
+    f.buffer = 8;
+    f.rounds = 1000;
+    f.slowness_sigma = 0.5;
+    const FederatedReport fast = federated(f, task);
+    ASSERT_GT(fast.round_s.mean, 5);
+    double staleness = fast.staleness;
+    for (double share : {0.25, 0.5}) {
+        f.server_s = share * fast.round_s.mean;
+        const FederatedReport r = federated(f, task);
+        EXPECT_NEAR(r.round_s.mean, fast.round_s.mean, 0.02 * fast.round_s.mean) << share;
+        EXPECT_GT(r.staleness, staleness) << share << ": a new model comes later";
+        staleness = r.staleness;
+    }
+    // Little's law: between a download and the sum 40 are at work or wait, and 8 are in the buffer, of which the server takes 8 a step.
+    for (double times : {2.0, 5.0, 20.0}) {
+        f.server_s = times * fast.round_s.mean;
+        const FederatedReport r = federated(f, task);
+        EXPECT_NEAR(r.round_s.mean, f.server_s, 0.01 * f.server_s) << times;
+        EXPECT_NEAR(r.staleness, (40 + 8) / 8.0, 0.1) << times;
+        EXPECT_EQ(r.counted, 8) << times;
+        EXPECT_NEAR(r.down_bytes, 8 * task.down_bytes, 0.02 * 8 * task.down_bytes) << times << ": who waits is not followed";
+    }
+}
+
+// Four clients alike answer at 40 s, two make a step of 100 s: two are summed until 140 s, two wait in the buffer, and are summed until 240
+// s.
+TEST(Federated, AnExampleOfABusyServerShowsWhoWaits) {
+    Federated f = alike(4, 4);
+    f.aggregation = Aggregation::fedbuff;
+    f.buffer = 2;
+    f.server_s = 100;
+    f.rounds = 3;
+    f.seeds = 1;
+    const FederatedReport r = federated(f, task, 0, 3);
+    ASSERT_EQ(r.example.rounds.size(), 3u);
+    for (int k = 0; k < 3; ++k) {
+        EXPECT_DOUBLE_EQ(r.example.rounds[k].begin_s, k == 0 ? 0 : 40 + 100.0 * k);
+        EXPECT_DOUBLE_EQ(r.example.rounds[k].end_s, 140 + 100.0 * k);
+        EXPECT_EQ(r.example.rounds[k].counted, 2);
+    }
+    EXPECT_DOUBLE_EQ(r.round_s.mean, 340 / 3.0);
+    std::vector<double> summed;
+    for (const FederatedTaskSpan& t : r.example.tasks)
+        if (t.outcome == FederatedOutcome::counted) summed.push_back(t.staleness);
+    // Those of the start, all with the first model; those that followed at 40 s have it too.
+    EXPECT_EQ(summed, (std::vector<double>{0, 0, 1, 1, 2, 2}));
+}
+
 TEST(Federated, MoreOverSelectionIsNeverSlowerAndALongerDeadlineNeverCountsFewer) {
     Federated f = alike(500, 50);
     f.slowness_sigma = 0.8;
