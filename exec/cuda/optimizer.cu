@@ -89,21 +89,26 @@ void hold(const OptimizerStep& w, const Launch& l) {
 void run(const OptimizerStep& w, const Launch& l) {
     if (l.context.facts.optimizer.holds) return hold(w, l);
     if (w.kind == OptimizerKind::lamb || w.kind == OptimizerKind::lars) return layerwise(w, l);
-    const std::size_t parts = static_cast<std::size_t>(
-        std::count_if(l.out.begin(), l.out.end(), [](const Operand& o) { return o.buffer->kind == MemoryKind::parameters; }));
-    const std::size_t states = l.out.size() - parts, moments = w.kind == OptimizerKind::sgd ? 0 : w.kind == OptimizerKind::adam ? 2 : 1;
+    const auto count = [](std::span<const Operand> list, MemoryKind kind) {
+        return static_cast<std::size_t>(std::count_if(list.begin(), list.end(), [&](const Operand& o) { return o.buffer->kind == kind; }));
+    };
+    const std::size_t parts = count(l.in, MemoryKind::gradients), written = count(l.out, MemoryKind::parameters); // none: the master alone
+    const std::size_t states = l.out.size() - written, moments = w.kind == OptimizerKind::sgd ? 0 : w.kind == OptimizerKind::adam ? 2 : 1;
     const bool mastered = states > moments;
-    const View master = mastered ? l.output(parts) : View{}, first = moments > 0 ? l.output(l.out.size() - moments) : View{},
+    const View master = mastered ? l.output(written) : View{}, first = moments > 0 ? l.output(l.out.size() - moments) : View{},
                second = moments > 1 ? l.output(l.out.size() - 1) : View{};
     const StepConstants k = step_constants(l.context);
     const OptimizerKind kind = w.kind;
     std::int64_t offset = 0;
     PieceList<5> list;
     for (std::size_t i = 0; i < parts; ++i) {
-        const View g = l.input(i), weights = l.output(i), none{nullptr, Kind::fp32, 0, 1};
-        list.add({weights, g, mastered ? at(master, offset) : weights, moments > 0 ? at(first, offset) : none,
-                  moments > 1 ? at(second, offset) : none});
-        offset += weights.count;
+        const View g = l.input(i), none{nullptr, Kind::fp32, 0, 1};
+        View of_master = mastered ? at(master, offset) : none;
+        of_master.count = g.count;
+        const View weights = written > 0 ? l.output(i) : of_master;
+        list.add(
+            {weights, g, mastered ? of_master : weights, moments > 0 ? at(first, offset) : none, moments > 1 ? at(second, offset) : none});
+        offset += g.count;
     }
     each_piece(l.stream(), list, [=] __device__(auto width, const PieceView<5>& piece, std::int64_t i) {
         constexpr int N = decltype(width)::n;

@@ -39,6 +39,7 @@
 //   counts           [sender][expert], all experts: read last by linears of experts and their biases, by sorts and by collectives of
 //                    rows, where they are known; else parts are equal. Senders: see rows.hpp
 //   GradientNorm     g.. -> sum of squares     OptimizerStep  g..[, factor], [master,] moments[, room] -> w.., [master,] moments
+//                    of a host: without a master w.. after moments, too; or master, moments alone written
 //                    undo g.., norm^2, [master,] moments -> w.., [master,] moments
 //                    norms: g.., w.. | master, moments (LAMB) -> norms, moments (LAMB)
 //                    apply: [g.. (LARS),] norms, [master,] moments -> w.., [master,] moment (LARS)

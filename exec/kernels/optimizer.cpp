@@ -282,20 +282,23 @@ template <class T> void run_delayed(OptimizerStep w, const Call& c) {
 
 namespace {
 
-// A step's operands: its weights, and the states side by side.
+// A step's operands: its gradients, a weight for each unless it writes the master alone, and the states side by side.
 template <class T> struct Stepped {
     std::size_t parts;
+    bool weights;
     T *master, *first, *second;
 };
 
 template <class T> Stepped<T> stepped(const OptimizerStep& w, const Call& c) {
-    const auto parts = static_cast<std::size_t>(count_kind(c.out, MemoryKind::parameters));
-    const std::size_t states = c.out.size() - parts, moments = w.kind == OptimizerKind::sgd                                         ? 0
-                                                               : w.kind == OptimizerKind::momentum || w.kind == OptimizerKind::lars ? 1
-                                                                                                                                    : 2;
+    const auto weights = static_cast<std::size_t>(count_kind(c.out, MemoryKind::parameters)),
+               parts = static_cast<std::size_t>(count_kind(c.in, MemoryKind::gradients));
+    const std::size_t states = c.out.size() - weights, moments = w.kind == OptimizerKind::sgd                                         ? 0
+                                                                 : w.kind == OptimizerKind::momentum || w.kind == OptimizerKind::lars ? 1
+                                                                                                                                      : 2;
     require(states == moments || states == moments + 1, "an optimizer step has other states than its kind");
-    return {parts, states > moments ? c.output<T>(parts) : nullptr, moments > 0 ? c.output<T>(c.out.size() - moments) : nullptr,
-            moments > 1 ? c.output<T>(c.out.size() - 1) : nullptr};
+    require(weights == parts || (weights == 0 && states > moments), "an optimizer step has neither its weights nor their master");
+    return {parts, weights > 0, states > moments ? c.output<T>(weights) : nullptr,
+            moments > 0 ? c.output<T>(c.out.size() - moments) : nullptr, moments > 1 ? c.output<T>(c.out.size() - 1) : nullptr};
 }
 
 // The number that an update which is checked afterwards is told: the square of the norm, or the factor.
@@ -308,7 +311,7 @@ template <class T> void run_undo(const OptimizerStep& w, const Call& c) {
     const Constants k = step_constants(c.context);
     std::int64_t at = 0;
     for (std::size_t i = 0; i < s.parts; ++i) {
-        const std::int64_t n = elements(c.written(i));
+        const std::int64_t n = elements(c.read(i));
         const T* g = c.input<T>(i);
         T* const p = s.master ? s.master + at : c.output<T>(i);
         split(c.team(), n, split_grain, [&](std::int64_t from, std::int64_t to) {
@@ -323,7 +326,7 @@ template <class T> void run_undo(const OptimizerStep& w, const Call& c) {
 
 } // namespace
 
-// in: gradients, the clipping factor where there is one (already applied), states; out: weights, states.
+// in: gradients, the clipping factor where there is one (already applied), states; out: weights unless there is a master alone, states.
 template <class T> void run(const OptimizerStep& w, const Call& c) {
     if (c.context.facts.optimizer.holds) return hold<T>(w, c);
     if (w.delayed) return run_delayed<T>(w, c);
@@ -331,13 +334,13 @@ template <class T> void run(const OptimizerStep& w, const Call& c) {
     if (w.part == OptimizerStep::Part::apply) return run_apply<T>(w, c);
     if (w.part == OptimizerStep::Part::undo) return run_undo<T>(w, c);
     if (w.part == OptimizerStep::Part::again && told<T>(c) == 1) return;
-    const auto [parts, master, first, second] = stepped<T>(w, c);
+    const auto [parts, has_weights, master, first, second] = stepped<T>(w, c);
     const Constants k = step_constants(c.context);
     std::int64_t at = 0;
     for (std::size_t i = 0; i < parts; ++i) {
-        const std::int64_t n = elements(c.written(i));
+        const std::int64_t n = elements(c.read(i));
         const T* g = c.input<T>(i);
-        T *const weights = c.output<T>(i), *const p = master ? master + at : weights;
+        T *const weights = has_weights ? c.output<T>(i) : nullptr, *const p = master ? master + at : weights;
         if (w.kind == OptimizerKind::lamb || w.kind == OptimizerKind::lars)
             require(whole(c.context.plan, c.written(i)), "a layer-wise optimizer needs whole tensors");
         switch (w.kind) {
@@ -361,7 +364,7 @@ template <class T> void run(const OptimizerStep& w, const Call& c) {
             break;
         }
         }
-        if (master) std::copy_n(p, n, weights);
+        if (master && weights) std::copy_n(p, n, weights);
         at += n;
     }
 }

@@ -34,11 +34,29 @@ void initialise_shard(Rank& rank, const BucketLayout& layout, BufferId shard, co
     for (const BucketSegment& s : layout.segments) {
         const std::int64_t from = std::max(begin, s.begin), to = std::min(end, s.end);
         if (from >= to) continue;
-        const Buffer& tensor = world.plan.buffers[s.tensor];
+        Buffer tensor = world.plan.buffers[s.tensor];
+        tensor.dtype = world.plan.buffers[shard].dtype; // of a home on the host, which may be wider
         whole.resize(elements(tensor) * size);
         initialise(Operand{whole.data(), &tensor, s.tensor}, rank.context);
         std::memcpy(data + (from - begin) * size, whole.data() + (from - s.begin) * size, static_cast<std::size_t>((to - from) * size));
     }
+}
+
+// The weights that a step writes or, where it writes the master alone, those that are cast from a copy of it.
+std::vector<BufferId> weights_of(const Rank& rank, const Op& step, BufferId master, const Plan& plan) {
+    std::vector<BufferId> weights;
+    for (BufferId b : step.out)
+        if (plan.buffers[b].kind == MemoryKind::parameters) weights.push_back(b);
+    BufferId copy = -1;
+    for (const Issue& i : rank.order->issues) {
+        if (!weights.empty()) return weights;
+        const auto* p = std::get_if<Pointwise>(&i.op->work);
+        if (std::holds_alternative<Copy>(i.op->work) && i.op->in[0] == master)
+            copy = i.op->out[0];
+        else if (p && p->kind == PointwiseKind::cast && copy >= 0 && i.op->in[0] == copy)
+            weights = i.op->out;
+    }
+    return weights;
 }
 
 // Master weights begin as their parameters.
@@ -51,8 +69,7 @@ void initialise_master(Rank& rank, const Op& op, const std::map<BufferId, Buffer
         const Operand master = at_home(op.out[k]);
         std::int64_t at = 0;
         const DType stored = stored_type(master.buffer->dtype, real);
-        for (BufferId w : op.out) {
-            if (world.plan.buffers[w].kind != MemoryKind::parameters) break;
+        for (BufferId w : weights_of(rank, op, op.out[k], world.plan)) {
             const Operand weight = at_home(w);
             const DType from = stored_type(weight.buffer->dtype, real);
             in_parallel(elements(*weight.buffer), [&](std::int64_t begin, std::int64_t end) {

@@ -135,6 +135,8 @@ struct CallTable {
     std::array<double, 2> hook{};       // of the hooks around a module with parameters of its own (Practice::module_hooks)
     std::array<double, 2> hook_alone{}; // of a single rank, which gathers and reduces nothing
     Source hook_source;
+    std::array<double, 2> region{}; // of a captured region between ops that no graph can hold
+    Source region_source;
     std::array<double, 2> low{}, expert{},
         low_expert{}; // more of a linear in 8 bits or fewer; of each expert; more of each expert in 8 bits
     Source source;

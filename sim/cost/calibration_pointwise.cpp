@@ -79,6 +79,8 @@ void read_calls(CallTable& t, const Json& j) {
     t.hook = j["hook"]["us"].get<std::array<double, 2>>();
     t.hook_alone = j["hook"]["alone_us"].get<std::array<double, 2>>();
     t.hook_source = source_of(j["hook"]);
+    t.region = j["region"]["us"].get<std::array<double, 2>>();
+    t.region_source = source_of(j["region"]);
     t.low = j["low"].get<std::array<double, 2>>();
     t.expert = j["expert"].get<std::array<double, 2>>();
     t.low_expert = j["low_expert"].get<std::array<double, 2>>();

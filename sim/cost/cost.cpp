@@ -78,6 +78,7 @@ CostModel::CostModel(const Scenario& scenario, const Fabric& fabric) : data_(std
     d.quantizer.pads_experts = pads_experts(scenario, d.practice);
     d.autocast = d.practice.autocast;
     d.experts = scenario.model.moe.has_value();
+    d.regions = scenario.runtime.cuda_graphs && d.experts && scenario.model.moe->capacity_factor <= 0 && !scenario.runtime.fused_experts;
     // (Models with an activation of one linear, GPT-2 and GPT-NeoX, have one for queries, keys and values in all software.)
     if (d.practice.separate_linears && scenario.model.gated())
         d.keys_share = static_cast<double>(scenario.model.kv_heads) / (scenario.model.attention_heads + 2.0 * scenario.model.kv_heads);
@@ -196,6 +197,7 @@ std::vector<Provenance> CostModel::provenance() const {
     if (d.runtime.fused_experts) line("epilogues of experts' products", d.pointwise.epilogue_source);
     if (d.makes_calls()) line("calls", d.pointwise.calls.source);
     if (d.runs_hooks()) line("hooks", d.pointwise.calls.hook_source);
+    if (d.regions && d.makes_calls()) line("regions of graphs", d.pointwise.calls.region_source);
     if (d.experts && d.practice.expert_rows != ExpertRows::kernels) line("rows by index", d.pointwise.by_index_source);
     if (d.experts && d.practice.expert_rows != ExpertRows::kernels && d.kernels.torch_groups > 0)
         line("products of experts in one kernel", d.kernels.torch_groups_source);

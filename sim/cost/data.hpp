@@ -94,6 +94,7 @@ struct CostModel::Data {
     double host_adam = 0;    // parameters/us, of one device's share of the node; 0: what host_memory gives
     std::int64_t hidden = 1; // the model's
     bool experts = false;    // the model has some
+    bool regions = false;    // graphs hold parts of a layer, between ops that none can hold
     double keys_share = 0;   // of the columns of queries, keys and values those of the keys; 0: one product makes all
     std::int64_t dispatch_depth =
         0; // rows are sent to experts' slots and fetched back by products with masks of this many tokens; 0: rows are copied

@@ -1,5 +1,5 @@
 // Host time to issue an op: its launches and, in software that runs module by module in Python, the call around them. A captured
-// graph replays without either, but for what no graph can hold (Op::eager).
+// graph replays without either, but for what no graph can hold (Op::eager); beside that, each captured region is a call.
 //
 //   host = launch kernels + call(kind, direction) + [8 bits] low + experts (expert + [8 bits] low_expert)
 #include "sim/cost/data.hpp"
@@ -58,6 +58,12 @@ int hooked(const Op& op) {
     return -1;
 }
 
+// Parts of a layer that are captured between its experts' ops have one of these each: attention, and the mixture's router.
+bool in_every_region(const Op& op) {
+    const auto* a = std::get_if<Attention>(&op.work);
+    return (a != nullptr && a->behind == 0) || std::holds_alternative<Softmax>(op.work) || std::holds_alternative<Router>(op.work);
+}
+
 } // namespace
 
 bool CostModel::Data::makes_calls() const {
@@ -85,7 +91,9 @@ Time CostModel::host(const Op& op, int kernels) const {
             const auto& hook = d.strategy.data_parallel > 1 ? t.hook : t.hook_alone;
             return launches + Time::microseconds(hook[way] * op.modules);
         }
-    if (graph || !d.makes_calls()) return launches;
+    if (!d.makes_calls()) return launches;
+    if (graph)
+        return d.regions && in_every_region(op) ? launches + Time::microseconds(t.region[call_of(op, true).backward ? 1 : 0]) : launches;
     const Call call = call_of(op, d.experts);
     if (call.kind == nullptr || d.within_product(op)) return launches;
     const std::size_t way = call.backward ? 1 : 0;

@@ -126,12 +126,14 @@ Bytes communication(const Plan& plan, const Scenario& scenario, const Program& p
     return Bytes::mebibytes(mib);
 }
 
-// Elements of the parameters that the program updates on the device.
+// Elements of the parameters that the program updates on the device. (A layer-wise optimizer has a pass ahead, for norms of tensors.)
 std::int64_t stepped(const Plan& plan, const Program& program) {
     std::int64_t sum = 0;
     for (std::int32_t b : blocks_of(program))
         for (const Op& op : plan.blocks[b].ops)
-            if (const auto* step = std::get_if<OptimizerStep>(&op.work); step && !step->on_host) sum += step->elements;
+            if (const auto* step = std::get_if<OptimizerStep>(&op.work);
+                step && !step->on_host && (step->part == OptimizerStep::Part::whole || step->part == OptimizerStep::Part::apply))
+                sum += step->elements;
     return sum;
 }
 
@@ -163,6 +165,21 @@ Bytes kept_scores(const Scenario& s, const Practice& practice) {
     if (!practice.keeps_scores || s.runtime.attention_kernel != AttentionKernel::unfused) return {};
     const std::int64_t rows = s.training.micro_batch_size * s.training.sequence_length / s.strategy.context_parallel;
     return Bytes{2 * rows * s.training.sequence_length * s.model.attention_heads / s.strategy.tensor_parallel};
+}
+
+// Logits of the microbatches whose loss has been taken, where the last stage keeps them, in the dtype the model gives them in: 16 bits
+// where it computes in fewer than 32. All but the last one's, which the plan has.
+Bytes kept_outputs(const Plan& plan, const Scenario& s, const Practice& practice, const Program& program) {
+    if (!practice.keeps_outputs || s.runtime.plan_allocator || s.runtime.loss == LossKind::chunked) return {};
+    const double element = s.training.precision == DType::fp32 || s.training.precision == DType::tf32 ? 4 : 2;
+    const std::int64_t kept = plan.microbatches / plan.steps / plan.directions - 1;
+    for (std::int32_t b : blocks_of(program))
+        for (const Op& op : plan.blocks[b].ops)
+            if (const auto* loss = std::get_if<CrossEntropy>(&op.work); loss && loss->part != CrossEntropy::Part::gradient) {
+                const Buffer& logits = plan.buffers[op.in.front()]; // of them, or of a wider copy of as many elements
+                return Bytes{std::llround(static_cast<double>(kept * logits.bytes.count) * element / bytes_per_element(logits.dtype))};
+            }
+    return {};
 }
 
 // The streams on which experts' products run side by side; an executor that plans its memory has no such streams.
@@ -227,6 +244,7 @@ std::vector<ReserveItem> reserve(const Plan& plan, const Scenario& scenario, con
     if (practice.copies_to_buckets && !scenario.runtime.plan_allocator)
         items.push_back({"gradient buckets", gradients_of(plan, program.stage), source("buckets"), MemoryMeasure::allocated});
     items.push_back({"weights in 8 bits", low_weights(plan, scenario, practice, program), source("low_weights"), MemoryMeasure::allocated});
+    items.push_back({"kept outputs", kept_outputs(plan, scenario, practice, program), source("kept_outputs"), MemoryMeasure::allocated});
     items.push_back({"kept scores", kept_scores(scenario, practice), source("kept_scores"), MemoryMeasure::allocated});
     items.push_back(
         {"gradient placeholders", placeholders(plan, scenario, practice, program), source("placeholders"), MemoryMeasure::allocated});
@@ -237,7 +255,8 @@ std::vector<ReserveItem> reserve(const Plan& plan, const Scenario& scenario, con
             items.push_back({"other streams' segments", apart, source("stream_pools"), MemoryMeasure::reserved, true});
     }
     const bool flat = practice.flat_step_gradients;
-    if (flat && (plan.mesh.ranks() > 1 || scenario.strategy.offload.gradients == Tier::none)) // buckets; one rank sends without
+    if (practice.early_buffers &&
+        (plan.mesh.ranks() > 1 || scenario.strategy.offload.gradients == Tier::none)) // buckets; one rank sends without
         items.push_back({"framework buffers", Bytes::mebibytes(f.at("flat_step_gradients").at("mib").get<double>()),
                          source("flat_step_gradients"), MemoryMeasure::reserved});
     const Training& t = scenario.training;

@@ -7,13 +7,32 @@
 namespace orrery {
 namespace {
 
+std::uint32_t bits_reversed(std::uint32_t n) {
+    std::uint32_t reversed = 0;
+    for (int bit = 0; bit < 32; ++bit) reversed = reversed << 1 | (n >> bit & 1);
+    return reversed;
+}
+
+// The experts from the most popular to the least: the order of van der Corput's sequence, so that whatever number of ranks hold
+// neighbouring experts, the popular ones are spread over them. Popularity and place have nothing to do with each other: where experts lie
+// at random, the fullest rank of 8 to 64 has 4 to 10 % more rows than here (exponents 0.3 and 0.5); in order of popularity it would have
+// twice as many.
+std::vector<std::size_t> by_popularity(std::size_t experts) {
+    std::vector<std::size_t> order(experts);
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::sort(order, {}, [](std::size_t e) { return bits_reversed(static_cast<std::uint32_t>(e)); });
+    return order;
+}
+
 std::vector<double> wished(const MoeSpec& moe, int mixture) {
     std::vector<double> w(static_cast<std::size_t>(moe.experts), 1.0);
     // Layers beyond the last list (further tokens' layers) have the last one's.
     if (!moe.imbalance_loads.empty())
         w = moe.imbalance_loads[std::min(static_cast<std::size_t>(mixture), moe.imbalance_loads.size() - 1)];
-    else if (moe.imbalance == Imbalance::zipf)
-        for (std::size_t i = 0; i < w.size(); ++i) w[i] = std::pow(static_cast<double>(i + 1), -moe.imbalance_exponent);
+    else if (moe.imbalance == Imbalance::zipf) {
+        const std::vector<std::size_t> order = by_popularity(w.size());
+        for (std::size_t i = 0; i < w.size(); ++i) w[order[i]] = std::pow(static_cast<double>(i + 1), -moe.imbalance_exponent);
+    }
     return w;
 }
 

@@ -244,9 +244,7 @@ Linear Emitter::linear_work(const Node& n, Direction direction, DType out) const
 PointwiseKind Emitter::activation_work() const { return pointwise_of(s().model.activation); }
 
 void Emitter::forward(const Node& n, std::vector<BufferId>& out, bool again) {
-    const std::int16_t here = unit;
     set_place(n);
-    if (again) unit = here; // made again where the backward pass is: of a segment, in the unit that comes to it first
     std::vector<BufferId> in;
     for (ValueId v : n.in) in.push_back(input_of(v, again));
     (this->*rule_of(n.kind).forward)(n, {in, out, again});

@@ -26,10 +26,10 @@ void build_forward(Lowering& l) {
     // Gradients are summed over data and context ranks alike, so that a shard group spans both.
     // Workers share no gradients: they are copies along the outer axis, and the replicas of one share along the inner. Where ZeRO++ has
     // two levels the outer axis is the one between nodes.
-    const int shard = s.workers()                 ? s.replicas_of_worker()
-                      : l.practice.near_ranks > 0 ? l.practice.near_ranks
-                      : s.shard_group_size > 0    ? std::max(1, s.shard_group_size / s.context_parallel)
-                                                  : s.data_parallel;
+    const int shard = s.workers()                   ? s.replicas_of_worker()
+                      : l.practice.near_ranks() > 0 ? l.practice.near_ranks()
+                      : s.shard_group_size > 0      ? std::max(1, s.shard_group_size / s.context_parallel)
+                                                    : s.data_parallel;
     plan.mesh.size = {s.tensor_parallel, s.context_parallel, 1, shard, s.data_parallel / shard, s.pipeline_parallel};
     plan.mesh.order = s.rank_order;
     if (s.workers()) {

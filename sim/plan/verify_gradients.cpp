@@ -159,6 +159,8 @@ void StageGradients::move(const Op& op) {
         }
         if (g.handed_on && std::find(op.in.begin(), op.in.end(), b) != op.in.end())
             fault("gradient-late", b, "gets a summand after it was reduced or used");
+        if (g.summed && !g.handed_on && std::holds_alternative<Copy>(op.work)) // the first run's, onto what others have left
+            fault("gradient-lost", b, "is overwritten before its sum was used");
         // Others that lay beside it may be summands over further axes.
         g.partial = plan_.buffers[at(b)].role == Role::gradient ? static_cast<AxisMask>(partial & partial_axes(plan_, facts_, b)) : partial;
         g.summed = true;

@@ -23,11 +23,12 @@ double attention_projections(const Model& m) {
     return query + key_value + heads * a.v_head_dim * h;
 }
 
-// Multiply-adds a token costs against all tokens of its sequence: scores and their sum over values.
-double attention_square(const Model& m, double s) {
-    const double heads = m.attention_heads;
-    if (m.attention.kind == AttentionSpec::Kind::full) return s * heads * m.head_dim * 2;
-    return s * heads * (m.attention.qk_nope_head_dim + m.attention.qk_rope_head_dim + m.attention.v_head_dim);
+// Multiply-adds a token costs against the tokens it meets: all of its sequence, or those of the layer's window: scores and their sum over
+// values. A causal mask is not taken off, as is the custom; so it is of a window not taken off that a sequence's first tokens meet fewer.
+double attention_square(const Model& m, int layer, double s) {
+    const double heads = m.attention_heads, window = window_of(m.attention, layer), met = window > 0 ? std::min(window, s) : s;
+    if (m.attention.kind == AttentionSpec::Kind::full) return met * heads * m.head_dim * 2;
+    return met * heads * (m.attention.qk_nope_head_dim + m.attention.qk_rope_head_dim + m.attention.v_head_dim);
 }
 
 double mlp(const Model& m, int layer) {
@@ -76,7 +77,7 @@ void tuned_layer(const Model& m, int layer, double s, PassCount& p) {
     p.below = p.below || own(ModelPart::norm);
     p.product(projections - out, own(ModelPart::attention));
     for (LoraTarget t : {LoraTarget::qkv, LoraTarget::q_down, LoraTarget::q_up, LoraTarget::kv_down, LoraTarget::kv_up}) adapter(t);
-    p.square(attention_square(m, s));
+    p.square(attention_square(m, layer, s));
     p.product(out, own(ModelPart::attention));
     adapter(LoraTarget::proj);
     if (is_moe_layer(m, layer)) {
@@ -112,11 +113,12 @@ double model_flops_per_sequence(const Model& m, double s, double document) {
     const double met = document > 0 ? std::min(document, s) : s;
     if (m.trainable.partial()) return 2 * s * tuned_macs(m, met);
     const double h = static_cast<double>(m.hidden_size);
-    const double attention = attention_projections(m) + attention_square(m, met), logits = h * static_cast<double>(m.vocab_size);
+    const double projections = attention_projections(m), logits = h * static_cast<double>(m.vocab_size);
     double per_token = logits;
-    for (int layer = 0; layer < m.layers; ++layer) per_token += attention + mlp(m, layer);
+    for (int layer = 0; layer < m.layers; ++layer) per_token += projections + attention_square(m, layer, met) + mlp(m, layer);
     // A multi-token-prediction layer: two hidden states joined by a projection, one layer, the logits again.
-    if (m.mtp_layers > 0) per_token += m.mtp_layers * (2 * h * h + attention + mlp(m, m.layers - 1) + logits);
+    for (int layer = m.layers; layer < m.layers + m.mtp_layers; ++layer)
+        per_token += 2 * h * h + projections + attention_square(m, layer, met) + mlp(m, m.layers - 1) + logits;
     return 3 * 2 * s * per_token;
 }
 

@@ -4,6 +4,7 @@
 #include "sim/model/expert_load.hpp"
 #include "sim/report/memory_margin.hpp"
 #include "sim/report/model_flops.hpp"
+#include "sim/report/traffic.hpp"
 #include "sim/scenario/parameters.hpp"
 #include "sim/scenario/trainable.hpp"
 #include "topology/indexed.hpp"
@@ -173,6 +174,8 @@ Report report(const Scenario& scenario, const Plan& plan, const Simulation& simu
         set_target(r, scenario);
     }
     r.notes = scenario.notes;
+    r.away = away_of(plan);
+    note_away(r, scenario);
     add_assumptions(r, scenario);
     r.provenance = cost.provenance();
     r.configuration = configuration_of(scenario, r);
@@ -185,7 +188,7 @@ void set_target(Report& r, const Scenario& s) {
     const Convergence& c = *s.training.convergence;
     const double batch = static_cast<double>(s.training.global_batch_size);
     r.target.name = c.target.empty() ? "the target" : c.target;
-    r.target.samples = samples_to_target(c, batch, s.strategy.workers(), r.mean_staleness());
+    r.target.samples = samples_to_target(c, batch, s.strategy.drifts(), r.mean_staleness());
     r.target.steps = r.target.samples / batch;
     r.target.s = r.target.steps * r.step_time_s;
     r.target.usd = r.target.steps * r.cost_usd;

@@ -36,6 +36,12 @@ struct Traffic {
     double between_nodes = 0, to_host = 0, from_host = 0, to_disk = 0, from_disk = 0;
 };
 
+// What of a plan really leaves the devices. A fraction may be less than the smallest operand, or name layers that are not there.
+struct Away {
+    double updated = 0;       // of the trained parameters' elements: those that hosts update
+    bool activations = false; // whether any saved one leaves
+};
+
 struct Report {
     std::string name;
     int world_size = 0, data_parallel = 0;
@@ -44,6 +50,7 @@ struct Report {
     ByEnum<Category, double, category_count> breakdown_s{}; // means over ranks; add up to step_time_s
     double host_wait_s = 0;                                 // of breakdown_s's "other": devices stand idle for their hosts
     Traffic traffic;
+    Away away;
     MemoryReport memory;
     double peak_tflops_per_gpu = 0; // what MFU and HFU are shares of: the device's dense peak at this precision
     std::string peak_dtype;         // the precision that peak is for
@@ -138,7 +145,8 @@ struct TextStyle {
     int width = 100;
     bool unicode = false, detailed = false;
 };
-std::string strategy_text(const Scenario& scenario); // "tensor 8 x pipeline 4 x data 2, 1f1b, ZeRO 1"
+// "tensor 8 x pipeline 4 x data 2, 1f1b, ZeRO 1, on the host: optimizer". away: of its plan; without one, what the scenario asks for.
+std::string strategy_text(const Scenario& scenario, const Away* away = nullptr);
 std::string to_text(const Report& report, const Scenario& scenario, const TextStyle& style = {});
 
 } // namespace orrery

@@ -72,16 +72,16 @@ std::string degrees(const Strategy& s) {
     return text.empty() ? "one device" : text;
 }
 
-// ", on the host: 25 % of the optimizer, activations".
-std::string offload_text(const Offload& o) {
+// ", on the host: 25 % of the optimizer, activations": those that go.
+std::string offload_text(const Offload& o, const Away& away) {
     std::string text;
     const auto add = [&](Tier tier, const std::string& what) {
         if (tier != Tier::none) text += (text.empty() ? ", on the host: " : ", ") + what + (tier == Tier::nvme ? " (on NVMe)" : "");
     };
-    add(o.optimizer, o.optimizer_fraction < 1 ? fmt::format("{:.3g} % of the optimizer", 100 * o.optimizer_fraction) : "optimizer");
+    if (away.updated > 0) add(o.optimizer, away.updated < 1 ? fmt::format("{:.3g} % of the optimizer", 100 * away.updated) : "optimizer");
     add(o.gradients, "gradients");
     add(o.parameters, "parameters");
-    add(o.activations, "activations");
+    if (away.activations) add(o.activations, "activations");
     return text;
 }
 
@@ -198,7 +198,7 @@ std::string headline(const Report& r, const Scenario& s, const TextStyle& style)
                         name(s.training.precision));
     text += tuning_line(r, s);
     text += fmt::format("  {} on {} node{}\n", devices_text(r, c), grouped(nodes), nodes == 1 ? "" : "s");
-    text += wrapped(strategy_text(s), style.width, "  ", "    ");
+    text += wrapped(strategy_text(s, &r.away), style.width, "  ", "    ");
     text += fmt::format("  {} sequences of {} tokens a step: {} microbatch{} of {}\n", grouped(s.training.global_batch_size),
                         grouped(s.training.sequence_length), grouped(r.microbatches), r.microbatches == 1 ? "" : "es",
                         s.training.micro_batch_size);
@@ -469,7 +469,7 @@ std::string to_text(const AtThisPace& pace) {
 
 const char* in_words(Category category) { return categories[static_cast<std::size_t>(category)].text; }
 
-std::string strategy_text(const Scenario& s) {
+std::string strategy_text(const Scenario& s, const Away* away) {
     const Strategy& g = s.strategy;
     std::string text = degrees(g);
     if (g.pipeline_parallel > 1) text += ", " + g.schedule;
@@ -483,7 +483,7 @@ std::string strategy_text(const Scenario& s) {
     if (g.recompute == RecomputeKind::budget) text += fmt::format(" of {:g}", g.recompute_budget);
     if (g.recompute_segments > 0)
         text += fmt::format(" in {} segment{} a chunk", g.recompute_segments, g.recompute_segments == 1 ? "" : "s");
-    return text + offload_text(g.offload);
+    return text + offload_text(g.offload, away ? *away : Away{g.offload.optimizer_fraction, true});
 }
 
 std::string to_text(const Report& report, const Scenario& scenario, const TextStyle& style) {

@@ -2,6 +2,11 @@
 
 #include "sim/plan/rounds.hpp"
 
+#include <fmt/format.h>
+
+#include <cmath>
+#include <set>
+
 namespace orrery {
 namespace {
 
@@ -28,7 +33,8 @@ double& of_kind(Traffic& t, CopyKind kind) {
 
 struct CopyOp {
     std::int32_t op;
-    Copy copy;
+    CopyKind kind;
+    double bytes; // in the mean of all steps: of some only where an update is undone
 };
 using CopiesByBlock = std::vector<std::vector<CopyOp>>; // a block runs many times, and most have none
 
@@ -38,7 +44,8 @@ CopiesByBlock copies_of(const Plan& plan) {
         std::vector<CopyOp>& own = copies.emplace_back();
         std::int32_t i = 0;
         for (const Op& op : block.ops) {
-            if (const auto* copy = std::get_if<Copy>(&op.work)) own.push_back({i, *copy});
+            if (const auto* copy = std::get_if<Copy>(&op.work))
+                own.push_back({i, copy->kind, op.share * static_cast<double>(copy->bytes.count)});
             ++i;
         }
     }
@@ -48,8 +55,8 @@ CopiesByBlock copies_of(const Plan& plan) {
 void add_copies(Traffic& t, const CopiesByBlock& copies, const std::vector<Program>& programs, double times) {
     for (const Program& program : programs)
         for (const Action& action : program.actions)
-            for (const auto& [op, copy] : copies[static_cast<std::size_t>(action.block)])
-                if (op >= action.first && op < action.last) of_kind(t, copy.kind) += times * static_cast<double>(copy.bytes.count);
+            for (const CopyOp& copy : copies[static_cast<std::size_t>(action.block)])
+                if (copy.op >= action.first && copy.op < action.last) of_kind(t, copy.kind) += times * copy.bytes;
 }
 
 } // namespace
@@ -72,6 +79,44 @@ Traffic traffic_of(const Plan& plan, const Fabric& fabric, const Simulation& sim
         if (!phase.steps) add_copies(t, copies, phase.programs, static_cast<double>(phase.repeat) * each);
     t.between_nodes = between_nodes(fabric, simulation);
     return t;
+}
+
+Away away_of(const Plan& plan) {
+    Away away;
+    double all = 0;
+    std::set<std::int32_t> blocks;
+    for (const Program& program : plan.programs)
+        for (const Action& action : program.actions) blocks.insert(action.block);
+    for (const std::int32_t b : blocks)
+        for (const Op& op : plan.blocks[b].ops) {
+            if (const auto* step = std::get_if<OptimizerStep>(&op.work);
+                step && (step->part == OptimizerStep::Part::whole || step->part == OptimizerStep::Part::apply)) {
+                all += static_cast<double>(step->elements);
+                if (step->on_host) away.updated += static_cast<double>(step->elements);
+            }
+            const auto* copy = std::get_if<Copy>(&op.work);
+            away.activations = away.activations || (copy && copy->kind == CopyKind::device_to_host && op.phase == Phase::offload &&
+                                                    plan.buffers[op.in[0]].kind == MemoryKind::activations);
+        }
+    if (all > 0) away.updated /= all;
+    return away;
+}
+
+void note_away(Report& r, const Scenario& s) {
+    constexpr double close = 0.05; // what is divided by whole operands comes so near as a rule
+    const Offload& o = s.strategy.offload;
+    if (o.optimizer != Tier::none && r.away.updated == 0)
+        r.notes.push_back(fmt::format("strategy.offload.optimizer = {} moves nothing: optimizer_fraction = {:g} is less than half of the "
+                                      "smallest tensor or shard that could go",
+                                      name(o.optimizer), o.optimizer_fraction));
+    else if (o.optimizer != Tier::none && std::abs(r.away.updated - o.optimizer_fraction) > close)
+        r.notes.push_back(
+            fmt::format("strategy.offload.optimizer_fraction = {:g} moves {:.3g} % of the optimizer: tensors or shards go as a "
+                        "whole",
+                        o.optimizer_fraction, 100 * r.away.updated));
+    if (o.activations != Tier::none && !r.away.activations)
+        r.notes.push_back(fmt::format("strategy.offload.activations = {} moves nothing: {}", name(o.activations),
+                                      o.activation_layers == 0 ? "activation_layers is 0" : "nothing that is saved is of activation_ops"));
 }
 
 } // namespace orrery

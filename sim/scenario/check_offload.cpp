@@ -34,7 +34,9 @@ void check_homes(Reading& reading) {
                                          " is not modelled: set zero_stage = " + stage);
         if (const std::string why = not_in_pipelines(sc, tier); s.pipeline_parallel > 1 && !why.empty())
             reading.problem(pointer, field + " with strategy.pipeline_parallel = " + std::to_string(s.pipeline_parallel) + why);
-        if (sc.model.moe) reading.problem(pointer, field + " is not modelled with a mixture of experts (model.moe): leave it out");
+        if (sc.model.moe && s.shard_group_size > 0)
+            reading.problem(pointer, field + " is not modelled with strategy.shard_group_size and a mixture of experts (model.moe), whose "
+                                             "copies may be whole: leave one of the two out");
     };
     check("parameters", s.offload.parameters, one || s.zero_stage == 3 || (s.zero_stage == 2 && fsdp), "3");
     check("gradients", s.offload.gradients, one || s.zero_stage >= 2, "2 or 3");

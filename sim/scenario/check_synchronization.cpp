@@ -62,7 +62,7 @@ void check_workers(Reading& reading) {
                " is not modelled inside workers of several replicas: leave it out");
     refuse(s.quantized_weights != QuantizedWeights::none && s.zero_stage == 3, "/strategy/quantized_weights",
            "strategy.quantized_weights is not modelled inside workers of several replicas: leave it out");
-    refuse(practice_of(sc).near_ranks > 0, "/strategy/synchronization/workers",
+    refuse(practice_of(sc).near_ranks() > 0, "/strategy/synchronization/workers",
            is + " is not modelled with two levels of sharding (secondary_shard_size, quantized_gradients): leave these out");
 }
 

@@ -92,6 +92,22 @@ void check_compression(Reading& reading) {
                std::to_string(near) + ": change data_parallel, or leave hierarchical out");
 }
 
+// Gradients in whole numbers are exchanged inside nodes first: the one division of the data-parallel ranks that a plan has.
+void check_exchange(Reading& reading, const std::string& is) {
+    const Strategy& s = reading.scenario.strategy;
+    const int node = std::max(1, reading.scenario.cluster.devices_per_node / s.tensor_parallel), second = s.secondary_shard_size;
+    if (node >= s.data_parallel) return;
+    if (s.data_parallel % node != 0)
+        reading.problem("/strategy/quantized_gradients",
+                        is + " is exchanged inside nodes first, and data_parallel = " + std::to_string(s.data_parallel) +
+                            " is no multiple of a node's " + std::to_string(node) + ": change data_parallel, or leave it out");
+    if (node > 1 && second > 1 && second < s.data_parallel && second != node)
+        reading.problem("/strategy/secondary_shard_size", eq("strategy.secondary_shard_size", second) + " with " + is +
+                                                              " is not modelled: gradients are exchanged inside nodes of " +
+                                                              std::to_string(node) + " first, and ranks are divided one way: set it to " +
+                                                              std::to_string(node) + ", or leave one of the two out");
+}
+
 // ZeRO++: what of it is asked for, and what it stands on.
 void check_quantized_sharding(Reading& reading) {
     const Scenario& sc = reading.scenario;
@@ -131,11 +147,7 @@ void check_quantized_sharding(Reading& reading) {
         if (f.asked && f.pointer != fields[2].pointer && s.tensor_parallel > 1)
             reading.problem(f.pointer, f.is + " with tensor_parallel = " + std::to_string(s.tensor_parallel) +
                                            " is not modelled: " + rounds_apart + ": set tensor_parallel = 1");
-    const int near = s.secondary_shard_size > 1 ? s.secondary_shard_size : std::max(1, sc.cluster.devices_per_node / s.tensor_parallel);
-    if (s.quantized_gradients != QuantizedGradients::none && near < s.data_parallel && s.data_parallel % near != 0)
-        reading.problem("/strategy/quantized_gradients",
-                        fields[1].is + " is exchanged inside nodes first, and data_parallel = " + std::to_string(s.data_parallel) +
-                            " is no multiple of a node's " + std::to_string(near) + ": change data_parallel, or leave it out");
+    if (fields[1].asked) check_exchange(reading, fields[1].is);
 }
 
 // Segments are stretches of a chunk's layers.
@@ -154,10 +166,6 @@ void check_segments(Reading& reading) {
            "is more than the " + std::to_string(most) + " layers of a chunk: try " + std::to_string(most) + ", or full, a layer at a time");
     refuse(s.recompute_segments < 0 && !s.recompute_layers.empty(), "chooses the layers: leave strategy.recompute_layers out");
     refuse(s.recompute_every > 0, "is of layers that follow one another: leave strategy.recompute_layers.every out");
-    refuse(s.zero_stage == 3 || (s.zero_stage == 2 && practice_of(reading.scenario).fully_sharded()),
-           "is not modelled where weights are gathered layer by layer (zero_stage = " + std::to_string(s.zero_stage) +
-               "): try full, or zero_stage = 1");
-    refuse(reading.scenario.runtime.recompute_early_stop, "is not modelled with runtime.recompute_early_stop: set it to false");
 }
 
 // The payload of DiLoCo's workers.

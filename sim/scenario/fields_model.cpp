@@ -77,8 +77,8 @@ const Fields& moe_fields() {
             .least(0)
             .most(10000),
         Field{"imbalance", CustomSlot{read_imbalance},
-              "load of the experts: none, zipf:<exponent>, a list of shares, one an expert, or {\"file\": path} of such lists, one a "
-              "mixture layer"}
+              "load of the experts: none, zipf:<exponent> (the n-th most popular has n^-exponent of the first's rows; popular experts are "
+              "spread over the ranks), a list of shares, one an expert in order, or {\"file\": path} of such lists, one a mixture layer"}
             .like(
                 R"({"oneOf":[{"type":"string","pattern":"^(none|zipf:[0-9.]+)$"},{"type":"array","items":{"type":"number","minimum":0}},{"type":"object","properties":{"file":{"type":"string"}},"required":["file"],"additionalProperties":false}]})"),
         Field{"scoring", ChoiceSlot{[](Scenario& s, int i) { s.model.moe->scoring = static_cast<RouterScoring>(i); }},

@@ -29,7 +29,7 @@ void resolve_layers(Practice& p, const Scenario& s, const Software& w) {
     const bool core = megatron_core(w.name), nanotron = w.is({F::nanotron}), transformers = transformers_under_deepspeed(s, w);
     // (Parameters that have 16 bits themselves need no cast.)
     p.autocast = in_sixteen_bits(s) && w.is({F::ddp, F::horovod}) && s.strategy.tensor_parallel == 1 && s.model.mtp_layers == 0 &&
-                 s.training.master_weights && !s.model.trainable.partial();
+                 s.training.master_weights && !s.model.trainable.lora;
     p.wide_norms = w.is({F::internlm}) && in_sixteen_bits(s);
     p.megatrons_layers = core || nanotron || (w.is({F::deepspeed}) && !transformers);
     p.bias_apart = w.is({F::megatron, F::deepspeed}) && w.year < 2024;
@@ -51,7 +51,7 @@ void resolve_layers(Practice& p, const Scenario& s, const Software& w) {
 void resolve_loss(Practice& p, const Scenario& s, const Software& w) {
     const bool wide = s.training.precision == DType::fp32 || s.training.precision == DType::tf32;
     p.narrow_loss = !s.runtime.loss_upcast && !wide && !p.autocast && !divides_vocabulary(s) && !p.megatrons_layers;
-    p.loss_in_place = megatron_core(w.name) && w.year >= 2025;
+    p.loss_in_place = (megatron_core(w.name) && w.year >= 2025) || w.is({F::composer, F::internlm});
     p.compiles_loss = megatron_core(w.name);
     p.compiled_loss_casts_apart = w.year >= 2026 && w.is({F::fsdp2, F::torchtitan}) && s.strategy.fused;
     p.wide_loss_gradient = w.is({F::fsdp2, F::torchtitan}) && divides_vocabulary(s) && !s.runtime.fused_loss;
@@ -72,10 +72,10 @@ void resolve_parallelism(Practice& p, const Scenario& s, const Software& w) {
     p.pieced_gathers = (megatron_core(w.name) && w.year >= 2025) || (w.is({F::torchtitan, F::fsdp2}) && s.strategy.overlap.tensor_parallel);
     p.issues_within_linears = w.is({F::nemo});
     const Strategy& st = s.strategy;
-    int near = st.secondary_shard_size;
-    if (near == 1 && (st.quantized_gradients != QuantizedGradients::none || st.compression.hierarchical))
-        near = std::max(1, s.cluster.devices_per_node / st.tensor_parallel);
-    if (near > 1 && near < st.data_parallel && st.data_parallel % near == 0) p.near_ranks = near;
+    const auto level = [&](int ranks) { return ranks > 1 && ranks < st.data_parallel && st.data_parallel % ranks == 0 ? ranks : 0; };
+    p.second_copy_ranks = level(st.secondary_shard_size);
+    if (st.quantized_gradients != QuantizedGradients::none || st.compression.hierarchical)
+        p.exchange_ranks = level(s.cluster.devices_per_node / st.tensor_parallel);
 }
 
 void resolve_step(Practice& p, const Scenario& s, const Software& w) {
@@ -86,12 +86,22 @@ void resolve_step(Practice& p, const Scenario& s, const Software& w) {
                          : p.sharding == Sharding::compiler ? std::max<std::int64_t>(1, s.strategy.bucket_bytes.count / 2)
                                                             : 0;
     p.gathers_where_used = deepspeed && w.year < 2022;
+    p.keeps_regathered = p.sharding == Sharding::per_parameter && w.year >= 2025;
     p.collectives_on_lists = deepspeed && w.year < 2022;
     p.tensors_have_owners = w.is({F::internlm});
     p.reads_gradient_norm = core || deepspeed;
     p.keeps_master_on_device = core;
     p.widens_moments = core;
     p.copies_half_gradients = w.is({F::megatron});
+}
+
+void resolve_offload(Practice& p, const Scenario& s, const Software& w) {
+    const Offload& o = s.strategy.offload;
+    // Of DeepSpeed, parameters on the host and all on NVMe are ZeRO 3's, and so are updates in the backward pass (SuperOffload).
+    p.crosses_in_fp32 = w.is({F::deepspeed}) && s.strategy.zero_stage < 3 && o.optimizer == Tier::cpu && o.parameters == Tier::none &&
+                        o.gradients != Tier::nvme && s.training.master_weights && !s.training.optimizer_in_backward;
+    p.fp32_homes = p.fully_sharded() && o.parameters != Tier::none && s.training.master_weights;
+    p.adds_on_host = p.sharding == Sharding::per_parameter && o.gradients != Tier::none;
 }
 
 ExpertRows expert_rows_of(const Scenario& s, const Software& w) {
@@ -111,6 +121,7 @@ void resolve_kernels(Practice& p, const Scenario& s, const Software& w) {
     p.casts_weights_at_use = !s.runtime.fp8_all_gather && (w.is({F::ddp, F::jax}) || (p.fully_sharded() && !modules));
     p.looks_types_up = w.is({F::ddp, F::horovod}) || (p.fully_sharded() && !modules);
     p.narrows_apart = w.year >= 2025;
+    p.keeps_wide_inputs = w.is({F::fsdp2, F::torchtitan}) && !s.strategy.fused;
     p.compiler_sees_casts = w.is({F::fsdp2, F::torchtitan, F::jax});
     p.module_hooks = w.is({F::deepspeed}) && s.strategy.zero_stage == 3 && w.year >= 2022 && interpreted;
     p.pads_expert_rows = modules;
@@ -133,6 +144,8 @@ void resolve_memory(Practice& p, const Scenario& s, const Software& w) {
     p.grouped_workspaces = core;
     p.gradient_placeholders = core && w.year >= 2025;
     p.flat_step_gradients = w.is({F::deepspeed});
+    p.keeps_outputs = s.strategy.pipeline_parallel > 1 && w.year < 2026 && w.is({F::ddp, F::fsdp, F::fsdp2, F::torchtitan});
+    p.early_buffers = p.flat_step_gradients && w.year < 2024;
     p.foreach_temporaries = w.year >= 2023 && !s.runtime.fused_optimizer && w.is({F::ddp, F::fsdp, F::fsdp2, F::torchtitan, F::composer});
     p.stream_pools = p.sharding == Sharding::per_parameter;
 }
@@ -164,6 +177,7 @@ Practice practice_of(const Scenario& scenario) {
     resolve_loss(p, scenario, software);
     resolve_parallelism(p, scenario, software);
     resolve_step(p, scenario, software);
+    resolve_offload(p, scenario, software);
     resolve_kernels(p, scenario, software);
     resolve_memory(p, scenario, software);
     return p;

@@ -6,6 +6,7 @@
 
 #include "sim/scenario/scenario.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -116,7 +117,8 @@ struct Practice {
 
     // The loss.
 
-    // A fused loss makes the gradient in the logits' own place: Transformer Engine's kernel, Megatron-Core's fused loss since 2025.
+    // A fused loss keeps the logits alone, in their own dtype: Transformer Engine's kernel, Megatron-Core's fused loss since 2025,
+    // FlashAttention's cross-entropy (Composer, InternLM), whose backward pass reads them and a statistic a row.
     bool loss_in_place = false;
     // runtime.compiled_loss is there to choose: Megatron-Core's own fused loss, which writes what its eager one does in place to a second
     // copy (1.7B of 152K words on H100 holds 4 bytes a logit more than one copy explains: qwen3_h100).
@@ -168,9 +170,14 @@ struct Practice {
     // Engine's user buffers, as NeMo's recipes have them).
     bool issues_within_linears = false;
 
-    // Data-parallel ranks near each other, whose level is apart in what ZeRO++ shards and exchanges (strategy.secondary_shard_size; those
-    // of a node where gradients are quantised); 0: all are one level.
-    int near_ranks = 0;
+    // Data-parallel ranks that share a second copy of the weights (strategy.secondary_shard_size: ZeRO++'s hpZ); 0: there is none.
+    int second_copy_ranks = 0;
+    // Data-parallel ranks of a node, where whole numbers are exchanged inside nodes first, then between them; 0: all are one level.
+    // ByteGrad; ZeRO++'s qgZ, whatever its hpZ says (DeepSpeed's all_to_all_quant_reduce divides the world by a node's device count:
+    // deepspeed/runtime/comm/coalesced_collectives.py).
+    int exchange_ranks = 0;
+    // The ranks near each other, whose level of the mesh is apart; the two numbers above are equal where neither is 0.
+    int near_ranks() const { return std::max(second_copy_ranks, exchange_ranks); }
 
     // Gradients, optimizer and sharding.
 
@@ -184,6 +191,9 @@ struct Practice {
     // made again, and once more for the backward pass (DeepSpeed's ZeRO-3 before 2022; from then on it recorded the order of uses and kept
     // what comes next).
     bool gathers_where_used = false;
+    // What a forward pass made again gathers stays until its backward pass: of a segment of several units, all of them (fully_shard since
+    // PyTorch 2.8, 2025: FSDPParamGroup.post_forward does not reshard inside a backward pass). Elsewhere each goes, and is gathered anew.
+    bool keeps_regathered = false;
     // A collective on a list of tensors makes a view and a copy for each member (DeepSpeed's ZeRO-3 before 2022; calibration:
     // list_copy_us).
     bool collectives_on_lists = false;
@@ -195,6 +205,17 @@ struct Practice {
     // An optimizer on the host leaves the fp32 parameters on the device, too: only moments are saved there, and fp32 comes back, to be cast
     // (Megatron-Core's HybridDeviceOptimizer inside its DistributedOptimizer).
     bool keeps_master_on_device = false;
+    // An update on the host has fp32 both ways: 16-bit gradients are cast on the device before they go (a sum that is not whole yet waits
+    // on the host in 16 bits), and masters come back to be cast there. DeepSpeed's ZeRO 1 and 2 (stage_1_and_2.py:
+    // async_inplace_copy_grad_to_fp32_buffer_from_gpu, async_accumulate_grad_in_cpu_via_gpu, step). Its ZeRO 3 has 16 bits both ways
+    // (stage3.py, where the processor casts).
+    bool crosses_in_fp32 = false;
+    // Parameters that live on the host are the fp32 ones that it steps on, without a 16-bit copy: they are copied so and cast on the device
+    // on their way into the gather (all_gather_inputs of fully_shard, _use_low_precision_shard of FullyShardedDataParallel).
+    bool fp32_homes = false;
+    // The host adds a gradient to the sum that lives there, while the thread that launches kernels waits (foreach_reduce of fully_shard).
+    // Elsewhere the sum comes to the device, is added to and goes back.
+    bool adds_on_host = false;
     // While it steps, Adam holds 16-bit moments in fp32 copies: of all that one of Megatron's optimizers holds, and experts have one of
     // their own (Transformer Engine's FusedAdam under Megatron-Core).
     bool widens_moments = false;
@@ -233,6 +254,9 @@ struct Practice {
     // A compiler (torch.compile around torchao's linears, XLA) sees the casts where strategy.fused is on: it finds maxima inside the
     // kernels that make a tensor, but casts in kernels of their own, in both layouts.
     bool compiler_sees_casts = false;
+    // Linears in 8 bits keep their inputs as they are, and cast them again for the weight gradient (torchao's Float8Linear, not compiled:
+    // matmul_with_hp_or_float8_args saves input_hp for its backward pass).
+    bool keeps_wide_inputs = false;
     // torch.compile makes the gradient of the loss in fp32 and casts it in a kernel of its own: 13 bytes a logit (pytorch/torchtitan 4514,
     // 2026). Runs of 2025 held 8 (torchtitan's float8 rows: 51.5 GB, where 13 would be 62).
     bool compiled_loss_casts_apart = false;
@@ -276,6 +300,12 @@ struct Practice {
     // The step flattens the gradients it owns in 16 bits and again in 32; beside fp32 main gradients the 16-bit ones are kept (DeepSpeed's
     // ZeRO optimizer and BF16_Optimizer, 2022).
     bool flat_step_gradients = false;
+    // Its buckets, its pipelines' buffers and what the allocator of the time kept between them (DeepSpeed and PyTorch of 2022 and 2023,
+    // measured then; later allocators' caches are simulated, and later rows leave no room for it).
+    bool early_buffers = false;
+    // The last stage keeps what the model gave for every microbatch, its logits, until the step ends (torch.distributed.pipelining:
+    // forward_one_chunk appends to output_chunks; from 2026 on torchtitan asks for none, return_outputs=False).
+    bool keeps_outputs = false;
 };
 Practice practice_of(const Scenario& scenario);
 

@@ -177,7 +177,7 @@ TEST(Diloco, ExpertsLieInsideAWorker) {
                                    "model.norm=rmsnorm",
                                    "model.bias=false",
                                    "model.position=rope",
-                                   "model.moe.imbalance=zipf:30"};
+                                   "model.moe.imbalance=[1,1e-6,0,0]"};
     std::vector<std::string> divided = whole;
     divided.push_back("strategy.expert_parallel=2");
     const auto after = [](const std::vector<std::string>& fields, int steps) {
@@ -314,6 +314,19 @@ TEST(Diloco, MemoryIsThatOfItsMeetingToo) {
         for (const auto& rank : t.world->ranks)
             EXPECT_EQ(rank->memory.device().highest, predicted.stages[rank->stage].allocated_peak.count) << "rank " << rank->rank;
     }
+}
+
+// A fragment on its way takes its room from when it is sent to when it is merged.
+TEST(StreamingDiloco, MemoryIsThatOfAFragmentToo) {
+    for (const char* overlap : {"0", "1"})
+        for (const char* payload : {"fp32", "bf16"}) {
+            const Scenario s = streaming({std::string("strategy.synchronization.overlap_steps=") + overlap,
+                                          std::string("strategy.synchronization.payload_dtype=") + payload});
+            const Trained t = train(s, {.steps = 1, .real = DType::fp32});
+            const MemoryReport predicted = memory(lower(s), s);
+            for (const auto& rank : t.world->ranks)
+                EXPECT_EQ(rank->memory.device().highest, predicted.stages[rank->stage].allocated_peak.count) << overlap << " " << payload;
+        }
 }
 
 // What is sent in 16 bits is emulated here as it is; in 8 and 4 bits it is rounded in blocks, and replicas still agree.

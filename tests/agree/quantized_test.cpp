@@ -70,6 +70,9 @@ const std::vector<std::string> zero3{"strategy.data_parallel=4", "strategy.zero_
                                      "training.gradient_clipping=0.1"};
 const std::vector<std::string> replicas{"strategy.data_parallel=4", "strategy.framework=ddp", "strategy.bucket_bytes=3000"};
 
+// Two nodes of two: gradients are exchanged inside them first.
+const std::string two_nodes = "cluster.nodes=2", of_two = "cluster.devices_per_node=2";
+
 std::vector<std::string> joined(std::vector<std::string> a, const std::vector<std::string>& b) {
     a.insert(a.end(), b.begin(), b.end());
     return a;
@@ -103,8 +106,11 @@ INSTANTIATE_TEST_SUITE_P(Ways, Quantized,
                                          joined(zero3, {"strategy.quantized_weights=int8", "strategy.secondary_shard_size=2"}),
                                          joined(zero3, {"strategy.quantized_gradients=int4"}),
                                          joined(zero3, {"strategy.quantized_gradients=int4", "strategy.secondary_shard_size=2"}),
-                                         joined(zero3, {"strategy.quantized_gradients=int4", "strategy.secondary_shard_size=2",
-                                                        "strategy.quantized_weights=int8", "strategy.recompute=full"}),
+                                         joined(zero3, {"strategy.quantized_gradients=int4", two_nodes, of_two}),
+                                         joined(zero3, {"strategy.quantized_gradients=int4", "strategy.secondary_shard_size=4", two_nodes,
+                                                        of_two, "strategy.quantized_weights=int8"}),
+                                         joined(zero3, {"strategy.quantized_gradients=int4", "strategy.secondary_shard_size=2", two_nodes,
+                                                        of_two, "strategy.quantized_weights=int8", "strategy.recompute=full"}),
                                          joined(replicas, {"strategy.gradient_compression=int8"}),
                                          joined(replicas, {"strategy.gradient_compression=int4"})));
 

@@ -49,8 +49,8 @@ TEST(DelayedUpdate, IsNeverSlowerAndSavesTheUpdateAtMost) {
                 at_once.microbatches = later.microbatches = microbatches;
                 const double before = time(at_once), now = time(later), update = update_s(later);
                 EXPECT_LE(now, before * (1 + 1e-9)) << rate << " " << microbatches << more;
-                // Gradients leave while parameters come, too: neither waits for the update between them.
-                EXPECT_GE(now, before - update - 0.06 * before) << rate << " " << microbatches << more;
+                // Gradients leave while parameters come, too, each with its cast: neither waits for the update between them.
+                EXPECT_GE(now, before - update - 0.1 * before) << rate << " " << microbatches << more;
                 EXPECT_GE(now, update) << "one update a step";
             }
 }
@@ -92,9 +92,11 @@ TEST(DelayedUpdate, KeepsGradientsOfOneStepOnTheHost) {
     for (MemoryKind k : {MemoryKind::gradients, MemoryKind::parameters, MemoryKind::optimizer_states})
         EXPECT_EQ(kept(updating(true), k), kept(updating(false), k));
     const std::string there = R"(, "gradients": "cpu")";
-    const std::int64_t once = kept(updating(false, fast_link, there), MemoryKind::gradients);
-    EXPECT_GT(once, 0);
-    EXPECT_EQ(kept(updating(true, fast_link, there), MemoryKind::gradients), 2 * once);
+    Gpt of_one = updating(false, fast_link, there); // microbatch: no sums wait for the next one's
+    of_one.microbatches = 1;
+    const std::int64_t whole = kept(of_one, MemoryKind::gradients), once = kept(updating(false, fast_link, there), MemoryKind::gradients);
+    EXPECT_GT(whole, 0);
+    EXPECT_EQ(kept(updating(true, fast_link, there), MemoryKind::gradients), once + whole);
     EXPECT_EQ(on_device(updating(true)), on_device(updating(false)));
 }
 

@@ -31,17 +31,6 @@ Gpt shards(const std::string& tier, int devices, const std::string& more = "", c
 Report of(const Gpt& g) { return predict(g.make()).report; }
 double time(const Gpt& g) { return of(g).step_time_s; }
 
-std::int64_t copied(const Plan& plan, CopyKind kind, MemoryKind what) {
-    std::int64_t bytes = 0;
-    for (const Action& a : plan.programs[0].actions)
-        for (std::int32_t i = a.first; i < a.last; ++i) {
-            const Op& op = plan.blocks[a.block].ops[i];
-            const auto* c = std::get_if<Copy>(&op.work);
-            if (c && c->kind == kind && plan.buffers[op.in[0]].kind == what) bytes += c->bytes.count;
-        }
-    return bytes;
-}
-
 std::int64_t largest_unit(const Plan& plan) {
     std::int64_t most = 0;
     for (const Buffer& b : plan.buffers)
@@ -104,7 +93,8 @@ TEST(DiskShards, HaveRoomOnTheHostForSomeUnits) {
     }
 }
 
-// More room on the host never costs time, and a unit behind the other does where nothing else hides the disk.
+// More room on the host never costs time, but for what reads further ahead take of the host's memory from the copies that the device waits
+// for: 0.2 % at most. A unit behind the other costs time where nothing else hides the disk.
 TEST(DiskShards, AreNeverSlowerWithMoreBuffers) {
     for (const int devices : {1, 4})
         for (const char* rate : {"0.5", "4", "32"}) {
@@ -115,7 +105,7 @@ TEST(DiskShards, AreNeverSlowerWithMoreBuffers) {
             double before = 1e9;
             for (int buffers : {1, 2, 3, 5, 9, 16}) {
                 const double now = with(buffers);
-                EXPECT_LE(now, before * (1 + 1e-9)) << buffers << " " << rate;
+                EXPECT_LE(now, before * 1.002) << buffers << " " << rate;
                 before = now;
             }
             if (std::string(rate) == "4") { EXPECT_LT(with(3), with(1)); } // neither hidden under all else nor all there is

@@ -8,12 +8,14 @@
 #include "sim/report/report.hpp"
 #include "sim/scenario/parameters.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
 #include <numeric>
+#include <random>
 #include <set>
 
 namespace orrery::laws {
@@ -379,6 +381,36 @@ TEST(Experts, TheFullestRankSetsThePaceAndItsMemoryCounts) {
     EXPECT_GT(zipf.memory.stages[0].peak.count, balanced.memory.stages[0].peak.count);
     m.moe = R"(, "imbalance": "zipf:1.0", "capacity_factor": 1.0)"; // padded rows are as many as balanced ones
     EXPECT_NEAR(predict(made()).report.step_time_s, balanced.step_time_s, 0.05 * balanced.step_time_s);
+}
+
+// Popular experts lie where they may: about as in the mean of placements at random, and the steeper the law, the fuller the fullest rank.
+TEST(Experts, PopularOnesAreSpreadOverRanks) {
+    std::mt19937 random(1);
+    for (const auto& [experts, ranks] : {std::pair{128, 8}, {128, 16}, {256, 64}, {60, 4}}) {
+        double before = 1;
+        for (const double exponent : {0.1, 0.3, 0.5, 0.8}) {
+            MoeSpec moe;
+            moe.experts = experts, moe.top_k = 8;
+            moe.imbalance = Imbalance::zipf;
+            moe.imbalance_exponent = exponent;
+            const double fullest = fullest_share(moe, ranks);
+            EXPECT_GT(fullest, before) << experts << " on " << ranks << ", exponent " << exponent;
+            before = fullest;
+            std::vector<double> shares = expert_shares(moe);
+            double mean = 0;
+            constexpr int draws = 400;
+            for (int i = 0; i < draws; ++i) {
+                std::ranges::shuffle(shares, random);
+                double most = 0;
+                for (int r = 0; r < ranks; ++r)
+                    most = std::max(most,
+                                    std::accumulate(shares.begin() + r * experts / ranks, shares.begin() + (r + 1) * experts / ranks, 0.0));
+                mean += most * ranks / draws;
+            }
+            EXPECT_LT(fullest, 1.02 * mean) << experts << " on " << ranks << ", exponent " << exponent;
+            EXPECT_GT(fullest, 0.9 * mean) << experts << " on " << ranks << ", exponent " << exponent;
+        }
+    }
 }
 
 TEST(Experts, SharesAreProportionalUntilAnExpertHasEveryToken) {

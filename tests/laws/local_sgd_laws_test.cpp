@@ -5,6 +5,9 @@
 #include "sim/plan/verify.hpp"
 #include "sim/report/report.hpp"
 
+#include <algorithm>
+#include <tuple>
+
 namespace orrery::laws {
 namespace {
 
@@ -104,11 +107,19 @@ TEST(Diloco, KeepsEightBytesAParameterMore) {
     EXPECT_NEAR(states(lower(replicas(8, outside(4, R"(, "outer_optimizer": "sgd")")).make())) - states(mean), 4 * parameters, 1);
 }
 
+// Workers that meet slice by slice.
+Gpt sliced(int dp, const std::string& synchronization, std::int64_t bytes) {
+    Gpt g = replicas(dp, synchronization);
+    g.extra_strategy += fmt::format(R"(, "bucket_bytes": {})", bytes);
+    return g;
+}
+constexpr std::int64_t all_at_once = 1'000'000'000;
+
 // In the hosts' memory they take none of the device's, but their ways there and back, once a round; their room on the device is that of a
-// bucket or a fragment.
+// slice or a fragment.
 TEST(Diloco, KeepsItsOuterStatesOnTheHost) {
-    const auto of = [](const std::string& fields, int steps) {
-        return predict(replicas(8, fmt::format(R"({{"inner_steps": {}, {}}})", steps, fields)).make()).report;
+    const auto of = [](const std::string& fields, int steps, std::int64_t slice = all_at_once) {
+        return predict(sliced(8, fmt::format(R"({{"inner_steps": {}, {}}})", steps, fields), slice).make()).report;
     };
     const Plan plan = lower(replicas(8, outside(4)).make());
     double parameters = 0;
@@ -128,8 +139,77 @@ TEST(Diloco, KeepsItsOuterStatesOnTheHost) {
         // Two fp32 numbers a parameter each way, at least at the link's rate; streamed, the common start comes twice.
         const double rate = replicas(8).make().cluster.host.pcie_bandwidth.value;
         EXPECT_GT(costs, 8 * parameters / rate) << kind;
+        const std::int64_t slice = 10'000'000;
+        if (kind == R"("kind": "diloco")") {
+            EXPECT_LT(4 * (of(there, 4, slice).step_time_s - of(kind, 4, slice).step_time_s), 0.8 * costs) << "beside the network";
+        }
     }
     EXPECT_EQ(verify(lower(replicas(8, outside(4, R"(, "outer_device": "cpu")")).make())).size(), 0u);
+}
+
+// Elements of the parts that workers meet with one after another.
+std::vector<std::int64_t> parts_met(const Plan& plan) {
+    std::vector<std::int64_t> elements;
+    for (const Buffer& b : plan.buffers)
+        if (b.role == Role::outer_parameters && b.scope == Scope::run) elements.push_back(b.bytes.count / 4);
+    return elements;
+}
+
+// Two slices at most are on the device: of the one that is merged the distance moved in fp32, its payload in 16 bits and, where they live
+// on the host, two outer states in fp32; the next one, on its way, has no momentum yet.
+TEST(Diloco, HasTwoSlicesOnTheDeviceAtATime) {
+    for (const auto& [home, merged, sent] : {std::tuple{"device", 6, 6}, {"cpu", 14, 10}})
+        for (const std::int64_t slice : {10'000'000, 40'000'000}) {
+            const std::string how = outside(4, fmt::format(R"(, "payload_dtype": "bf16", "outer_device": "{}")", home));
+            const Plan plan = lower(sliced(8, how, slice).make());
+            EXPECT_EQ(verify(plan).size(), 0u) << to_text(verify(plan));
+            const std::vector<std::int64_t> parts = parts_met(plan);
+            ASSERT_GT(parts.size(), 2u);
+            std::int64_t law = 0, level = 0, highest = 0, whole = 0, longest = 0, masters = 0;
+            for (std::size_t i = 0; i < parts.size(); ++i) {
+                law = std::max(law, merged * parts[i] + (i + 1 < parts.size() ? sent * parts[i + 1] : 0));
+                whole += parts[i];
+            }
+            for (const Op& op : block_named(plan, "average:0").ops) {
+                if (const auto* a = std::get_if<Alloc>(&op.work)) highest = std::max(highest, level += plan.buffers[a->buffer].bytes.count);
+                if (const auto* f = std::get_if<Free>(&op.work)) level -= plan.buffers[f->buffer].bytes.count;
+            }
+            EXPECT_EQ(level, 0);
+            EXPECT_EQ(highest, law) << home << " " << slice;
+            for (const Buffer& b : plan.buffers) {
+                if (b.role == Role::parameter) longest = std::max(longest, b.bytes.count);
+                if (b.role == Role::master) masters += b.bytes.count / 4;
+            }
+            EXPECT_EQ(masters, whole);
+            for (const std::int64_t n : parts) EXPECT_LT(2 * n, slice + longest) << "16-bit parameters";
+        }
+}
+
+// Where activations need more room than a meeting, outer states on the host leave a device with what plain averaging has.
+TEST(Diloco, WithItsStatesAwayNeedsTheMemoryOfLocalSgd) {
+    const auto peak = [](const std::string& how) {
+        Gpt g = sliced(8, how, 10'000'000);
+        g.micro_batch = 8;
+        g.sequence = 1024;
+        return predict(g.make()).report.memory.stages[0].allocated_peak.count;
+    };
+    const std::string away = outside(4, R"(, "payload_dtype": "bf16", "outer_device": "cpu")");
+    EXPECT_EQ(peak(away), peak(every(4)));
+    EXPECT_GT(peak(outside(4)), peak(away));
+}
+
+// A slice is sent before the one ahead of it is merged, so that the network does not wait for kernels.
+TEST(LocalSgd, MergesASliceWhileTheNextIsOnItsWay) {
+    for (const std::string& how : {every(4), outside(4)}) {
+        const Plan plan = lower(sliced(8, how, 10'000'000).make());
+        std::vector<std::string> order;
+        for (const Op& op : block_named(plan, "average:0").ops)
+            if (op.name.starts_with("sum.") || op.name.starts_with("average.")) order.push_back(op.name);
+        ASSERT_GT(order.size(), 4u);
+        const std::vector<std::string> first(order.begin(), order.begin() + 4);
+        EXPECT_EQ(first, (std::vector<std::string>{"sum.b0", "sum.b1", "average.b0", "sum.b2"}));
+        EXPECT_EQ(order.back(), fmt::format("average.b{}", order.size() / 2 - 1));
+    }
 }
 
 // Bytes on the links between nodes: fp32, 16 bits, and both ways of an exchange of whole numbers, as a ring has.
@@ -308,6 +388,24 @@ TEST(StreamingDiloco, SendsEveryParameterOnceARoundAFragmentAtATime) {
     EXPECT_EQ(steps, 40);
     EXPECT_EQ(sent, reduced(whole, whole.further[0].programs));
     EXPECT_LT(static_cast<double>(most), 0.4 * static_cast<double>(sent)); // two layers of eight, and the embedding
+}
+
+// One fragment at most is on its way, while steps go on: beside the outer states, two fp32 numbers a parameter, the largest fragment's
+// distance moved in fp32 and its payload.
+TEST(StreamingDiloco, HasRoomForOneFragmentOnItsWay) {
+    const auto peak = [](const std::string& how) { return predict(islands(how).make()).report.memory.stages[0].allocated_peak.count; };
+    const std::int64_t plain = peak(every(40));
+    for (const int fragments : {1, 2, 4, 8})
+        for (const auto& [payload, bytes] : {std::pair{"fp32", 4}, {"bf16", 6}}) {
+            const std::string how = streamed(40, fragments, 1, fmt::format(R"(, "payload_dtype": "{}")", payload));
+            const Plan plan = lower(islands(how).make());
+            EXPECT_EQ(verify(plan).size(), 0u) << to_text(verify(plan));
+            const std::vector<std::int64_t> parts = parts_met(plan);
+            ASSERT_EQ(static_cast<int>(parts.size()), fragments);
+            std::int64_t whole = 0;
+            for (const std::int64_t n : parts) whole += n;
+            EXPECT_EQ(peak(how) - plain, 8 * whole + bytes * *std::max_element(parts.begin(), parts.end())) << fragments << " " << payload;
+        }
 }
 
 // The part that steps do not hide of a fragment's way is waited for: utilisation is H t / (H t + exposed).

@@ -5,6 +5,9 @@
 #include "sim/plan/verify.hpp"
 #include "sim/report/report.hpp"
 
+#include <algorithm>
+#include <map>
+
 namespace orrery::laws {
 namespace {
 
@@ -23,15 +26,6 @@ Prediction of(const Gpt& g) { return predict(g.make()); }
 std::int64_t kind_bytes(const Report& r, MemoryKind k) { return r.memory.stages[0].by_kind[k].count; }
 std::int64_t node_bytes(const Report& r, MemoryKind k) { return r.memory.host.used.by_kind[k].count; }
 
-// Bytes of the copies one way in a step of the first stage.
-std::int64_t copied(const Plan& plan, CopyKind kind) {
-    std::int64_t bytes = 0;
-    for (const Action& a : plan.programs[0].actions)
-        for (std::int32_t i = a.first; i < a.last; ++i)
-            if (const auto* c = std::get_if<Copy>(&plan.blocks[a.block].ops[i].work); c && c->kind == kind) bytes += c->bytes.count;
-    return bytes;
-}
-
 TEST(OptimizerOffload, MovesExactlyTheStatesToTheNodesMemory) {
     const Report here = of(offloading("")).report, away = of(offloading(R"("optimizer": "cpu")")).report;
     const std::int64_t states = kind_bytes(here, MemoryKind::optimizer_states);
@@ -42,14 +36,64 @@ TEST(OptimizerOffload, MovesExactlyTheStatesToTheNodesMemory) {
     EXPECT_EQ(here.memory.stages[0].allocated_peak - away.memory.stages[0].allocated_peak, Bytes{states});
 }
 
-TEST(OptimizerOffload, SendsEachGradientAndEachParameterOnce) {
-    const Plan plan = lower(offloading(R"("optimizer": "cpu")").make());
-    EXPECT_EQ(verify(plan).size(), 0u) << to_text(verify(plan));
-    std::int64_t shards = 0; // fp16 gradients, fp16 parameters
+// Elements that a rank of the first stage updates.
+std::int64_t updated(const Plan& plan) {
+    std::int64_t n = 0;
+    for (const Block& b : plan.blocks)
+        for (const Op& op : b.ops)
+            if (const auto* step = std::get_if<OptimizerStep>(&op.work)) n += step->elements;
+    return n;
+}
+
+std::int64_t on_host(const Plan& plan, MemoryKind kind) {
+    std::int64_t bytes = 0;
     for (const Buffer& b : plan.buffers)
-        if (b.role == Role::gradient_shard && b.space == Space::device) shards += b.bytes.count;
-    EXPECT_EQ(copied(plan, CopyKind::device_to_host), shards);
-    EXPECT_EQ(copied(plan, CopyKind::host_to_device), shards);
+        if (b.space == Space::host && b.kind == kind && b.scope != Scope::action) bytes += b.bytes.count;
+    return bytes;
+}
+
+Plan verified(const Gpt& g) {
+    Plan plan = lower(g.make());
+    EXPECT_EQ(verify(plan).size(), 0u) << to_text(verify(plan));
+    return plan;
+}
+
+// DeepSpeed casts fp16 to fp32 on the device and back in its ZeRO 1 and 2, and sends 16 bits both ways in ZeRO 3.
+TEST(OptimizerOffload, SendsEachGradientAndEachParameterOnce) {
+    for (const int zero : {1, 2, 3}) {
+        Gpt g = offloading(R"("optimizer": "cpu")");
+        g.zero = zero;
+        const Plan plan = verified(g);
+        const std::int64_t bytes = zero == 3 ? 2 : 4;
+        EXPECT_EQ(copied(plan, CopyKind::device_to_host), bytes * updated(plan)) << zero;
+        EXPECT_EQ(copied(plan, CopyKind::host_to_device), bytes * updated(plan)) << zero;
+    }
+}
+
+// fp32 masters, moments and gradients: 16 bytes a parameter, and no 16-bit parameters.
+TEST(OptimizerOffload, HasMastersAloneOnTheHostWhereTheyCross) {
+    const Plan plan = verified(offloading(R"("optimizer": "cpu", "gradients": "cpu")", R"(, "overlap": {"offload": false})"));
+    const std::int64_t n = updated(plan);
+    EXPECT_EQ(on_host(plan, MemoryKind::optimizer_states), 12 * n);
+    EXPECT_EQ(on_host(plan, MemoryKind::parameters), 0);
+    EXPECT_EQ(on_host(plan, MemoryKind::gradients), (4 + 2) * n) << "sums of some microbatches wait in 16 bits";
+    Gpt once = offloading(R"("optimizer": "cpu", "gradients": "cpu")");
+    once.microbatches = 1;
+    EXPECT_EQ(on_host(verified(once), MemoryKind::gradients), 4 * n);
+}
+
+// The first microbatch finds no sum on the host. The last leaves it in fp32, once it is whole.
+TEST(OptimizerOffload, BringsSumsBackFromTheSecondMicrobatchOn) {
+    for (const int devices : {1, 4})
+        for (const int microbatches : {1, 2, 4}) {
+            Gpt g = offloading(R"("optimizer": "cpu", "gradients": "cpu")");
+            g.dp = devices, g.zero = devices > 1 ? 2 : 0;
+            g.microbatches = microbatches;
+            const Plan plan = verified(g);
+            const std::int64_t n = updated(plan), runs = microbatches;
+            EXPECT_EQ(copied(plan, CopyKind::host_to_device, MemoryKind::gradients), 2 * (runs - 1) * n) << devices << " " << runs;
+            EXPECT_EQ(copied(plan, CopyKind::device_to_host) - 4 /* the norm */, (2 * (runs - 1) + 4) * n) << devices << " " << runs;
+        }
 }
 
 // The last layer's output is read by the layers that predict further tokens too, and comes back first of all.
@@ -155,6 +199,56 @@ TEST(OptimizerOffload, HoldsUpTheThreadThatLaunches) {
     EXPECT_EQ(all.traffic.to_host, all.traffic.from_host);
 }
 
+bool noted(const Report& r, const std::string& begin) {
+    return std::any_of(r.notes.begin(), r.notes.end(), [&](const std::string& n) { return n.starts_with(begin); });
+}
+
+// One shard of all parameters goes or stays as a whole; nothing goes of a fraction of less than half of it.
+TEST(OptimizerOffload, ReportsWhatReallyMoves) {
+    const auto told = [](const std::string& offload) {
+        Gpt g = offloading(offload);
+        g.zero = 1, g.vocab = 2048;
+        const Scenario s = g.make();
+        const Report r = predict(s).report;
+        const std::string text = to_text(r, s);
+        EXPECT_EQ(text.find("on the host: optimizer") != std::string::npos, r.away.updated == 1) << text;
+        EXPECT_EQ(text.find("on the host: activations") != std::string::npos, r.away.activations) << text;
+        return r;
+    };
+    for (const char* fraction : {"0", "0.001", "0.49"}) {
+        const Report r = told(std::string(R"("optimizer": "cpu", "optimizer_fraction": )") + fraction);
+        EXPECT_EQ(r.away.updated, 0) << fraction;
+        EXPECT_TRUE(noted(r, "strategy.offload.optimizer = cpu moves nothing")) << fraction;
+    }
+    const Report half = told(R"("optimizer": "cpu", "optimizer_fraction": 0.5)"), all = told(R"("optimizer": "cpu")");
+    EXPECT_EQ(half.away.updated, 1);
+    EXPECT_TRUE(noted(half, "strategy.offload.optimizer_fraction = 0.5 moves 100 %"));
+    EXPECT_EQ(all.away.updated, 1);
+    EXPECT_FALSE(noted(all, "strategy.offload.optimizer"));
+    const Report none = told(R"("activations": "cpu", "activation_layers": 0)"), some = told(R"("activations": "cpu")");
+    EXPECT_TRUE(noted(none, "strategy.offload.activations = cpu moves nothing"));
+    EXPECT_EQ(none.traffic.to_host, 0);
+    EXPECT_FALSE(noted(some, "strategy.offload.activations = cpu moves nothing"));
+    EXPECT_GT(some.traffic.to_host, 0);
+}
+
+// An update that is undone and made again in a share of steps brings its parameters back once more in that share.
+TEST(OptimizerOffload, CountsCopiesOfUndoneStepsInTheirShare) {
+    const auto moved = [](const char* undone) {
+        return predict(scenario(fmt::format(R"({{"model": {{"preset": "llama3-8b", "layers": 2}},
+                   "cluster": {{"preset": "dgx-h100", "nodes": 1, "devices_per_node": 1}},
+                   "training": {{"global_batch_size": 1, "micro_batch_size": 1, "sequence_length": 2048, "precision": "bf16", "optimizer": "adamw",
+                                "gradient_clipping": 1, "optimizer_in_backward": true}},
+                   "strategy": {{"framework": "deepspeed", "zero_stage": 3, "optimizer_sync": "post-validation",
+                                "offload": {{"optimizer": "cpu", "undone_steps": {}}}}}}})",
+                                            undone)))
+            .report.traffic.from_host;
+    };
+    const double once = moved("0");
+    EXPECT_GT(once, 0);
+    for (const char* share : {"0.02", "0.5", "1"}) EXPECT_NEAR(moved(share), (1 + std::stod(share)) * once, 1e-9 * once) << share;
+}
+
 TEST(OptimizerOffload, TakesTheSameTimeFoldedAndUnfolded) {
     Gpt g = offloading(R"("optimizer": "cpu", "optimizer_fraction": 0.5)");
     g.pp = 2;
@@ -188,16 +282,105 @@ TEST(ShardOffload, OfGradientsAndParametersLeavesTheDeviceWhatItWorksOn) {
         if (b.role == Role::gradient_shard) gradients += b.bytes.count;
     }
     // Each microbatch wants parameters in both passes, but for those of the first and the last unit, which stay until the backward pass;
-    // and adds its gradients to the sums so far.
+    // and, from the second on, adds its gradients to the sums so far.
     const Report here = of(keeps).report, away = of(g).report;
     EXPECT_EQ(copied(plan, CopyKind::device_to_host) - 4 /* the norm */, 4 * gradients);
-    EXPECT_LE(copied(plan, CopyKind::host_to_device), 8 * parameters + 4 * gradients + 4);
-    EXPECT_GE(copied(plan, CopyKind::host_to_device), 7 * parameters + 4 * gradients);
+    EXPECT_LE(copied(plan, CopyKind::host_to_device), 8 * parameters + 3 * gradients + 4);
+    EXPECT_GE(copied(plan, CopyKind::host_to_device), 7 * parameters + 3 * gradients);
     EXPECT_EQ(node_bytes(away, MemoryKind::parameters), 4 * parameters);
     EXPECT_EQ(node_bytes(away, MemoryKind::gradients), 4 * gradients);
     EXPECT_LT(kind_bytes(away, MemoryKind::gradients), kind_bytes(here, MemoryKind::gradients));
     EXPECT_LT(kind_bytes(away, MemoryKind::parameters), kind_bytes(here, MemoryKind::parameters));
     EXPECT_GT(away.step_time_s, here.step_time_s);
+}
+
+Gpt fully_sharded(const char* framework, int devices, const std::string& more = "") {
+    Gpt g = offloading(R"("optimizer": "cpu", "gradients": "cpu", "parameters": "cpu")", more);
+    g.framework = framework;
+    g.dp = devices, g.zero = devices > 1 ? 3 : 0;
+    g.layers = 16, g.vocab = 2048;
+    g.gradient_dtype = "fp32";
+    return g;
+}
+
+// FSDP's sharded parameter is the fp32 one: it crosses as such and is cast on the device. The host has it, its gradient and two moments.
+TEST(ShardOffload, OfFsdpHasFp32ParametersAtHome) {
+    for (const char* framework : {"fsdp", "fsdp2", "torchtitan"})
+        for (const int devices : {1, 4}) {
+            const Plan plan = verified(fully_sharded(framework, devices));
+            const std::int64_t n = updated(plan);
+            EXPECT_EQ(on_host(plan, MemoryKind::parameters), 4 * n) << framework << devices;
+            EXPECT_EQ(on_host(plan, MemoryKind::gradients), 4 * n) << framework << devices;
+            EXPECT_EQ(on_host(plan, MemoryKind::optimizer_states), 8 * n) << framework << devices;
+            const std::int64_t come = copied(plan, CopyKind::host_to_device, MemoryKind::parameters);
+            EXPECT_LE(come, 8 * 4 * n) << framework << devices; // four microbatches, two passes
+            EXPECT_GE(come, 7 * 4 * n) << framework << devices;
+        }
+}
+
+// fully_shard adds on the host's processors: nothing comes back, and the thread that launches kernels waits for each sum.
+TEST(ShardOffload, OfFullyShardAddsOnTheHost) {
+    for (const int devices : {1, 4})
+        for (const int microbatches : {1, 2, 4}) {
+            Gpt g = fully_sharded("fsdp2", devices);
+            g.microbatches = microbatches;
+            const Plan plan = verified(g);
+            std::int64_t added = 0, waits = 0;
+            for (const Action& a : plan.programs[0].actions)
+                for (std::int32_t i = a.first; i < a.last; ++i) {
+                    const Op& op = plan.blocks[a.block].ops[i];
+                    const auto* p = std::get_if<Pointwise>(&op.work);
+                    if (p && p->kind == PointwiseKind::add && op.queue == host_queue) added += p->elements;
+                    waits += op.name == "accumulate.wait";
+                }
+            EXPECT_EQ(added, (microbatches - 1) * updated(plan)) << devices << " " << microbatches;
+            EXPECT_EQ(waits > 0, microbatches > 1);
+            EXPECT_EQ(copied(plan, CopyKind::host_to_device, MemoryKind::gradients), 0);
+            EXPECT_EQ(copied(plan, CopyKind::device_to_host) - 4 /* the norm */, microbatches * 4 * updated(plan));
+        }
+}
+
+// With the first run's block in the place of a later one, which adds to a sum, what the run before has left is lost.
+TEST(ShardOffload, TheFirstRunsBlockIsNoOthers) {
+    for (const char* framework : {"deepspeed", "fsdp2"}) {
+        Gpt g = fully_sharded(framework, 4);
+        Plan plan = verified(g);
+        std::map<std::string, std::int32_t> first;
+        for (std::int32_t b = 0; b < plan.blocks.next_id(); ++b)
+            if (const std::string& name = plan.blocks[b].name; name.starts_with("reduce_first:")) first[name.substr(name.find(':'))] = b;
+        ASSERT_FALSE(first.empty());
+        for (Action& a : plan.programs[0].actions) {
+            const std::string& name = plan.blocks[a.block].name;
+            if (!name.starts_with("reduce:")) continue;
+            a.block = first.at(name.substr(name.find(':')));
+            a.last = static_cast<std::int32_t>(plan.blocks[a.block].ops.size());
+        }
+        for (Action& a : plan.programs[0].actions) a.deps_begin = a.deps_end = 0; // they name ops of the blocks that were there
+        const auto found = verify(plan);
+        EXPECT_TRUE(std::any_of(found.begin(), found.end(), [](const Violation& v) { return v.rule == "gradient-lost"; }))
+            << framework << to_text(found);
+    }
+}
+
+// Experts that one rank has whole come and go whole, beside the shards of what all have: nothing of either stays on the device.
+TEST(ShardOffload, OfExpertsMovesThoseOfTheRank) {
+    for (const int expert_parallel : {1, 2, 4}) {
+        const Plan plan = lower(scenario(fmt::format(
+            R"({{"model": {{"layers": 2, "hidden_size": 512, "attention_heads": 8, "vocab_size": 1024, "moe": {{"experts": 4, "top_k": 2, "expert_ffn_size": 1024}}}},
+                "cluster": {{"preset": "dgx-h100", "nodes": 1, "devices_per_node": 4}},
+                "training": {{"global_batch_size": 4, "micro_batch_size": 1, "sequence_length": 512, "precision": "bf16", "gradient_clipping": 0}},
+                "strategy": {{"framework": "deepspeed", "data_parallel": 4, "expert_parallel": {}, "zero_stage": 3,
+                             "offload": {{"optimizer": "cpu", "gradients": "cpu", "parameters": "cpu"}}}}}})",
+            expert_parallel)));
+        EXPECT_EQ(verify(plan).size(), 0u) << to_text(verify(plan));
+        EXPECT_EQ(resident(plan, 0).at(MemoryKind::parameters), static_cast<double>(on_host(plan, MemoryKind::parameters))) << "none here";
+        for (const Buffer& b : plan.buffers)
+            EXPECT_FALSE(b.space == Space::device && b.scope == Scope::run && b.kind == MemoryKind::parameters) << b.name;
+        const std::int64_t n = updated(plan);
+        EXPECT_EQ(copied(plan, CopyKind::device_to_host, MemoryKind::gradients), 2 * n) << expert_parallel;
+        EXPECT_LE(copied(plan, CopyKind::host_to_device, MemoryKind::parameters), 2 * 2 * n) << "once for each pass";
+        EXPECT_GT(copied(plan, CopyKind::host_to_device, MemoryKind::parameters), 3 * n) << expert_parallel;
+    }
 }
 
 TEST(ShardOffload, LetsOneDeviceTrainWhatItCannotHold) {

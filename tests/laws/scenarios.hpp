@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <map>
+#include <optional>
 #include <string>
 
 namespace orrery::laws {
@@ -72,6 +73,18 @@ inline std::map<MemoryKind, double> resident(const Plan& plan, int stage) {
         if (b.stage == stage && b.storage < 0 && (b.scope == Scope::run || b.scope == Scope::step))
             sum[b.kind] += static_cast<double>(b.bytes.count);
     return sum;
+}
+
+// Bytes that the copies one way move in a step of a rank of `stage`: all, or those of one kind.
+inline std::int64_t copied(const Plan& plan, CopyKind way, std::optional<MemoryKind> what = {}, int stage = 0) {
+    std::int64_t bytes = 0;
+    for (const Action& a : plan.programs[static_cast<std::size_t>(stage)].actions)
+        for (std::int32_t i = a.first; i < a.last; ++i) {
+            const Op& op = plan.blocks[a.block].ops[i];
+            const auto* c = std::get_if<Copy>(&op.work);
+            if (c && c->kind == way && (!what || plan.buffers[op.in[0]].kind == *what)) bytes += c->bytes.count;
+        }
+    return bytes;
 }
 
 } // namespace orrery::laws

@@ -124,6 +124,32 @@ TEST(Segments, AutoRecomputesAsFewLayersAsFit) {
     EXPECT_TRUE(some);
 }
 
+// Where weights are gathered layer by layer, a layer made again in a segment is gathered for that and, unless the software keeps it until
+// its backward pass, once more then: a layer that is made again alone needs no second one.
+TEST(Segments, GatherTheirLayersForEachPass) {
+    const auto gathers = [](const char* framework, int year, const std::string& recompute) {
+        const Scenario s = scenario(fmt::format(
+            R"({{"model": {{"layers": 6, "hidden_size": 512, "attention_heads": 8, "vocab_size": 1024}}, "cluster": {{"preset": "dgx-h100", "nodes": 1}},
+                "training": {{"global_batch_size": 8, "micro_batch_size": 1, "sequence_length": 1024, "precision": "bf16"}},
+                "strategy": {{"framework": "{}", "data_parallel": 8, "zero_stage": 3, "recompute": {}}}, "runtime": {{"year": {}}}}})",
+            framework, recompute, year));
+        const Plan plan = lower(s);
+        EXPECT_EQ(verify(plan).size(), 0u) << framework << to_text(verify(plan));
+        std::map<std::string, int> count;
+        for (const Action& a : plan.programs[0].actions)
+            if (plan.blocks[a.block].name.starts_with("gather:")) ++count[plan.blocks[a.block].name];
+        std::map<int, int> layers_by_count;
+        for (const auto& [name, n] : count) ++layers_by_count[n];
+        return layers_by_count;
+    };
+    for (const auto& [framework, year] : {std::pair{"deepspeed", 2025}, {"fsdp", 2025}, {"fsdp2", 2024}}) {
+        EXPECT_EQ(gathers(framework, year, R"("full")")[3], 0) << framework;
+        EXPECT_EQ(gathers(framework, year, R"({"segments": 2})")[3], 4) << framework << ": two layers of each segment are not its last";
+        EXPECT_EQ(gathers(framework, year, R"({"segments": 3})")[3], 3) << framework;
+    }
+    EXPECT_EQ(gathers("fsdp2", 2025, R"({"segments": 2})"), gathers("fsdp2", 2025, R"("full")"));
+}
+
 TEST(Segments, OfAPipelinesChunks) {
     Gpt g;
     g.pp = 2;

@@ -104,6 +104,28 @@ TEST(ZeroPlusPlus, TheSecondCopyTakesItsShareOfTheModel) {
     EXPECT_EQ(more.at(MemoryKind::optimizer_states), held.at(MemoryKind::optimizer_states));
 }
 
+// Gradients are exchanged inside nodes first, then between them, whatever ranks share a second copy; one that all share is none.
+TEST(ZeroPlusPlus, TheSecondCopyLeavesTheExchangeAlone) {
+    const auto of = [](int size) { return sharded(weights + gradients + fmt::format(R"(, "secondary_shard_size": {})", size)); };
+    const Scenario none = of(1).make(), all = of(ranks).make();
+    EXPECT_EQ(across(all), across(none));
+    EXPECT_EQ(predict(all).report.step_time_s, predict(none).report.step_time_s);
+    EXPECT_EQ(predict(all).report.memory.stages[0].peak, predict(none).report.memory.stages[0].peak);
+    for (const int other : {2, 8})
+        EXPECT_NE(to_text(parse_scenario(of(other).text(), {}).problems).find("exchanged inside nodes of 4 first"), std::string::npos);
+    // In one node there is one level, however it is divided for the copy.
+    Gpt one = of(2);
+    one.dp = per_node;
+    one.cluster = R"({"preset": "dgx-a100-80gb", "nodes": 1, "devices_per_node": 4})";
+    const Plan plan = lower(one.make());
+    EXPECT_EQ(verify(plan).size(), 0u) << to_text(verify(plan));
+    for (const Block& b : plan.blocks)
+        for (const Op& op : b.ops)
+            if (const auto* c = std::get_if<Collective>(&op.work); c && c->kind == CollectiveKind::all_to_all) {
+                EXPECT_EQ(size(plan, c->comm), per_node) << op.name;
+            }
+}
+
 // Four times the link is worth about as much as a quarter of the bytes, and the gain shrinks with the link.
 TEST(ZeroPlusPlus, StandsForAFourTimesFasterLink) {
     const std::string all = weights + second + gradients;

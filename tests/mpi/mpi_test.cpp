@@ -88,7 +88,7 @@ TEST_F(Mpi, SameBitsAsOneProcess) {
         {"experts",
          {"--set", "strategy.tensor_parallel=2", "--set", "strategy.sequence_parallel=true", "--set", "strategy.expert_parallel=2", "--set",
           "strategy.expert_tensor_parallel=2", "--set", "model.moe.experts=4", "--set", "model.moe.top_k=2", "--set",
-          "model.moe.expert_ffn_size=16", "--set", "model.moe.imbalance=zipf:30", "--set", "model.bias=false"}},
+          "model.moe.expert_ffn_size=16", "--set", "model.moe.imbalance=[1,1e-6,0,0]", "--set", "model.bias=false"}},
     };
     for (const auto& [name, fields] : cases) {
         Words alone{simexec, "run", scenario(4)};
@@ -102,10 +102,14 @@ TEST_F(Mpi, SameBitsAsOneProcess) {
 
 // The choices of the routers of all processes are one record.
 TEST_F(Mpi, RoutingIsRecordedOverRanks) {
-    const Words experts{
-        "--set", "strategy.pipeline_parallel=2", "--set",    "strategy.schedule=1f1b", "--set", "strategy.expert_parallel=2",
-        "--set", "model.moe.experts=4",          "--set",    "model.moe.top_k=2",      "--set", "model.moe.expert_ffn_size=16",
-        "--set", "model.moe.imbalance=zipf:30",  "--routing"};
+    const Words experts{"--set",    "strategy.pipeline_parallel=2",
+                        "--set",    "strategy.schedule=1f1b",
+                        "--set",    "strategy.expert_parallel=2",
+                        "--set",    "model.moe.experts=4",
+                        "--set",    "model.moe.top_k=2",
+                        "--set",    "model.moe.expert_ffn_size=16",
+                        "--set",    "model.moe.imbalance=[1,1e-6,0,0]",
+                        "--routing"};
     Words alone{simexec, "run", scenario(4)}, words = over(4, experts);
     alone.insert(alone.end(), experts.begin(), experts.end());
     std::vector<std::string> said;

@@ -23,9 +23,10 @@ BufferId BucketBlocks::short_lived(const Bucket& b, const std::string& name, Rol
     return id;
 }
 
-// From the ranks near each other outwards. The shards lie on them in the same order: near ranks follow one another.
+// From the ranks near each other outwards. The shards lie on them in the same order: near ranks follow one another. The mesh may be
+// divided for second copies alone.
 std::vector<BucketBlocks::Level> BucketBlocks::levels(const Bucket& b) {
-    if (!(dp.shard_axes & mask(Axis::dpr))) return {{planned(b).reduce, b.shards}};
+    if (l.practice.exchange_ranks == 0) return {{planned(b).reduce, b.shards}};
     const int near = l.plan.mesh.extent(Axis::dp), far = l.plan.mesh.extent(Axis::dpr);
     return {{communicator(b, "dp.near", mask(Axis::dp)), near}, {communicator(b, "dp.far", mask(Axis::dpr)), far}};
 }

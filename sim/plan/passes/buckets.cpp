@@ -126,10 +126,10 @@ void share_out(Lowering& l) {
     const int directions = l.plan.directions;
     dp.shards = l.plan.mesh.extent(Axis::dp) * l.plan.mesh.extent(Axis::cp) * directions;
     dp.replicas = (l.plan.workers & mask(Axis::dpr)) ? 1 : l.plan.mesh.extent(Axis::dpr); // workers keep their gradients
-    if (l.practice.near_ranks > 0) {                                                      // both levels share one set of shards
+    if (l.practice.near_ranks() > 0) {                                                    // both levels share one set of shards
         dp.shard_axes = static_cast<AxisMask>(dp.shard_axes | mask(Axis::dpr));
         dp.shards *= std::exchange(dp.replicas, 1);
-        if (st.secondary_shard_size > 1) dp.secondary = l.practice.near_ranks;
+        dp.secondary = std::max(1, l.practice.second_copy_ranks);
     }
     if (l.scenario.model.moe) {
         dp.expert_shards = l.plan.expert_mesh.extent(Axis::dp) * directions;
@@ -158,10 +158,11 @@ void make_blocks(Lowering& l, BucketBlocks& maker, Bucket& b, std::int64_t run, 
     b.shards = b.expert ? dp.expert_shards : dp.shards;
     b.replicas = b.expert ? dp.expert_replicas : dp.replicas;
     if (dp.made_in_backward) maker.make_acquire(b);
-    if (!dp.active(b)) {
-        b.accumulates = dp.sends && (runs > 1 || used_elsewhere(l, b));
-        if (dp.fetches) fetch_whole(l, b);
-        if (!dp.sends) return;
+    if (!dp.active(b)) { // of one rank, or experts of one
+        b.sends = b.trained && dp.reduces_each_run() && st.offload.gradients != Tier::none;
+        b.accumulates = b.sends && (runs > 1 || used_elsewhere(l, b));
+        if (dp.gathers_in_step && st.offload.parameters != Tier::none) fetch_whole(l, b);
+        if (!b.sends) return;
         send_whole(l, b);
         sum_over_tensor_parallel(l, b);
         maker.make_acquire(b);

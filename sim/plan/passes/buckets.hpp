@@ -21,10 +21,13 @@ struct Bucket {
     std::int64_t elements = 0;            // local, tensor parallelism counted, data parallelism not
     std::int64_t shard_elements = 0;      // of each data-parallel rank, padding included; 0 where nothing is sharded
     bool accumulates = false;             // reduced several times a step, into a sum
+    bool sends = false;                   // nobody shares it, and its gradients go to the host whole
     std::int32_t id = -1;                 // in Plan::buckets; -1: nothing of it travels
     BufferId gradient_shard = -1;         // where a reduce-scatter leaves its part
     BufferId weight_shard = -1;
     std::int32_t reduce = -1, gather = -1, copy_out = -1, release = -1, acquire = -1; // blocks; -1: none
+    std::int32_t reduce_first = -1;   // the block that reduces in a step's first run, which finds no sum to add to; -1: `reduce`
+    std::int32_t reduce_last = -1;    // .. and in its last, where the sum leaves in another type; -1: `reduce`
     std::int32_t update = -1;         // the block that updates it in the backward pass; -1: the step's end does
     std::int32_t read = -1;           // the block that brings its shard from NVMe to the host, for `gather` to take
     std::int32_t store = -1;          // the block that takes its gradients' sum from the host to NVMe, when a step has made it
@@ -58,8 +61,8 @@ struct DataParallel {
     // Gradients are reduced at the end of each run of backward steps of a chunk, not once a step.
     bool reduces_each_run() const { return sends || (zero >= 2 && active()); }
     bool reduces_each_run(const Bucket& b) const {
-        return sends || (zero >= 2 && sharded(b));
-    } // one that is not sharded has its whole sum to keep
+        return b.sends || (zero >= 2 && sharded(b));
+    } // one that is not sharded has its whole sum to keep, on the device or on the host
 };
 
 } // namespace orrery

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 namespace orrery {
@@ -63,6 +64,7 @@ class Weaver {
     BlockPieces pieces;
     std::map<const Bucket*, Use> uses;
     std::map<const Bucket*, int> unfinished; // chunks that will still add to its gradients in this step
+    std::set<const Bucket*> reduced;         // those of which a run of this step has been
     std::map<const std::vector<BlockPiece>*, LastUse> last_uses;
 
     DraftAction& push(DraftAction action) { return draft_.actions.emplace_back(std::move(action)); }
@@ -157,10 +159,15 @@ struct Weaving {
     void release(const Bucket* b) {
         if (now.release && b->release >= 0 && w.uses[b].weights > 0 && --w.uses[b].weights == 0) w.push(b->release);
     }
+    // The block of this run: the first of a step and the last may have others than those between them.
+    std::int32_t reduction_of(const Bucket& b) {
+        const bool first = w.reduced.insert(&b).second, ends = now.last && w.unfinished[&b] <= 1;
+        return first && b.reduce_first >= 0 ? b.reduce_first : ends && b.reduce_last >= 0 ? b.reduce_last : b.reduce;
+    }
     void reduce(const Bucket* b) {
         if (!(w.dp.reduces_each_run(*b) ? now.reduce_run : now.reduce_step)) return;
         if (b->reduce < 0 || w.uses[b].gradients == 0 || --w.uses[b].gradients > 0) return;
-        const std::int32_t reduction = w.push(b->reduce).id;
+        const std::int32_t reduction = w.push(reduction_of(*b)).id;
         if (b->replicate >= 0 && now.last && w.unfinished[b] == 1) w.push(b->replicate);
         if (b->store >= 0 && now.last && w.unfinished[b] <= 1) w.push(b->store);
         if (b->update >= 0) w.push(b->update);
@@ -174,12 +181,18 @@ struct Weaving {
         else
             reduce(b);
     }
+    // Whether a piece behind piece i that has been gathered for wants them too.
+    bool wanted_soon(const Bucket* b, std::size_t i) const {
+        for (std::size_t next = i + 1; next < std::min(pieces.size(), i + ahead); ++next)
+            if (among(pieces[next].weights, b)) return true;
+        return false;
+    }
     // After piece i: the buckets that no later piece touches, or that the next one gathers anew.
     void settle(std::size_t i) {
         const BlockPiece& piece = pieces[i];
-        const bool anew = now.gather && i + 1 < pieces.size() && pieces[i + 1].again;
+        const bool anew = now.gather && i + 1 < pieces.size() && (pieces[i + 1].again || (piece.remade && !w.l.practice.keeps_regathered));
         for (const Bucket* b : piece.weights) {
-            if (anew && !kept(*b) && std::erase(gathered, b) > 0) release(b);
+            if (anew && !kept(*b) && !wanted_soon(b, i) && std::erase(gathered, b) > 0) release(b);
             if (last.weights.at(b) == i && !(forward && kept(*b))) release(b);
         }
         for (const Bucket* b : piece.gradients)

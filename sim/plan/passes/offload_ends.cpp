@@ -1,7 +1,7 @@
 #include "sim/plan/passes/offload_ends.hpp"
 
 #include "sim/plan/passes/bucket_blocks.hpp"
-#include "sim/plan/passes/offload_shards.hpp"
+#include "sim/plan/passes/offload_homes.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -18,15 +18,6 @@ Op on_host(std::string name, Work work, std::vector<BufferId> in, std::vector<Bu
     op.in = std::move(in);
     op.out = std::move(out);
     return op;
-}
-
-// Gradients that were zero's operands, and have homes elsewhere.
-void take_from_device(Lowering& l, int stage) {
-    for (Block& block : l.plan.blocks)
-        if (block.kind == BlockKind::other && block.stage == stage)
-            for (Op& op : block.ops)
-                if (const auto* p = std::get_if<Pointwise>(&op.work); p && p->kind == PointwiseKind::zero)
-                    std::erase_if(op.out, [&](BufferId b) { return l.homes.contains(b); });
 }
 
 class Clip {
@@ -149,33 +140,27 @@ void run_whole(Lowering& l, std::int32_t block) {
             if (a.run.block == block) a.run.last = static_cast<std::int32_t>(l.plan.blocks[block].ops.size());
 }
 
-void zero_on_host(Lowering& l, int stage) {
-    take_from_device(l, stage);
-    Block block;
-    block.name = fmt::format("begin_host:{}", stage);
-    block.stage = static_cast<std::int16_t>(stage);
-    std::vector<BufferId> zeroed;
-    std::int64_t elements = 0;
-    for (const auto& of_chunk : l.data_parallel.buckets)
-        for (const Bucket& b : of_chunk) {
-            if (b.stage != stage || !b.accumulates) continue;
-            std::vector<BufferId> gradients{b.gradient_shard};
-            if (b.gradient_shard < 0) {
-                gradients.clear();
-                for (std::int32_t i : b.parameters) gradients.push_back(l.parameters[stage][i].gradient);
-            }
-            for (BufferId g : gradients)
-                if (const auto home = l.homes.find(g); home != l.homes.end()) {
-                    if (l.disks.contains(home->second)) block.ops.push_back(memory_op(Alloc{home->second}, Phase::offload));
-                    zeroed.push_back(home->second);
-                    elements += elements_of(l.buffer(g));
-                }
+void spare_zeros(Lowering& l, int stage) {
+    for (std::int32_t id = 0; id < l.plan.blocks.next_id(); ++id) {
+        Block& block = l.plan.blocks[id];
+        if (block.kind != BlockKind::other || block.stage != stage) continue;
+        bool spared = false;
+        for (Op& op : block.ops) {
+            auto* p = std::get_if<Pointwise>(&op.work);
+            if (!p || p->kind != PointwiseKind::zero) continue;
+            if (std::erase_if(op.out, [&](BufferId b) { return l.homes.contains(b); }) == 0) continue;
+            p->elements = 0;
+            for (BufferId b : op.out) p->elements += elements_of(l.buffer(b));
+            spared = spared || op.out.empty();
         }
-    if (zeroed.empty()) return;
-    block.ops.push_back(on_host("zero_gradients.host", Pointwise{PointwiseKind::zero, Direction::forward, elements, true}, {}, zeroed));
-    const std::int32_t id = l.add(std::move(block));
-    Draft& draft = l.drafts[stage];
-    draft.actions.insert(draft.actions.begin(), run_of(l.plan, draft, id));
+        if (!spared) continue;
+        std::erase_if(block.ops, [](const Op& op) {
+            const auto* p = std::get_if<Pointwise>(&op.work);
+            return p && p->kind == PointwiseKind::zero && op.out.empty();
+        });
+        run_whole(l, id);
+        if (block.ops.empty()) std::erase_if(l.drafts[stage].actions, [&](const DraftAction& a) { return a.run.block == id; });
+    }
 }
 
 void send_once(Lowering& l, std::int32_t block) {
@@ -189,13 +174,10 @@ void send_once(Lowering& l, std::int32_t block) {
     std::vector<Op> leaves;
     for (BufferId g : std::vector<BufferId>(step->in)) {
         if (l.buffer(g).kind != MemoryKind::gradients || l.homes.contains(g)) continue;
-        Buffer x = l.buffer(g);
-        x.name = "host." + x.name;
-        x.space = Space::host;
+        Buffer x = as_on_host(l, l.buffer(g));
         x.scope = Scope::step;
-        x.storage = -1;
         const BufferId home = l.homes[g] = l.add(std::move(x));
-        leaves.push_back(copy_op(l, g, home));
+        for (Op& op : to_home(l, g, home)) leaves.push_back(std::move(op));
     }
     ops.insert(ops.begin() + static_cast<std::ptrdiff_t>(first), std::make_move_iterator(leaves.begin()),
                std::make_move_iterator(leaves.end()));

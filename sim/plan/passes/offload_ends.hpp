@@ -1,5 +1,5 @@
-// The ends of a step whose gradients live on the host or on NVMe: they begin as zero, and are clipped, there. Internal to
-// offload_optimizer.
+// The ends of a step whose gradients live on the host or on NVMe: the first of its runs leaves them there, where they are clipped. Internal
+// to offload_optimizer.
 #pragma once
 
 #include "sim/plan/lowering.hpp"
@@ -15,8 +15,8 @@ std::int64_t elements_of(const Buffer& b);
 // A block that has grown runs whole, as before.
 void run_whole(Lowering& l, std::int32_t block);
 
-// Sums that several runs add to begin as zero; the device has none of them.
-void zero_on_host(Lowering& l, int stage);
+// The device has no zeros to write for sums that live elsewhere, and nobody has: the first run's gradients are the sums so far.
+void spare_zeros(Lowering& l, int stage);
 // Gradients that are reduced once a step go to their homes when the last sum over ranks is made, ahead of the norm.
 void send_once(Lowering& l, std::int32_t block);
 // The norm and the clipping of gradients that live on the host: there, with a number's way to the device where ranks add theirs. Of those

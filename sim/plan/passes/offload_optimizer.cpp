@@ -17,7 +17,7 @@
 // and parameters leave when all are done.
 #include "sim/plan/passes/bucket_blocks.hpp"
 #include "sim/plan/passes/offload_ends.hpp"
-#include "sim/plan/passes/offload_shards.hpp"
+#include "sim/plan/passes/offload_homes.hpp"
 #include "sim/plan/passes/offload_undo.hpp"
 #include "sim/plan/passes/passes.hpp"
 
@@ -49,12 +49,13 @@ class HostStep {
     BufferId on_host(BufferId b);
     BufferId arriving(BufferId gradient);
     std::vector<BufferId> host_states(const Operands& group, std::size_t index);
-    void copy(const std::string& name, BufferId from, BufferId to, CopyKind kind);
+    void send(BufferId gradient, BufferId home);
     std::vector<BufferId> room_for(const std::vector<BufferId>& states);
     void step_on_host(const Operands& group, std::size_t index, bool several);
     Op wait_for(const std::string& name, std::vector<BufferId> buffers) const;
     void run_step(Op step, const std::vector<std::pair<BufferId, BufferId>>& on_disk);
     std::vector<Op> take_turns();
+    bool sends_masters(const std::vector<BufferId>& states) const;
     void take_back(const Operands& group, const Op& step, const std::vector<BufferId>& states, const std::string& suffix);
     void keep_on_device();
     void drop_room_for_moments();
@@ -132,11 +133,9 @@ std::vector<Operands> HostStep::groups() const {
 // Its home, or the pinned memory through which it passes: kept from step to step.
 BufferId HostStep::on_host(BufferId b) {
     if (const auto home = l_.homes.find(b); home != l_.homes.end()) return home->second;
-    Buffer x = of(b);
-    x.name = "host." + x.name;
-    x.space = Space::host;
+    Buffer x = as_on_host(l_, of(b));
     x.scope = Scope::run;
-    x.storage = -1;
+    if (x.kind == MemoryKind::parameters) x.dtype = of(b).dtype, x.bytes = of(b).bytes; // it is no home
     return l_.add(std::move(x));
 }
 
@@ -171,15 +170,9 @@ std::vector<BufferId> HostStep::host_states(const Operands& group, std::size_t i
     return states;
 }
 
-void HostStep::copy(const std::string& name, BufferId from, BufferId to, CopyKind kind) {
-    Op op;
-    op.name = name;
-    op.work = Copy{kind, of(from).bytes};
-    op.queue = kind == CopyKind::device_to_host ? d2h_queue : h2d_queue;
-    op.phase = Phase::offload;
-    op.in = {from};
-    op.out = {to};
-    (kind == CopyKind::host_to_device ? back_ : delayed() ? leaving_ : turns_.back().before).push_back(std::move(op));
+void HostStep::send(BufferId gradient, BufferId home) {
+    std::vector<Op>& ways = delayed() ? leaving_ : turns_.back().before;
+    for (Op& op : to_home(l_, gradient, home)) ways.push_back(std::move(op));
 }
 
 // The states' places in the host's memory for a while; `states` stay on the disk from now on.
@@ -266,28 +259,35 @@ std::vector<Op> HostStep::take_turns() {
     return ops;
 }
 
-// Parameters on the device, from the host's: copied, or cast there from a copy of the masters.
-void HostStep::take_back(const Operands& group, const Op& step, const std::vector<BufferId>& states, const std::string& suffix) {
+// Whether fp32 masters go to the device, to be cast there, and not 16-bit parameters.
+bool HostStep::sends_masters(const std::vector<BufferId>& states) const {
     const bool mastered = !states.empty() && of(states.front()).role == Role::master;
-    if (!mastered || !l_.practice.keeps_master_on_device || !l_.homes.empty() || states_on_disk()) {
+    if (!mastered || states_on_disk()) return false;
+    return l_.practice.keeps_master_on_device ? l_.homes.empty() : l_.practice.crosses_in_fp32 || l_.practice.fp32_homes;
+}
+
+// Parameters on the device, from the host's: copied, or cast there from a copy of the masters, which goes again unless it is kept.
+void HostStep::take_back(const Operands& group, const Op& step, const std::vector<BufferId>& states, const std::string& suffix) {
+    if (!sends_masters(states)) {
         for (std::size_t i = 0; i < group.weights.size(); ++i)
-            if (!l_.homes.contains(group.weights[i]))
-                copy("from_host." + of(group.weights[i]).name, step.out[i], group.weights[i], CopyKind::host_to_device);
+            if (!l_.homes.contains(group.weights[i])) back_.push_back(copy_op(l_, step.out[i], group.weights[i]));
         return;
     }
-    Buffer kept = of(states.front());
-    kept.name = "opt.master.device" + suffix;
-    kept.role = Role::master_copy;
-    kept.space = Space::device;
-    const BufferId master = l_.add(std::move(kept));
-    copy("from_host.master" + suffix, states.front(), master, CopyKind::host_to_device);
-    Op cast;
-    cast.name = "cast.master" + suffix;
-    cast.work = Pointwise{PointwiseKind::cast, Direction::forward, group.elements, true};
-    cast.phase = Phase::optimizer;
-    cast.in = {master};
-    cast.out = group.weights;
-    back_.push_back(std::move(cast));
+    const bool keeps = l_.practice.keeps_master_on_device;
+    Buffer there = of(states.front());
+    there.name = "opt.master.device" + suffix;
+    there.role = Role::master_copy;
+    there.space = Space::device;
+    if (!keeps) {
+        there.kind = MemoryKind::communication;
+        there.scope = Scope::action;
+    }
+    const BufferId master = l_.add(std::move(there));
+    if (!keeps) back_.push_back(memory_op(Alloc{master}, Phase::offload));
+    back_.push_back(copy_op(l_, states.front(), master));
+    back_.back().name = "from_host.master" + suffix;
+    back_.push_back(pointwise_op("cast.master" + suffix, PointwiseKind::cast, group.elements, Phase::optimizer, {master}, group.weights));
+    if (!keeps) back_.push_back(memory_op(Free{master}, Phase::offload));
 }
 
 void HostStep::step_on_host(const Operands& group, std::size_t index, bool several) {
@@ -313,12 +313,15 @@ void HostStep::step_on_host(const Operands& group, std::size_t index, bool sever
     };
     for (BufferId g : group.gradients) {
         step.in.push_back(passing(arriving(g)));
-        if (!l_.homes.contains(g)) copy("to_host." + of(g).name, g, step.in.back(), CopyKind::device_to_host);
+        if (!l_.homes.contains(g)) send(g, step.in.back());
     }
-    for (BufferId w : group.weights) step.out.push_back(passing(on_host(w)));
     const std::vector<BufferId> homes = host_states(group, index), states = states_on_disk() ? room_for(homes) : homes;
+    if (l_.practice.keeps_master_on_device || !sends_masters(states)) // else the host has the masters alone
+        for (BufferId w : group.weights) step.out.push_back(passing(on_host(w)));
     for (std::size_t i = 0; states_on_disk() && i < states.size(); ++i) on_disk.emplace_back(states[i], homes[i]);
     step.in.insert(step.in.end(), states.begin(), states.end());
+    if (states.empty() || of(states.front()).role != Role::master) // parameters are what it steps on: read, too
+        step.in.insert(step.in.end(), step.out.begin(), step.out.end());
     step.out.insert(step.out.end(), states.begin(), states.end());
     take_back(group, step, states, suffix);
     run_step(std::move(step), on_disk);
@@ -414,7 +417,7 @@ void leave_device(Lowering& l, std::int32_t b) {
 void offload_optimizer(Lowering& l) {
     const Offload& o = l.scenario.strategy.offload;
     if (o.optimizer == Tier::none) return;
-    for (int stage = 0; stage < l.plan.stages && o.gradients != Tier::none; ++stage) zero_on_host(l, stage);
+    for (int stage = 0; stage < l.plan.stages && o.gradients != Tier::none; ++stage) spare_zeros(l, stage);
     for (std::int32_t b = 0, end = l.plan.blocks.next_id(); b < end; ++b)
         if (l.plan.blocks[b].kind == BlockKind::optimizer) leave_device(l, b);
     for (int stage = 0; stage < l.plan.stages; ++stage) undo_steps(l, stage);

@@ -8,7 +8,7 @@ namespace orrery {
 
 // A sharded bucket: its shard comes from the host before each gather, and goes when that is done.
 void fetch_shard(Lowering& l, Bucket& b);
-// The result of a reduction goes to the host, onto the sum that is there.
+// The result of a reduction goes to the host; where several runs of a step add to it, onto the sum that is there.
 void send_shard(Lowering& l, Bucket& b);
 // The same of a rank that shares nothing: its parameters and gradients whole. These make the blocks that gather, release and reduce.
 void fetch_whole(Lowering& l, Bucket& b);
@@ -17,8 +17,6 @@ void send_whole(Lowering& l, Bucket& b);
 // backward pass makes it.
 void sum_over_tensor_parallel(Lowering& l, const Bucket& b);
 
-// A copy between the device, the host's memory and its NVMe, by where the buffers lie; it has the name of what leaves or comes.
-Op copy_op(const Lowering& l, BufferId from, BufferId to);
 // Reads from NVMe that stand before their gathers move up, until as many units as strategy.offload.buffers have their room on the host at a
 // time.
 void read_ahead(const Lowering& l, Draft& draft);

@@ -9,7 +9,7 @@
 #include "sim/plan/passes/offload_undo.hpp"
 
 #include "sim/plan/passes/offload_ends.hpp"
-#include "sim/plan/passes/offload_shards.hpp"
+#include "sim/plan/passes/offload_homes.hpp"
 
 #include <algorithm>
 #include <utility>

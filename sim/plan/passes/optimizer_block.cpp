@@ -149,9 +149,10 @@ Buffer norms_table(const Lowering& l, int stage) {
     return table;
 }
 
-// Norms of whole tensors from those of parts; returns what `apply` reads, -1 where every rank has its tensors whole.
+// Norms of whole tensors from those of parts; returns what `apply` reads, -1 where every rank has its tensors whole. masters: how many of
+// the states, the first ones.
 BufferId sum_tensor_norms(Lowering& l, const DataParallel& dp, const Part& part, const std::vector<BufferId>& states, OptimizerKind kind,
-                          int stage, bool mastered, Block& out) {
+                          int stage, int masters, Block& out) {
     AxisMask axes = summed_axes(l, dp);
     std::vector<std::int16_t> stages;
     if (l.plan.directions > 1 && dp.sharded()) { // shards of a chunk lie on both stages that run it
@@ -163,9 +164,9 @@ BufferId sum_tensor_norms(Lowering& l, const DataParallel& dp, const Part& part,
     if (place_summand(l, axes, table) == 1) return -1;
     const BufferId summand = l.add(table);
     std::vector<BufferId> in = part.gradients, result{summand};
-    if (!mastered) in.insert(in.end(), part.weights.begin(), part.weights.end());
-    in.insert(in.end(), states.begin(), kind == OptimizerKind::lars ? states.begin() + (mastered ? 1 : 0) : states.end());
-    if (kind == OptimizerKind::lamb) result.insert(result.end(), states.begin() + (mastered ? 1 : 0), states.end());
+    if (masters == 0) in.insert(in.end(), part.weights.begin(), part.weights.end());
+    in.insert(in.end(), states.begin(), kind == OptimizerKind::lars ? states.begin() + masters : states.end());
+    if (kind == OptimizerKind::lamb) result.insert(result.end(), states.begin() + masters, states.end());
     const bool fused = l.scenario.runtime.fused_optimizer;
     out.ops.push_back(step_op("tensor_norms", OptimizerStep{kind, part.elements, fused, false, OptimizerStep::Part::norms}, in, result));
     const CommId comm =
@@ -334,13 +335,27 @@ struct OptimizerBlock {
         return total;
     }
 
-    // The fp32 copy of 16-bit parameters, then the moments.
+    // Parameters whose homes on the host have fp32 need no other copy of it.
+    bool masters_at_home() const {
+        return std::all_of(part.weights.begin(), part.weights.end(), [&](BufferId w) {
+            const auto home = l.homes.find(w);
+            return home != l.homes.end() && l.buffer(home->second).dtype == DType::fp32;
+        });
+    }
+
+    // The fp32 copies of 16-bit parameters, one for each slice that workers meet with, else one; then the moments.
     std::vector<BufferId> states() {
         std::vector<BufferId> made;
         const DType act = activation_dtype(l.scenario);
-        if (t.master_weights && sixteen_bit(act))
-            made.push_back(l.add(state("master" + suffix, Role::master, stage, part.elements,
-                                       t.master_remainders && act == DType::bf16 ? DType::bf16 : DType::fp32)));
+        if (t.master_weights && sixteen_bit(act) && !masters_at_home()) {
+            const DType type = t.master_remainders && act == DType::bf16 ? DType::bf16 : DType::fp32;
+            const auto slices = meeting_slices(l, part.weights);
+            for (std::size_t i = 0; i < slices.size(); ++i) {
+                const bool one = slices.size() == 1;
+                made.push_back(l.add(state("master" + (one ? suffix : fmt::format("{}.b{}", suffix, i)), Role::master, stage,
+                                           one ? part.elements : elements_of(l, slices[i]), type)));
+            }
+        }
         for (int i = 0; i < moments(kind); ++i)
             made.push_back(l.add(state((i == 0 ? "moment1" : "moment2") + suffix, i == 0 ? Role::first_moment : Role::second_moment, stage,
                                        part.elements, t.moment_dtype)));
@@ -402,9 +417,9 @@ struct OptimizerBlock {
     void step() {
         if (l.scenario.strategy.sends_signs() && dp.active()) return step_on_signs();
         const std::vector<BufferId> kept = states();
-        const bool layer_wise = kind == OptimizerKind::lamb || kind == OptimizerKind::lars,
-                   mastered = static_cast<int>(kept.size()) > moments(kind);
-        const BufferId norms = layer_wise ? sum_tensor_norms(l, dp, part, kept, kind, stage, mastered, out) : -1;
+        const bool layer_wise = kind == OptimizerKind::lamb || kind == OptimizerKind::lars;
+        const int masters = static_cast<int>(kept.size()) - moments(kind);
+        const BufferId norms = layer_wise ? sum_tensor_norms(l, dp, part, kept, kind, stage, masters, out) : -1;
         auto part_of_step = OptimizerStep::Part::whole;
         if (norms >= 0) { // LAMB has used its gradients: they are in the moments
             part_of_step = OptimizerStep::Part::apply;
@@ -414,7 +429,7 @@ struct OptimizerBlock {
         in.insert(in.end(), kept.begin(), kept.end());
         const bool keeps_moments = norms >= 0 && kind == OptimizerKind::lamb;
         std::vector<BufferId> result = part.weights;
-        result.insert(result.end(), kept.begin(), keeps_moments ? kept.begin() + (mastered ? 1 : 0) : kept.end());
+        result.insert(result.end(), kept.begin(), keeps_moments ? kept.begin() + masters : kept.end());
         const BufferId wide = widen_moments();
         OptimizerStep work{kind, part.elements, fused, false, part_of_step};
         work.frozen = l.scenario.strategy.compresses() == GradientCompression::zero_one_adam && l.plan.workers != 0;
@@ -451,6 +466,16 @@ Op step_op(std::string name, Work work, std::vector<BufferId> in, std::vector<Bu
 
 std::vector<BufferId> stepped_weights(const Lowering& l, int stage, int fragment) {
     return owned(l, l.data_parallel, stage, fragment).weights;
+}
+
+std::int64_t elements_of(const Lowering& l, const std::vector<BufferId>& buffers) {
+    std::int64_t sum = 0;
+    for (BufferId b : buffers) {
+        std::int64_t of_one = 1;
+        for (std::int64_t d : l.plan.buffers[b].shape) of_one *= d;
+        sum += of_one;
+    }
+    return sum;
 }
 
 std::int32_t make_optimizer_block(Lowering& l, int stage) {

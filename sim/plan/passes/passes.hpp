@@ -40,4 +40,8 @@ void bind(Lowering& l);              // passes/bind.cpp: dependencies from the b
 int fragment_of(const Lowering& l, const Parameter& p); // passes/synchronization.cpp
 int fragment_of(const Lowering& l, const Bucket& b);    // that all of its parameters are sent with
 
+// The weights that an optimizer steps on in slices of about strategy.bucket_bytes: workers meet with one after the other, and each has its
+// own fp32 copy where there are copies. One slice where there are no such meetings.
+std::vector<std::vector<BufferId>> meeting_slices(const Lowering& l, const std::vector<BufferId>& weights); // passes/synchronization.cpp
+
 } // namespace orrery

@@ -27,6 +27,10 @@ std::int32_t behind_recomputation(const Block& block, std::int32_t begin, std::i
     return last;
 }
 
+bool recomputation_alone(const Block& block, std::int32_t begin, std::int32_t end) {
+    return std::all_of(block.ops.begin() + begin, block.ops.begin() + end, [](const Op& op) { return op.phase == Phase::recompute; });
+}
+
 } // namespace
 
 BlockPieces::BlockPieces(const Lowering& l, int stage) : l_(l), bucket_of_(l.plan.buffers.size(), nullptr) {
@@ -43,7 +47,7 @@ BlockPieces::BlockPieces(const Lowering& l, int stage) : l_(l), bucket_of_(l.pla
 // A unit cut before each op that is the first to touch a weight that is a bucket of its own; smaller ones come with the op that first reads
 // them.
 void BlockPieces::cut_by_weight(const Block& block, const BlockPiece& unit, std::vector<BlockPiece>& pieces) const {
-    BlockPiece piece{unit.first, unit.first, unit.unit, {}, {}};
+    BlockPiece piece{unit.first, unit.first, unit.unit, {}, {}, false, unit.remade};
     std::vector<const Bucket*> own, touched; // buckets of their own: of the piece, of an op (it may read two: a weight and its bias)
     std::int32_t group = unit.first;         // where the allocations before the next op begin
     for (std::int32_t i = unit.first; i < unit.last; ++i) {
@@ -56,7 +60,7 @@ void BlockPieces::cut_by_weight(const Block& block, const BlockPiece& unit, std:
         if (!own.empty() && std::any_of(touched.begin(), touched.end(), [&](const Bucket* b) { return !among(own, b); })) {
             piece.last = group;
             pieces.push_back(std::move(piece));
-            piece = {group, group, unit.unit, {}, {}};
+            piece = {group, group, unit.unit, {}, {}, false, unit.remade};
             own.clear();
         }
         for (const Bucket* b : touched) once(own, b);
@@ -79,7 +83,7 @@ const std::vector<BlockPiece>& BlockPieces::of(std::int32_t id, int chunk) {
         const std::int32_t begin = block.unit_begin[u],
                            end = u + 1 < block.unit_begin.size() ? block.unit_begin[u + 1] : static_cast<std::int32_t>(block.ops.size());
         if (begin == end) continue;
-        BlockPiece p{begin, end, block.ops[begin].unit, {}, {}};
+        BlockPiece p{begin, end, block.ops[begin].unit, {}, {}, false, recomputation_alone(block, begin, end)};
         if (l_.data_parallel.weight_by_weight) {
             cut_by_weight(block, p, pieces);
             continue;
@@ -87,7 +91,7 @@ const std::vector<BlockPiece>& BlockPieces::of(std::int32_t id, int chunk) {
         for (const Bucket& b : l_.data_parallel.buckets[chunk])
             if (std::find(b.units.begin(), b.units.end(), p.unit) != b.units.end()) once(p.weights, &b);
         for (std::int32_t i = begin; i < end; ++i) each_bucket(block.ops[i], [&](const Bucket* b, BufferId) { once(p.weights, b); });
-        p.gradients = p.weights;
+        if (!p.remade) p.gradients = p.weights;
         const std::int32_t cut = gathers_behind_recomputation(l_) ? behind_recomputation(block, begin, end) : end;
         if (cut < end) {
             pieces.push_back({begin, cut, p.unit, p.weights, p.gradients});

@@ -14,7 +14,8 @@ struct BlockPiece {
     std::int32_t first, last;
     int unit;
     std::vector<const Bucket*> weights, gradients;
-    bool again = false; // of the unit of the piece before, whose parameters are released and gathered anew between the two
+    bool again = false;  // of the unit of the piece before, whose parameters are released and gathered anew between the two
+    bool remade = false; // only recomputation, of a layer whose backward pass comes later (a segment of several): as again, until then
 };
 
 bool among(const std::vector<const Bucket*>& list, const Bucket* b);

@@ -1,6 +1,7 @@
 // 8-bit and 4-bit precision (Transformer Engine's way): the linears of the layers run in it, their inputs are cast before them and
 // saved cast; embedding, head, norms and attention stay in bf16. A norm that feeds a linear writes the cast value itself; tokens are
-// cast before they go to their experts, where the runtime does so. The input an activation keeps may have 8 bits in any precision.
+// cast before they go to their experts, where the runtime does so. The input an activation keeps may have 8 bits in any precision. Software
+// that keeps the inputs themselves casts them again in the backward pass.
 //
 // After it: every linear's gemm_dtype is final, and its input has that dtype.
 #include "sim/plan/passes/passes.hpp"
@@ -80,7 +81,7 @@ bool stays(const Scenario& s, int layer) {
     return layer < s.training.bf16_first_layers || layer >= s.model.layers - s.training.bf16_last_layers;
 }
 
-void run_linears_low(Graph& g, const Scenario& scenario, DType low) {
+void run_linears_low(Graph& g, const Scenario& scenario, const Practice& practice, DType low) {
     const Runtime& runtime = scenario.runtime;
     std::vector<Node> nodes;
     for (Node& n : g.nodes) {
@@ -100,7 +101,8 @@ void run_linears_low(Graph& g, const Scenario& scenario, DType low) {
             nodes.push_back(n);
             continue;
         }
-        if (norm >= 0 && nodes[norm].kind == NodeKind::norm && nodes[norm].fused && read_low_only(g, source)) {
+        const bool own_casts = practice.keeps_wide_inputs;
+        if (!own_casts && norm >= 0 && nodes[norm].kind == NodeKind::norm && nodes[norm].fused && read_low_only(g, source)) {
             g.value(source).dtype = low;
             g.value(x).dtype = low;
             nodes.push_back(n);
@@ -112,6 +114,7 @@ void run_linears_low(Graph& g, const Scenario& scenario, DType low) {
         }
         n.in[0] = low_copy(g, x, ".cast", low);
         nodes.push_back(cast_node(n, n.name + ".cast", x, n.in[0]));
+        nodes.back().recompute = own_casts;
         nodes.push_back(n);
     }
     g.nodes = std::move(nodes);
@@ -123,7 +126,7 @@ void precision(Lowering& l) {
     const Runtime& runtime = l.scenario.runtime;
     const DType low = l.scenario.training.precision;
     for (Graph& g : l.graphs) {
-        if (low == DType::fp8 || low == DType::mxfp8 || low == DType::nvfp4) run_linears_low(g, l.scenario, low);
+        if (low == DType::fp8 || low == DType::mxfp8 || low == DType::nvfp4) run_linears_low(g, l.scenario, l.practice, low);
         if (runtime.fp8_activation_input && l.scenario.strategy.recompute != RecomputeKind::full) keep_activation_inputs_low(g);
     }
 }

@@ -50,7 +50,7 @@ double share_owed(const Plan& plan, const ChunkBlocks& chunk) {
 // microbatch.
 void set_relative_times(const Lowering& l, ScheduleShape& shape) {
     if (!l.schedule->splits_backward) return;
-    const ChunkBlocks& middle = l.chunks[l.chunks.size() / 2];
+    const ChunkBlocks& middle = l.chunks[(l.chunks.size() - 1) / 2]; // of two the one without the loss
     const double forward = block_flops(l.plan, middle.forward);
     if (forward <= 0) return;
     shape.owed = share_owed(l.plan, middle);

@@ -2,7 +2,7 @@
 //
 // Local SGD (Stich, arXiv:1805.09767; torchft's LocalSGD): the parameters become the mean of the workers' parameters; the optimizer's
 // moments stay each worker's own. Where an fp32 copy of the parameters is kept, that copy is averaged and the parameters follow from it. A
-// bucket at a time, so that one's division runs under the next one's reduction.
+// slice of about strategy.bucket_bytes at a time, and while it is on its way the one before it is merged: two are on the device at most.
 //
 // FedAvg (McMahan et al., arXiv:1602.05629) does the same, and each worker's parameters weigh as much as it has samples.
 //
@@ -12,7 +12,7 @@
 // Streaming DiLoCo (Douillard et al., arXiv:2501.18512): fragments of the layers do so one after another, each once a round, at steps as
 // far apart as can be. A fragment is sent some inner steps before what came back is merged with what the worker has become since.
 //
-// The outer optimizer's states may live in the host's memory, as OpenDiLoCo's do (arXiv:2407.07852): what a bucket or fragment needs of
+// The outer optimizer's states may live in the host's memory, as OpenDiLoCo's do (arXiv:2407.07852): what a slice or fragment needs of
 // them is copied to the device when workers meet, and back.
 //
 // 0/1 Adam (Lu et al., arXiv:2202.06009, with the variance at rest): what a worker moved, times what Adam divides by, is summed as signs;
@@ -26,6 +26,7 @@
 #include "sim/plan/passes/optimizer_block.hpp"
 #include "sim/plan/passes/passes.hpp"
 #include "sim/plan/passes/sign_exchange.hpp"
+#include "topology/check.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -52,15 +53,22 @@ struct Meeting {
     Block block{};
     const Synchronization& how = l.scenario.strategy.synchronization;
 
-    std::int64_t elements(const std::vector<BufferId>& buffers) const {
-        std::int64_t n = 0;
-        for (BufferId b : buffers) {
-            std::int64_t of_one = 1;
-            for (std::int64_t d : l.buffer(b).shape) of_one *= d;
-            n += of_one;
-        }
-        return n;
-    }
+    Scope on_way = Scope::action; // the scope of room that is taken when something is sent: it is merged in this block, or in another
+    std::int32_t left = -1;       // the last op that took a state back to the host: there is room for others
+
+    // A state of the outer optimizer: where it lives, and where the device finds it while workers meet; the same where it lives there.
+    struct State {
+        BufferId home = -1, here = -1;
+    };
+    // A slice or fragment between sending and merging.
+    struct Sent {
+        std::string name;
+        std::vector<BufferId> buffers, followers; // followers: parameters that are cast from these
+        State common{};                           // of an outer optimizer: where all started; none: the buffers are averaged
+        std::vector<BufferId> way{};              // what the mean of their moves comes in, and further room that it takes until then
+    };
+
+    std::int64_t elements(const std::vector<BufferId>& buffers) const { return elements_of(l, buffers); }
     Op& pointwise(const std::string& name, PointwiseKind kind, std::int64_t n, std::vector<BufferId> in, std::vector<BufferId> out) {
         block.ops.push_back(averaging_op(name, Pointwise{kind, Direction::forward, n, true}, compute_queue, std::move(in), std::move(out)));
         return block.ops.back();
@@ -82,25 +90,35 @@ struct Meeting {
         return l.add(std::move(b));
     }
     BufferId brief(const std::string& name, std::vector<std::int64_t> shape, DType dtype) {
-        const BufferId b =
-            add(name, Role::pseudo_gradient, MemoryKind::communication, stays ? Scope::run : Scope::action, std::move(shape), dtype);
-        if (!stays) block.ops.push_back(memory_op(Alloc{b}, Phase::optimizer));
+        const BufferId b = add(name, Role::pseudo_gradient, MemoryKind::communication, on_way, std::move(shape), dtype);
+        block.ops.push_back(memory_op(Alloc{b}, Phase::optimizer));
         return b;
     }
-    void done(BufferId b) {
-        if (!stays) block.ops.push_back(memory_op(Free{b}, Phase::optimizer));
+    void done(BufferId b) { block.ops.push_back(memory_op(Free{b}, Phase::optimizer)); }
+    void cast(const std::string& name, const std::vector<BufferId>& from, const std::vector<BufferId>& to) {
+        pointwise("cast." + name, PointwiseKind::cast, elements(to), from, to);
     }
 
-    void meet(const std::string& name, const std::vector<BufferId>& buffers) {
-        l.scenario.strategy.diloco() ? step_outside(name, buffers) : average(name, buffers);
+    Sent send(const std::string& name, const std::vector<BufferId>& buffers, const std::vector<BufferId>& followers) {
+        Sent s{name, buffers, followers};
+        l.scenario.strategy.diloco() ? send_moves(s) : sum_in_place(s);
+        return s;
+    }
+    void merge(const Sent& s) {
+        if (s.way.empty()) {
+            pointwise("average." + s.name, PointwiseKind::average, elements(s.buffers), s.buffers, s.buffers);
+            if (!s.followers.empty()) cast(s.name, s.buffers, s.followers);
+        } else {
+            step_outside(s);
+        }
     }
 
-    void average(const std::string& name, const std::vector<BufferId>& buffers) {
+    void sum_in_place(const Sent& s) {
+        const std::vector<BufferId>& buffers = s.buffers;
         Bytes size;
         for (BufferId b : buffers) size += bytes(l.buffer(b).shape, l.buffer(b).dtype);
-        if (!l.plan.shares.empty()) pointwise("share." + name, PointwiseKind::own_share, elements(buffers), buffers, buffers);
-        collective("sum." + name, CollectiveKind::all_reduce, size, l.buffer(buffers[0]).dtype, buffers, buffers);
-        pointwise("average." + name, PointwiseKind::average, elements(buffers), buffers, buffers);
+        if (!l.plan.shares.empty()) pointwise("share." + s.name, PointwiseKind::own_share, elements(buffers), buffers, buffers);
+        collective("sum." + s.name, CollectiveKind::all_reduce, size, l.buffer(buffers[0]).dtype, buffers, buffers);
     }
 
     // The kernel runs on the collectives' own queue, between them or behind them: computation goes on meanwhile.
@@ -108,16 +126,19 @@ struct Meeting {
         pointwise(name, kind, n, {in}, {out}).queue = queue_of(workers);
     }
 
-    // The mean of what workers moved, in the payload's type on the wire.
-    void sum(const std::string& name, BufferId moved, std::int64_t n) {
+    // The sum of what workers moved, in the payload's type on the wire. Returns the further room that it takes.
+    std::vector<BufferId> sum(const std::string& name, BufferId moved, std::int64_t n) {
         const DType wire = how.payload_dtype;
-        if (wire == DType::fp32) return collective("sum." + name, CollectiveKind::all_reduce, bytes({n}, wire), wire, {moved}, {moved});
+        if (wire == DType::fp32) {
+            collective("sum." + name, CollectiveKind::all_reduce, bytes({n}, wire), wire, {moved}, {moved});
+            return {};
+        }
         if (wire == DType::fp16 || wire == DType::bf16) {
             const BufferId sent = brief("outer.sent." + name, {n}, wire);
             pointwise("pack." + name, PointwiseKind::cast, n, {moved}, {sent});
             collective("sum." + name, CollectiveKind::all_reduce, bytes({n}, wire), wire, {sent}, {sent});
             beside("unpack." + name, PointwiseKind::cast, n, sent, moved);
-            return done(sent);
+            return {sent};
         }
         // Whole numbers with a scale a block are added up where they are wide: each worker adds one slice and gives it to all.
         const std::int64_t ranks = l.scenario.strategy.worker_count(), slice = (n + ranks - 1) / ranks;
@@ -130,16 +151,9 @@ struct Meeting {
         beside("pack.sum." + name, PointwiseKind::cast, slice, added, own);
         collective("share." + name, CollectiveKind::all_gather, bytes({ranks, slice}, wire), wire, {own}, {sent});
         beside("unpack." + name, PointwiseKind::cast, n, sent, moved);
-        for (BufferId b : {sent, received, added, own}) done(b);
+        return {sent, received, added, own};
     }
 
-    // Buffers on their way while steps go on stay where they are.
-    bool stays = false;
-
-    // A state of the outer optimizer: where it lives, and where the device finds it while workers meet; the same where it lives there.
-    struct State {
-        BufferId home, here;
-    };
     BufferId outer_state(const std::string& name, Role role, std::int64_t n) {
         const BufferId b = add(name, role, MemoryKind::optimizer_states, Scope::run, {n}, DType::fp32);
         if (how.outer_on_host) l.buffer(b).space = Space::host;
@@ -165,52 +179,52 @@ struct Meeting {
         Op op = averaging_op((comes ? "from_host." : "to_host.") + l.buffer(comes ? from : to).name, Copy{kind, l.buffer(from).bytes},
                              comes ? h2d_queue : d2h_queue, {from}, {to});
         op.phase = Phase::offload;
+        if (comes && left >= 0) op.deps.push_back(left);
+        if (!comes) left = static_cast<std::int32_t>(block.ops.size());
         block.ops.push_back(std::move(op));
     }
 
-    void step_outside(const std::string& name, const std::vector<BufferId>& buffers) {
-        const State outer = fetch(outer_state("outer." + name, Role::outer_parameters, elements(buffers)));
-        const BufferId moved = send(name, outer.here, buffers);
-        step_from(name, outer, moved, buffers);
+    void send_moves(Sent& s) {
+        const std::int64_t n = elements(s.buffers);
+        s.common = fetch(outer_state("outer." + s.name, Role::outer_parameters, n));
+        const BufferId moved = brief("outer.moved." + s.name, {n}, DType::fp32);
+        std::vector<BufferId> in{s.common.here};
+        in.insert(in.end(), s.buffers.begin(), s.buffers.end());
+        pointwise("moved." + s.name, PointwiseKind::difference, n, in, {moved});
+        s.way = sum(s.name, moved, n);
+        s.way.insert(s.way.begin(), moved);
     }
 
-    // outer: on the device. Returns what the workers' mean comes in.
-    BufferId send(const std::string& name, BufferId outer, const std::vector<BufferId>& buffers) {
-        const std::int64_t n = elements(buffers);
-        const BufferId moved = brief("outer.moved." + name, {n}, DType::fp32);
-        std::vector<BufferId> in{outer};
-        in.insert(in.end(), buffers.begin(), buffers.end());
-        pointwise("moved." + name, PointwiseKind::difference, n, in, {moved});
-        sum(name, moved, n);
-        return moved;
-    }
-
-    void step_from(const std::string& name, const State& outer, BufferId moved, const std::vector<BufferId>& buffers) {
-        const std::int64_t n = elements(buffers);
-        std::vector<State> states{outer};
+    void step_outside(const Sent& s) {
+        const std::int64_t n = elements(s.buffers);
+        const BufferId moved = s.way.front();
+        std::vector<State> states{s.common};
         if (how.outer_optimizer == OuterOptimizer::nesterov)
-            states.push_back(fetch(outer_state("outer.momentum." + name, Role::outer_momentum, n)));
-        pointwise("average." + name, PointwiseKind::average, n, {moved}, {moved});
-        std::vector<BufferId> from{moved}, to = buffers;
-        for (const State& s : states) from.push_back(s.here), to.push_back(s.here);
-        pointwise("outer_step." + name, PointwiseKind::outer_step, n, from, to);
-        done(moved);
-        for (const State& s : states) leave(s);
+            states.push_back(fetch(outer_state("outer.momentum." + s.name, Role::outer_momentum, n)));
+        pointwise("average." + s.name, PointwiseKind::average, n, {moved}, {moved});
+        std::vector<BufferId> from{moved}, to = s.buffers;
+        for (const State& state : states) from.push_back(state.here), to.push_back(state.here);
+        pointwise("outer_step." + s.name, PointwiseKind::outer_step, n, from, to);
+        if (!s.followers.empty()) cast(s.name, s.buffers, s.followers);
+        for (BufferId b : s.way) done(b);
+        for (const State& state : states) leave(state);
     }
 };
 
-// The stage's own copy of parameters, or moment; -1: there is none.
-BufferId state_of(const Plan& plan, int stage, Role role) {
+// The stage's own copies of parameters, or moments, in their order.
+std::vector<BufferId> states_of(const Plan& plan, int stage, Role role) {
+    std::vector<BufferId> states;
     for (std::size_t b = 0; b < plan.buffers.size(); ++b)
-        if (plan.buffers[b].stage == stage && plan.buffers[b].role == role) return static_cast<BufferId>(b);
-    return -1;
+        if (plan.buffers[b].stage == stage && plan.buffers[b].role == role) states.push_back(static_cast<BufferId>(b));
+    return states;
 }
 
 // 0/1 Adam's exchange of a stage: of its parameters, or of the fp32 copy that these follow.
 void exchange_drift(Meeting& m, const std::vector<BufferId>& kept) {
     Lowering& l = m.l;
     const std::int64_t n = m.elements(kept);
-    const BufferId first = state_of(l.plan, m.stage, Role::first_moment), second = state_of(l.plan, m.stage, Role::second_moment),
+    const BufferId first = states_of(l.plan, m.stage, Role::first_moment).front(),
+                   second = states_of(l.plan, m.stage, Role::second_moment).front(),
                    common = m.add("outer.parameters", Role::outer_parameters, MemoryKind::optimizer_states, Scope::run, {n}, DType::fp32);
     SignExchange way{
         l, m.block, m.workers, m.stage, Phase::optimizer, Role::pseudo_gradient, Role::pseudo_gradient, 0, queue_of(m.workers)};
@@ -241,28 +255,22 @@ Meeting meeting(Lowering& l, int stage, const char* what) {
 std::int32_t averaging_block(Lowering& l, int stage) {
     Meeting a = meeting(l, stage, "average");
     const std::vector<BufferId> weights = stepped_weights(l, stage);
-    std::vector<BufferId> bucket;
-    Bytes size;
-    const BufferId master = state_of(l.plan, stage, Role::master);
-    const bool signs = l.scenario.strategy.sends_signs();
-    int buckets = 0;
-    const auto close = [&] {
-        if (!bucket.empty() && master < 0 && !signs) a.meet(fmt::format("b{}", buckets++), bucket);
-        bucket.clear();
-        size = {};
-    };
-    for (BufferId weight : weights) {
-        bucket.push_back(weight);
-        size += l.buffer(weight).bytes;
-        if (size >= l.scenario.strategy.bucket_bytes) close();
+    if (weights.empty()) return l.add(std::move(a.block));
+    const std::vector<BufferId> masters = states_of(l.plan, stage, Role::master);
+    if (l.scenario.strategy.sends_signs()) {
+        exchange_drift(a, masters.empty() ? weights : masters);
+        if (!masters.empty()) a.cast("master", masters, weights);
+        return l.add(std::move(a.block));
     }
-    close();
-    if (signs && !weights.empty()) exchange_drift(a, master >= 0 ? std::vector<BufferId>{master} : weights);
-    if (master >= 0 && !weights.empty()) {
-        if (!signs) a.meet("master", {master});
-        a.block.ops.push_back(averaging_op("cast.master", Pointwise{PointwiseKind::cast, Direction::forward, a.elements(weights), true},
-                                           compute_queue, {master}, weights));
+    const std::vector<std::vector<BufferId>> slices = meeting_slices(l, weights);
+    require(masters.empty() || masters.size() == slices.size(), "workers meet in other slices than the optimizer has copies for");
+    std::vector<Meeting::Sent> sent; // each is merged while the next one is on its way
+    for (std::size_t i = 0; i < slices.size(); ++i) {
+        const std::string name = fmt::format("b{}", i);
+        sent.push_back(masters.empty() ? a.send(name, slices[i], {}) : a.send(name, {masters[i]}, slices[i]));
+        if (i > 0) a.merge(sent[i - 1]);
     }
+    a.merge(sent.back());
     return l.add(std::move(a.block));
 }
 
@@ -280,19 +288,14 @@ BufferId master_of(const Plan& plan, const std::vector<BufferId>& weights) {
 std::pair<std::int32_t, std::int32_t> fragment_blocks(Lowering& l, int stage, int f) {
     const std::vector<BufferId> weights = stepped_weights(l, stage, f);
     Meeting sends = meeting(l, stage, "send"), merges = meeting(l, stage, "merge");
-    sends.stays = merges.stays = true;
+    sends.on_way = Scope::microbatch;
     if (!weights.empty()) {
-        const std::int64_t elements = sends.elements(weights);
         const std::string name = fmt::format("f{}", f);
         const BufferId master = master_of(l.plan, weights);
-        const std::vector<BufferId> kept = master >= 0 ? std::vector<BufferId>{master} : weights;
-        const Meeting::State outer = sends.fetch(sends.outer_state("outer." + name, Role::outer_parameters, elements));
-        const BufferId moved = sends.send(name, outer.here, kept);
-        sends.drop(outer);
-        merges.step_from(name, merges.fetch(outer.home), moved, kept);
-        if (master >= 0)
-            merges.block.ops.push_back(averaging_op("cast." + name, Pointwise{PointwiseKind::cast, Direction::forward, elements, true},
-                                                    compute_queue, {master}, weights));
+        Meeting::Sent sent = master >= 0 ? sends.send(name, {master}, weights) : sends.send(name, weights, {});
+        sends.drop(sent.common);
+        sent.common = merges.fetch(sent.common.home);
+        merges.merge(sent);
     }
     const std::int32_t send = l.add(std::move(sends.block));
     return {send, l.add(std::move(merges.block))};
@@ -382,6 +385,22 @@ int fragment_of(const Lowering& l, const Parameter& p) {
 }
 
 int fragment_of(const Lowering& l, const Bucket& b) { return fragment_of(l, l.parameters[b.stage][b.parameters.front()]); }
+
+std::vector<std::vector<BufferId>> meeting_slices(const Lowering& l, const std::vector<BufferId>& weights) {
+    const Strategy& st = l.scenario.strategy;
+    if (l.plan.workers == 0 || l.plan.apart || st.streaming() || st.sends_signs()) return {weights};
+    std::vector<std::vector<BufferId>> slices;
+    Bytes size = st.bucket_bytes; // of the last slice
+    for (BufferId weight : weights) {
+        if (size >= st.bucket_bytes) {
+            slices.emplace_back();
+            size = {};
+        }
+        slices.back().push_back(weight);
+        size += l.plan.buffers[weight].bytes;
+    }
+    return slices;
+}
 
 void synchronization(Lowering& l) {
     if (l.plan.workers == 0 || l.plan.apart) return;

@@ -35,6 +35,24 @@ TEST(HostCost, AModuleCostsMoreThanItsLaunches) {
     EXPECT_EQ(host_us(megatron(false), op_of(linear(1, DType::bf16, Direction::weight_gradient))), launch);
 }
 
+// Where counts of rows decide what is launched, graphs hold parts of a layer, each called from Python; else they hold all of it.
+TEST(HostCost, ACapturedRegionIsACall) {
+    Scenario s = megatron(true);
+    const Op attention =
+        op_of(Attention{Direction::forward, 1, 1024, 1024, 16, 16, 128, 128, true, 0.5, DType::bf16, AttentionKernel::cudnn, 0.0});
+    const Op router = op_of(Router{Direction::backward, 1024, 8, 2, false, 1, true});
+    EXPECT_LT(host_us(s, attention), 10);
+    s.model.moe.emplace();
+    EXPECT_GT(host_us(s, attention), 100);
+    EXPECT_GT(host_us(s, router), 100);
+    EXPECT_LT(host_us(s, op_of(linear(1, DType::bf16))), 10) << "inside a region";
+    Scenario eager = s;
+    eager.runtime.cuda_graphs = false;
+    EXPECT_LT(host_us(s, attention), host_us(eager, attention));
+    s.model.moe->capacity_factor = 1; // no counts to wait for
+    EXPECT_LT(host_us(s, attention), 10);
+}
+
 TEST(HostCost, ACollectiveIsACallOfPython) {
     const Op reduce = op_of(Collective{CollectiveKind::reduce_scatter, 0, Bytes{1 << 26}, DType::bf16});
     EXPECT_GT(host_us(megatron(false), reduce), 50);

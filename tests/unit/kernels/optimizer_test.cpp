@@ -25,8 +25,8 @@ TEST(Optimizer, StepsAsPyTorchDoes) {
             rank.facts.optimizer.learning_rate = 0.1;
             rank.facts.optimizer.weight_decay = c.decay;
             rank.facts.optimizer.decoupled = c.decoupled;
-            Array w1 = zeros({2}, MemoryKind::parameters), w2 = zeros({1}, MemoryKind::parameters), g1 = zeros({2}), g2 = zeros({1}),
-                  factor = zeros({1});
+            Array w1 = zeros({2}, MemoryKind::parameters), w2 = zeros({1}, MemoryKind::parameters), g1 = zeros({2}, MemoryKind::gradients),
+                  g2 = zeros({1}, MemoryKind::gradients), factor = zeros({1});
             w1.data = {1, -2};
             w2.data = {0.5};
             const int moments = c.kind == OptimizerKind::sgd ? 0 : c.kind == OptimizerKind::momentum ? 1 : 2;

@@ -179,6 +179,56 @@ TEST(Reserve, DeepSpeedsStepHasGradientsOfItsOwn) {
     EXPECT_FALSE(item("16-bit gradients"));
 }
 
+// 1-bit LAMB makes norms of tensors in a pass ahead of its step; a parameter has one gradient in both.
+TEST(Reserve, TheStepsGradientsAreThoseOfEachParameterOnce) {
+    const auto kept = [](const char* more) {
+        const ParseResult read = parse_scenario(fmt::format(
+            R"({{"model": {{"layers": 4, "hidden_size": 1024, "attention_heads": 16, "vocab_size": 32000}},
+                "cluster": {{"device": "v100-sxm2-32gb", "nodes": 2, "devices_per_node": 4, "intra_node": {{"kind": "nvlink-mesh", "gb_per_s": 150}},
+                            "inter_node": {{"kind": "ethernet", "nics_per_node": 1, "gbit_per_s": 10}}}},
+                "training": {{"global_batch_size": 32, "micro_batch_size": 4, "sequence_length": 512, "precision": "fp16", "gradient_dtype": "fp16",
+                             "optimizer": "lamb", "gradient_clipping": 0}},
+                "strategy": {{"framework": "deepspeed", "zero_stage": 0{}}}}})",
+            more));
+        const auto item = find(memory(lower(*read.scenario), *read.scenario).stages[0], "the step's gradients");
+        return item ? item->bytes.count : 0;
+    };
+    EXPECT_GT(kept(""), 0);
+    EXPECT_EQ(kept(R"(, "gradient_compression": {"kind": "onebit-lamb", "phase": "compression"})"), kept(""));
+}
+
+// What DeepSpeed and the allocator of 2022 kept beside the plan was measured then; later jobs have no such rest.
+TEST(Reserve, EarlyDeepSpeedHadBuffersOfItsOwn) {
+    Scenario s = h100();
+    s.strategy.framework = Framework::deepspeed;
+    const auto kept = [&](int year) {
+        s.runtime.year = year;
+        return find(memory(with_collective(8), s).stages[0], "framework buffers").has_value();
+    };
+    EXPECT_TRUE(kept(2022));
+    EXPECT_FALSE(kept(2025));
+}
+
+// torch's pipelines keep the logits of every microbatch on the last stage until the step ends; torchtitan asks for none from 2026 on.
+TEST(Reserve, TorchsPipelinesKeepTheLogitsOfAllMicrobatches) {
+    const auto kept = [](int microbatches, int stage, const char* more) {
+        const ParseResult read = parse_scenario(fmt::format(
+            R"({{"model": "llama3.2-1b", "cluster": {{"preset": "dgx-h100", "nodes": 1}},
+                "training": {{"global_batch_size": {}, "micro_batch_size": 1, "sequence_length": 2048, "precision": "bf16"}},
+                "strategy": {{"framework": "torchtitan", "pipeline_parallel": 2, "data_parallel": 4, "schedule": "1f1b"}}, "runtime": {{{}}}}})",
+            4 * microbatches, more));
+        const auto item = find(memory(lower(*read.scenario), *read.scenario).stages[stage], "kept outputs");
+        return item ? item->bytes.count : 0;
+    };
+    const std::int64_t logits = std::int64_t{2048} * 128256 * 2;
+    const char* const of_2025 = R"("year": 2025)";
+    EXPECT_EQ(kept(4, 1, of_2025), 3 * logits) << "the plan has the last one's";
+    EXPECT_EQ(kept(8, 1, of_2025), 7 * logits);
+    EXPECT_EQ(kept(8, 0, of_2025), 0);
+    EXPECT_EQ(kept(8, 1, R"("year": 2025, "loss": "chunked")"), 0);
+    EXPECT_EQ(kept(8, 1, R"("year": 2026)"), 0);
+}
+
 TEST(Reserve, ExpertsProductsHaveWorkspacesOfTheirOwn) {
     Scenario s = h100();
     s.strategy.framework = Framework::megatron;

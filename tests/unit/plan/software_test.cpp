@@ -378,6 +378,19 @@ TEST(SoftwareOfItsYear, TwoReadersCastsInEightBitsAreReducedTogether) {
     EXPECT_TRUE(verify(plan).empty()) << to_text(verify(plan));
 }
 
+// torchao's Float8Linear keeps its input in 16 bits and casts it again for the weight gradient; compiled, the 8-bit copy is kept.
+TEST(SoftwareOfItsYear, EagerFloat8KeepsItsInputsWide) {
+    const auto casts = [](bool compiled, BlockKind kind) {
+        const Plan plan = plan_of({"strategy.framework=fsdp2", "training.precision=fp8", "cluster.device=h100-sxm-80gb", "model.layers=2",
+                                   compiled ? "strategy.fused=true" : "strategy.fused=false"});
+        EXPECT_EQ(verify(plan).size(), 0u) << to_text(verify(plan));
+        return count(plan, kind, [](const Op& op) { return op.name.find(".cast.again") != std::string::npos; });
+    };
+    EXPECT_EQ(casts(true, BlockKind::backward), 0);
+    EXPECT_GE(casts(false, BlockKind::backward), 2 * 4) << "of each of the layers' four linears";
+    EXPECT_EQ(casts(false, BlockKind::forward), 0);
+}
+
 // The norm of a step checked behind it has one summand where one rank has all gradients.
 TEST(SoftwareOfItsYear, PostValidationOfOneSummandIsWhole) {
     const Plan plan = plan_of({"strategy.framework=ddp", "strategy.optimizer_sync=post-validation"});

@@ -127,7 +127,8 @@ TEST(VerifyMutation, MissesNoSwappedActions) {
 // the copy's wait for the last of them taken away, nothing orders the two.
 TEST(VerifyMutation, AShardInPlaceIsAPartOfEveryTensorOfItsBucket) {
     Plan plan = plan_of({"strategy.data_parallel=2", "cluster.devices_per_node=2", "strategy.zero_stage=1", "strategy.framework=deepspeed",
-                         "training.precision=bf16", "strategy.offload.optimizer=cpu", "strategy.offload.delayed_update=true"});
+                         "training.precision=bf16", "training.master_weights=false", "training.moment_dtype=fp32",
+                         "strategy.offload.optimizer=cpu", "strategy.offload.delayed_update=true"});
     ASSERT_EQ(to_text(verify(plan)), "");
     Tally tally;
     for (std::int32_t b = 0; b < static_cast<std::int32_t>(plan.blocks.size()); ++b)

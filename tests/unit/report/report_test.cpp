@@ -81,6 +81,20 @@ TEST(ModelFlops, PackedDocumentsCountTheirOwnSquares) {
     EXPECT_EQ(model_flops_per_sequence(m, 8192, 1e6), whole);
 }
 
+// Tokens of a layer with a window meet the window alone: as many as those of sequences of its length.
+TEST(ModelFlops, OfAWindowCountTheTokensInIt) {
+    Model m = gpt(24, 2304, 51200);
+    const double whole = model_flops_per_sequence(m, 8192), short_ones = 4 * model_flops_per_sequence(m, 2048);
+    m.attention.sliding_window = 2048;
+    EXPECT_NEAR(model_flops_per_sequence(m, 8192), short_ones, short_ones * 1e-12);
+    EXPECT_NEAR(model_flops_per_sequence(m, 8192, 2048), short_ones, short_ones * 1e-12);
+    m.attention.full_every = 2; // half of the layers meet all
+    EXPECT_NEAR(model_flops_per_sequence(m, 8192), (whole + short_ones) / 2, whole * 1e-12);
+    m.attention.full_every = 0;
+    m.attention.sliding_window = 10000;
+    EXPECT_EQ(model_flops_per_sequence(m, 8192), whole);
+}
+
 TEST(ModelFlops, CountGroupedHeadsAndGatesAsTheyAre) {
     // Llama 3 405B at 8,192 tokens: PaLM's 6 N + 12 L s h per token, N without the input embedding, norms aside.
     Model m = gpt(126, 16384, 128256);

@@ -36,7 +36,7 @@ const std::string jobs[] = {
     small_job +
         " --set model.norm=rmsnorm --set model.position=rope --set model.activation=swiglu --set model.bias=false --set "
         "model.tied_embeddings=false --set cluster.devices_per_node=2 --set strategy.expert_parallel=2 --set model.moe.experts=4 --set "
-        "model.moe.top_k=2 --set model.moe.expert_ffn_size=16 --set model.moe.imbalance=zipf:30",
+        "model.moe.top_k=2 --set model.moe.expert_ffn_size=16 --set model.moe.imbalance=[1,1e-6,0,0]",
 };
 
 TEST(Deterministic, WhateverTheThreadsAndTheExecutor) {
