@@ -35,7 +35,7 @@ struct FederatedTaskSpan {
     double staleness = 0; // of fedbuff: steps that the server finished from its download to its answer's sum
 };
 
-// Of fedbuff a step of the server: from the end of the step before to its own.
+// Under fedbuff a step of the server: from the end of the step before to its own.
 struct FederatedRoundSpan {
     double begin_s = 0, end_s = 0; // with the server's own time
     int asked = 0, counted = 0, late = 0, given_up = 0;

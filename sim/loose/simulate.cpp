@@ -25,8 +25,8 @@ double flows_at_once(const LooseWork& w) {
     return static_cast<double>(w.step_s.size() * std::max<std::size_t>(1, w.push(0, 0).flows.size())) * w.servers;
 }
 
-// Of thousands one comes at nearly every instant, and changes the rates of most others: those that are close come together, within a
-// hundredth of what a message takes.
+// Where there are thousands, one comes at nearly every instant, and changes the rates of most others: those that are close come together,
+// within a hundredth of what a message takes.
 double grain_of(double flows) { return std::clamp((flows - 1024) * 1e-6, 0.0, 0.01); }
 
 class LooseCourse {
@@ -82,7 +82,7 @@ class LooseCourse {
         std::map<std::int64_t, int> come, going; // gossip: messages of a step that have come; its own that are on their way
     };
 
-    // Of messages to many servers fewer: there each round has as many more flows to take a mean of.
+    // Fewer rounds where there are many servers: each round has more flows to average.
     int rounds() const {
         if (served()) return static_cast<int>(std::clamp(65536 / flows_, 8.0, 1024.0));
         return std::max({32, 4 * static_cast<int>(offsets_.size()), std::min(1024, 32768 / workers_)});

@@ -311,7 +311,9 @@ StageMemory stage_memory(const Plan& plan, const PlanMemory& walked, const Scena
     stage.peak = stage.allocated_peak;
     for (const ReserveItem& item : reserve(plan, scenario, plan.programs[i], walked.apart[i])) add_reserve(stage, item);
     if (cache && scenario.cluster.device.vendor != "cpu") add_cache(stage, plan, plan.programs[i], scenario, capacity);
-    if (plan.apart) add_reserve(stage, message_buffers(plan, scenario, stage.stage));
+    if (plan.apart)
+        if (const ReserveItem messages = message_buffers(plan, scenario, stage.stage); messages.bytes.count > 0)
+            add_reserve(stage, messages);
     const LearnedConstants* learned = learned_for(scenario);
     if (learned && learned->memory && scenario.runtime.reserved_gb < 0) add_learned(stage, *learned);
     return stage;

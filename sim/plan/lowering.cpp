@@ -48,4 +48,16 @@ std::vector<int> Lowering::chunks_in_model_order() const {
     return order;
 }
 
+std::int64_t elements_of(const Buffer& b) {
+    std::int64_t n = 1;
+    for (std::int64_t d : b.shape) n *= d;
+    return n;
+}
+
+std::int64_t elements_of(const Lowering& l, const std::vector<BufferId>& buffers) {
+    std::int64_t sum = 0;
+    for (BufferId b : buffers) sum += elements_of(l.plan.buffers[b]);
+    return sum;
+}
+
 } // namespace orrery

@@ -72,4 +72,8 @@ std::uint8_t modules_of(const Lowering& l, const Node& linear);
 
 DType activation_dtype(const Scenario& scenario);
 
+// Elements, local to a rank.
+std::int64_t elements_of(const Buffer& b);
+std::int64_t elements_of(const Lowering& l, const std::vector<BufferId>& buffers); // of all of them
+
 } // namespace orrery

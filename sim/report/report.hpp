@@ -36,7 +36,7 @@ struct Traffic {
     double between_nodes = 0, to_host = 0, from_host = 0, to_disk = 0, from_disk = 0;
 };
 
-// What of a plan really leaves the devices. A fraction may be less than the smallest operand, or name layers that are not there.
+// The parts of a plan that really leave the devices. A fraction may be less than the smallest operand, or name layers that are not there.
 struct Away {
     double updated = 0;       // of the trained parameters' elements: those that hosts update
     bool activations = false; // whether any saved one leaves

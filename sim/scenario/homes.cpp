@@ -95,7 +95,7 @@ std::vector<Home> homes_of(const Scenario& s) {
     const Strategy& t = s.strategy;
     const bool one = t.data_parallel * t.context_parallel == 1, piped = t.pipeline_parallel > 1,
                once_a_step = !one && practice_of(s).sharding == Sharding::per_parameter, fully = practice_of(s).fully_sharded(),
-               simple = (!piped || once_a_step) && !s.model.moe && !s.model.trainable.partial();
+               simple = (!piped || once_a_step) && !(s.model.moe && t.shard_group_size > 0) && !s.model.trainable.partial();
     const bool gradients = simple && (one || t.zero_stage >= 2),
                parameters = simple && (one || t.zero_stage == 3 || (t.zero_stage == 2 && fully));
     const bool disk = s.cluster.host.nvme.count > 0;

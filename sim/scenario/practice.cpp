@@ -97,7 +97,7 @@ void resolve_step(Practice& p, const Scenario& s, const Software& w) {
 
 void resolve_offload(Practice& p, const Scenario& s, const Software& w) {
     const Offload& o = s.strategy.offload;
-    // Of DeepSpeed, parameters on the host and all on NVMe are ZeRO 3's, and so are updates in the backward pass (SuperOffload).
+    // In DeepSpeed, parameters on the host and all on NVMe are ZeRO 3's, and so are updates in the backward pass (SuperOffload).
     p.crosses_in_fp32 = w.is({F::deepspeed}) && s.strategy.zero_stage < 3 && o.optimizer == Tier::cpu && o.parameters == Tier::none &&
                         o.gradients != Tier::nvme && s.training.master_weights && !s.training.optimizer_in_backward;
     p.fp32_homes = p.fully_sharded() && o.parameters != Tier::none && s.training.master_weights;

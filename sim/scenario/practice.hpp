@@ -191,7 +191,7 @@ struct Practice {
     // made again, and once more for the backward pass (DeepSpeed's ZeRO-3 before 2022; from then on it recorded the order of uses and kept
     // what comes next).
     bool gathers_where_used = false;
-    // What a forward pass made again gathers stays until its backward pass: of a segment of several units, all of them (fully_shard since
+    // Weights that a forward pass made again gathers stay until its backward pass: those of all units of a segment (fully_shard since
     // PyTorch 2.8, 2025: FSDPParamGroup.post_forward does not reshard inside a backward pass). Elsewhere each goes, and is gathered anew.
     bool keeps_regathered = false;
     // A collective on a list of tensors makes a view and a copy for each member (DeepSpeed's ZeRO-3 before 2022; calibration:

@@ -9,9 +9,9 @@ namespace {
 
 constexpr std::size_t kept = 8;
 
-// Recomputations stand from the least to the most.
+// Where bounds are equal, what shares more holds less. Recomputations stand from the least to the most.
 auto rank(const Miss& m, bool of_node) {
-    return std::tuple(of_node ? m.node : m.device, of_node ? m.device : m.node, m.alive, -m.id.recompute, m.id);
+    return std::tuple(of_node ? m.node : m.device, of_node ? m.device : m.node, -m.zero_stage, m.alive, -m.id.recompute, m.id);
 }
 
 void keep(std::vector<Miss>& misses, const Miss& miss, bool of_node) {
@@ -34,6 +34,7 @@ Miss miss_of(const Scenario& s, const PointId& id, double device_bytes, double n
     miss.device = std::max(0.0, device_bytes - static_cast<double>(s.cluster.device.memory.count));
     miss.node = node;
     miss.alive = static_cast<double>(s.training.micro_batch_size) * static_cast<double>(s.training.sequence_length) / shares;
+    miss.zero_stage = t.zero_stage;
     miss.id = id;
     return miss;
 }

@@ -11,6 +11,7 @@ namespace orrery {
 struct Miss {
     double device = 0, node = 0; // bytes that it lacks at least: of a device's memory; of its node's memory or NVMe
     double alive = 0;            // tokens that a device works on at once: fewer leave more memory for what a bound does not count
+    int zero_stage = 0;
     PointId id;
     bool whole = false; // all points of this form, core and recompute: id.rest says nothing
     bool lacks() const { return device > 0 || node > 0; }
@@ -18,7 +19,7 @@ struct Miss {
 
 Miss miss_of(const Scenario& scenario, const PointId& id, double device_bytes, double node);
 
-// Of each kind of memory the few that lack the least of it, each of another form. They do not depend on the order of adding.
+// The few points that lack the least of each kind of memory, each of another form. They do not depend on the order of adding.
 class Misses {
   public:
     void add(const Miss& miss);

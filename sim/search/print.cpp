@@ -197,13 +197,14 @@ std::string no_answer(const SearchResult& r) {
     constexpr const char* with[] = {"", ", with states and activations on the host too",
                                     ", with states and activations on the host and on NVMe too"};
     const std::int64_t seen = r.counts.legal - r.counts.left;
-    return fmt::format(
-        "none of {} legal points fits in memory{}; the nearest found lacks {}: {}: {}. More devices, a smaller batch or sequence, "
-        "or devices with more memory would help",
-        r.counts.left > 0
-            ? fmt::format("the {} that the search looked at, before it was stopped, of {}", grouped(seen), grouped(r.counts.legal))
-            : grouped(r.counts.legal),
-        with[static_cast<std::size_t>(r.reach)], lacking(*r.nearest_miss), r.nearest_miss->row.label, r.nearest_miss->row.reason);
+    return fmt::format("none of {} legal points fits in memory{}; the nearest found lacks {}: {}: {}. {}",
+                       r.counts.left > 0 ? fmt::format("the {} that the search looked at, before it was stopped, of {}", grouped(seen),
+                                                       grouped(r.counts.legal))
+                                         : grouped(r.counts.legal),
+                       with[static_cast<std::size_t>(r.reach)], lacking(*r.nearest_miss), r.nearest_miss->row.label,
+                       r.nearest_miss->row.reason,
+                       r.counts.left > 0 ? "A longer search, or one --by memory, may find one that fits"
+                                         : "More devices, a smaller batch or sequence, or devices with more memory would help");
 }
 
 // The time and cost of all steps by this point, without losses.

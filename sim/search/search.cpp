@@ -48,7 +48,7 @@ class Search {
     bool homes_open() const { return space_.homes_open; }
 
   private:
-    // Of a part of a space.
+    // For a part of a space.
     Search(StrategySpace part, const SearchOptions& options) : options_(options), space_(std::move(part)) {
         options_.batch = std::min<std::size_t>(options_.batch, 4); // one that fits is enough
         options_.progress = nullptr;
@@ -321,7 +321,7 @@ class Search {
         find_nearest();
     }
 
-    // Of the points that lack least by their bounds, plans say which one is the nearest: of a device's memory first, then of its node's.
+    // Plans say which of the points that lack least by their bounds is the nearest: of a device's memory first, then of its node's.
     void find_nearest() {
         std::optional<SearchPoint>& nearest = result_.nearest_miss;
         std::vector<Miss> misses = branches_->nearest();

@@ -354,9 +354,10 @@ TEST(LooseWorkers, KeepWhatTheySendAndGet) {
             EXPECT_EQ(item.source.find("sim/"), std::string::npos) << item.source << ": no reader's concern";
             EXPECT_NE(item.source.find(way.find("server") != std::string::npos ? "gradients" : "parameters"), std::string::npos)
                 << item.source;
+            EXPECT_GT(item.bytes.count, 0) << "a line of nothing";
             return static_cast<double>(item.bytes.count);
         }
-        return -1.0;
+        return 0.0;
     };
     const double n = parameters(lower(workers(4, averaging).make()));
     EXPECT_EQ(messages(served(1, -1, "fp16")), 0);

@@ -128,12 +128,6 @@ GroupClip Clip::run() {
 
 } // namespace
 
-std::int64_t elements_of(const Buffer& b) {
-    std::int64_t n = 1;
-    for (std::int64_t d : b.shape) n *= d;
-    return n;
-}
-
 void run_whole(Lowering& l, std::int32_t block) {
     for (Draft& draft : l.drafts)
         for (DraftAction& a : draft.actions)

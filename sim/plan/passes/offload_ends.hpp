@@ -11,7 +11,6 @@ struct GroupClip {
     BufferId total = -1, factor = -1;
 };
 
-std::int64_t elements_of(const Buffer& b);
 // A block that has grown runs whole, as before.
 void run_whole(Lowering& l, std::int32_t block);
 

@@ -2,7 +2,8 @@
 // of a unit's parameters comes from its home on the host over the rank's own link, and is gathered with the others' (ZeRO-Infinity,
 // arXiv:2104.07857: all links carry shares of one unit). Gradients go the other way: offload_gradients.cpp.
 //
-// What is narrow on the device and wide at its home passes through a wide copy on the device (Practice::fp32_homes, crosses_in_fp32).
+// A tensor that is narrow on the device and wide at its home passes through a wide copy on the device (Practice::fp32_homes,
+// crosses_in_fp32).
 //
 // Under tensor parallelism a rank has its part of each tensor there. Under a pipeline (fully_shard alone) a stage gathers and reduces once
 // a step: its parameters stay on the device from then on, and offload_optimizer has the one copy of each shard either way.

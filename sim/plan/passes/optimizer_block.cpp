@@ -468,16 +468,6 @@ std::vector<BufferId> stepped_weights(const Lowering& l, int stage, int fragment
     return owned(l, l.data_parallel, stage, fragment).weights;
 }
 
-std::int64_t elements_of(const Lowering& l, const std::vector<BufferId>& buffers) {
-    std::int64_t sum = 0;
-    for (BufferId b : buffers) {
-        std::int64_t of_one = 1;
-        for (std::int64_t d : l.plan.buffers[b].shape) of_one *= d;
-        sum += of_one;
-    }
-    return sum;
-}
-
 std::int32_t make_optimizer_block(Lowering& l, int stage) {
     const DataParallel& dp = l.data_parallel;
     OptimizerBlock made{l, dp, stage, owned(l, dp, stage)};

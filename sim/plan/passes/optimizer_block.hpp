@@ -20,8 +20,6 @@ std::int32_t make_optimizer_block(Lowering& l, int stage);
 // of that fragment alone; -1: all.
 std::vector<BufferId> stepped_weights(const Lowering& l, int stage, int fragment = -1);
 
-std::int64_t elements_of(const Lowering& l, const std::vector<BufferId>& buffers);
-
 // The update of one bucket, after which its gradients are gone (training.optimizer_in_backward). Sharded, it runs on the queue of the
 // reduction, as fully_shard's hooks do.
 std::int32_t make_update_block(Lowering& l, const Bucket& b);
