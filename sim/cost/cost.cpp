@@ -1,6 +1,8 @@
 // The implementation of cost.hpp: selects the calibration of this scenario, and lists its sources.
 #include "sim/cost/data.hpp"
 
+#include "sim/plan/lowering.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,8 +28,7 @@ double slowest_of(double devices, const PointwiseTable& t, const Strategy& s, co
 
 // Padded capacities, DeepEP's and HybridEP's permutations and kernels for all experts at once need no padded copies.
 bool pads_experts(const Scenario& s, const Practice& practice) {
-    return practice.pads_expert_rows && s.model.moe && s.model.moe->capacity_factor <= 0 && !s.runtime.fused_experts &&
-           s.runtime.token_dispatcher == TokenDispatcher::alltoall;
+    return practice.pads_expert_rows && host_waits_for_counts(s) && s.runtime.token_dispatcher == TokenDispatcher::alltoall;
 }
 
 // Bytes of a rank's larger tensors, in the order of its layers, where each belongs to one rank. (Tensor-parallel gathers of activations
@@ -78,7 +79,7 @@ CostModel::CostModel(const Scenario& scenario, const Fabric& fabric) : data_(std
     d.quantizer.pads_experts = pads_experts(scenario, d.practice);
     d.autocast = d.practice.autocast;
     d.experts = scenario.model.moe.has_value();
-    d.regions = scenario.runtime.cuda_graphs && d.experts && scenario.model.moe->capacity_factor <= 0 && !scenario.runtime.fused_experts;
+    d.regions = scenario.runtime.cuda_graphs && host_waits_for_counts(scenario);
     // (Models with an activation of one linear, GPT-2 and GPT-NeoX, have one for queries, keys and values in all software.)
     if (d.practice.separate_linears && scenario.model.gated())
         d.keys_share = static_cast<double>(scenario.model.kv_heads) / (scenario.model.attention_heads + 2.0 * scenario.model.kv_heads);

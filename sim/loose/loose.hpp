@@ -14,7 +14,7 @@
 
 namespace orrery {
 
-// What one rank sends to one other, or to one server: a connection of its own, each byte with its weight on links.
+// The message of one rank to one other, or to one server: a connection of its own, each byte with its weight on links.
 struct LooseFlow {
     double bytes = 0, cap = std::numeric_limits<double>::infinity(); // cap in bytes a second
     std::vector<Sharing::Use> uses = {};

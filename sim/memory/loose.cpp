@@ -37,9 +37,7 @@ ReserveItem message_buffers(const Plan& plan, const Scenario& s, int stage) {
     } else if (how.kind == Synchronization::Kind::async_average) {
         item.bytes = of(n, own * 2);
         item.source = fmt::format("trained parameters in {}: a peer's, and the own as they are sent", name(activation_dtype(s)));
-    } else if (how.payload_dtype == s.training.gradient_dtype) {
-        item.source = fmt::format("gradients go to servers as they lie, in {}: no copy", name(how.payload_dtype));
-    } else {
+    } else if (how.payload_dtype != s.training.gradient_dtype) { // else they go as they lie
         item.bytes = of(n, bytes_per_element(how.payload_dtype));
         item.source = fmt::format("the gradients once more, in {} as servers get them", name(how.payload_dtype));
     }

@@ -1,5 +1,6 @@
 #include "sim/memory/reserve.hpp"
 
+#include "sim/plan/lowering.hpp"
 #include "sim/scenario/practice.hpp"
 #include "topology/catalog.hpp"
 
@@ -167,11 +168,11 @@ Bytes kept_scores(const Scenario& s, const Practice& practice) {
     return Bytes{2 * rows * s.training.sequence_length * s.model.attention_heads / s.strategy.tensor_parallel};
 }
 
-// Logits of the microbatches whose loss has been taken, where the last stage keeps them, in the dtype the model gives them in: 16 bits
-// where it computes in fewer than 32. All but the last one's, which the plan has.
+// Logits of the microbatches whose loss has been taken, where the last stage keeps them, in the dtype the model gives them in. All but the
+// last one's, which the plan has.
 Bytes kept_outputs(const Plan& plan, const Scenario& s, const Practice& practice, const Program& program) {
     if (!practice.keeps_outputs || s.runtime.plan_allocator || s.runtime.loss == LossKind::chunked) return {};
-    const double element = s.training.precision == DType::fp32 || s.training.precision == DType::tf32 ? 4 : 2;
+    const double element = bytes_per_element(activation_dtype(s));
     const std::int64_t kept = plan.microbatches / plan.steps / plan.directions - 1;
     for (std::int32_t b : blocks_of(program))
         for (const Op& op : plan.blocks[b].ops)

@@ -176,9 +176,6 @@ struct Emitter {
     std::int32_t find_parameter(ValueId parameter);
 };
 
-// Whether the host must know how many rows experts have before it can launch what works on them.
-bool host_waits_for_counts(const Scenario& s);
-
 // The placement of the gradient of a value with this placement.
 Placement gradient_placement(const Placement& p);
 

@@ -10,8 +10,8 @@ namespace orrery {
 
 std::string to_text(const SearchResult& result, const SearchOptions& options, const TextStyle& style);
 std::string to_json(const SearchResult& result, const SearchOptions& options);
-// The simulated points that fit, best first. What is not known is left empty: intervals too, of points that a database has without one
-// and that to_text() does not name.
+// The simulated points that fit, best first. Unknown figures are left empty: intervals too, of points that a database has without one and
+// that to_text() does not name.
 std::string to_csv(const SearchResult& result, const SearchOptions& options);
 
 // Why there is no answer: no legal point, or none that fits, and what the nearest lacks. Empty where there is one.

@@ -95,7 +95,7 @@ std::string list(const std::vector<int>& numbers) {
     return text;
 }
 
-// Of those that the scenario leaves free: what this strategy has.
+// The fields that this strategy has, of those that the scenario leaves free.
 RefineFields fields_of(const Strategy& s, RefineFields fields) {
     const ScheduleInfo* info = find_schedule(s.schedule);
     if (!info || info->directions > 1) return {false, false};

@@ -18,7 +18,7 @@ std::int32_t store_block(Lowering& l, const Bucket& b, const std::vector<BufferI
     return l.add(std::move(out));
 }
 
-// Of a step's runs that add to one gradient: which of them leaves it.
+// The place of a run among those of a step that add to one gradient.
 enum class Run : std::uint8_t { only, first, middle, last };
 
 // Where the sum of some runs waits for the next one's: at its home, or beside it where that is wide.
@@ -57,7 +57,7 @@ Op wait_for_sums(std::vector<BufferId> homes) {
     return op;
 }
 
-// What a reduction leaves of one run, in the shard's dtype, on its way to the host.
+// The result of one run's reduction, in the shard's dtype, on its way to the host.
 std::vector<Op> leaves(Lowering& l, const Bucket& b, BufferId part, BufferId to, QueueId queue) {
     const BufferId shard = b.gradient_shard;
     if (l.buffer(part).dtype == l.buffer(shard).dtype) return {copy_op(l, part, to)};

@@ -166,12 +166,18 @@ TEST(Federated, GivenUpTasksLengthenRoundsAndWasteTime) {
     EXPECT_NEAR(federated(f, task).counted, 35, 1);
 }
 
-TEST(Federated, ABufferIsFedAtTheRateOfThoseAtWork) {
+// Of 200 clients 40 are at work all the time, and their server steps on every eight answers.
+Federated buffered(int steps) {
     Federated f = alike(200, 40);
     f.aggregation = Aggregation::fedbuff;
     f.buffer = 8;
-    f.rounds = 2000;
+    f.rounds = steps;
     f.slowness_sigma = 0.5;
+    return f;
+}
+
+TEST(Federated, ABufferIsFedAtTheRateOfThoseAtWork) {
+    Federated f = buffered(2000);
     const FederatedReport r = federated(f, task);
     // Little's law: those at work over what a task takes in the mean. A client that is slow is at work for longer, but asked no more often.
     double mean = 0;
@@ -190,11 +196,7 @@ TEST(Federated, ABufferIsFedAtTheRateOfThoseAtWork) {
 
 // The server steps while others answer: what it takes shows only where it is more than the answers need to come.
 TEST(Federated, AServerThatStepsBesideItsClientsIsTheLimitOrHidden) {
-    Federated f = alike(200, 40);
-    f.aggregation = Aggregation::fedbuff;
-    f.buffer = 8;
-    f.rounds = 1000;
-    f.slowness_sigma = 0.5;
+    Federated f = buffered(1000);
     const FederatedReport fast = federated(f, task);
     ASSERT_GT(fast.round_s.mean, 5);
     double staleness = fast.staleness;

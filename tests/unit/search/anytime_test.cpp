@@ -1,4 +1,6 @@
 // A search may be stopped anywhere: what it has found is an answer, its counts add up, and what it says of the rest holds.
+#include "tests/unit/search/jobs.hpp"
+
 #include "sim/report/reuse.hpp"
 #include "sim/search/print.hpp"
 #include "sim/search/search.hpp"
@@ -14,11 +16,6 @@
 
 namespace orrery {
 namespace {
-
-constexpr const char* dense = R"({"model": {"name": "small", "layers": 4, "hidden_size": 1024, "attention_heads": 16, "kv_heads": 4,
-    "vocab_size": 32000, "activation": "swiglu", "norm": "rmsnorm", "position": "rope", "bias": false, "tied_embeddings": false},
-    "cluster": {"preset": "dgx-h100", "nodes": 1}, "training": {"global_batch_size": 8, "sequence_length": 2048, "precision": "bf16"},
-    "strategy": {"framework": "megatron", "context_parallel": 1, "rank_order": "tp-cp-ep-dp-pp", "shard_group_size": 0}})";
 
 // More combinations of degrees than a small space has (lists.cpp), of few points each.
 constexpr const char* large =
@@ -93,8 +90,8 @@ TEST(AnytimeSearch, ALargeOneHasAnAnswerBeforeItIsListed) {
     EXPECT_NE(text.find("as far as they were listed"), std::string::npos) << text;
 }
 
-// What was simulated before the space was listed is counted once, and all parts of the space, and a search that goes on, come to the same
-// best.
+// Points that were simulated before the space was listed are counted once, and all parts of the space, and a search that goes on, come to
+// the same best.
 TEST(AnytimeSearch, ALargeOneIsProvenAsOthersAre) {
     const auto file = std::filesystem::temp_directory_path() / fmt::format("orrery-anytime-{}.sqlite", ::getpid());
     SearchOptions options = plainly(few);

@@ -37,8 +37,8 @@ TEST(NearestMiss, LacksNoMoreThanAPlanByHand) {
     EXPECT_LE(r.nearest_miss->row.peak_bytes - r.nearest_miss->row.capacity_bytes, lacks) << r.nearest_miss->row.label;
 }
 
-// Of the optimizer on the host Megatron leaves its fp32 parameters on the device: 4 bytes each beside 2 of a parameter and 4 of a gradient,
-// over 8 devices.
+// Megatron leaves the fp32 parameters of an optimizer on the host on the device, too: 4 bytes each beside 2 of a parameter and 4 of a
+// gradient, over 8 devices.
 TEST(MemoryBound, CountsTheMastersThatStayOnTheDevice) {
     const Scenario s = by_hand();
     const Fabric fabric(s.cluster);

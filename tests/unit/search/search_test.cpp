@@ -1,4 +1,6 @@
 // The best of a search is the best of all, on spaces small enough to simulate every point; and it does not depend on threads.
+#include "tests/unit/search/jobs.hpp"
+
 #include "sim/cost/own_constants.hpp"
 #include "sim/search/choose.hpp"
 #include "sim/search/print.hpp"
@@ -22,11 +24,6 @@
 
 namespace orrery {
 namespace {
-
-constexpr const char* dense = R"({"model": {"name": "small", "layers": 4, "hidden_size": 1024, "attention_heads": 16, "kv_heads": 4,
-    "vocab_size": 32000, "activation": "swiglu", "norm": "rmsnorm", "position": "rope", "bias": false, "tied_embeddings": false},
-    "cluster": {"preset": "dgx-h100", "nodes": 1}, "training": {"global_batch_size": 8, "sequence_length": 2048, "precision": "bf16"},
-    "strategy": {"framework": "megatron", "context_parallel": 1, "rank_order": "tp-cp-ep-dp-pp", "shard_group_size": 0}})";
 
 SearchOptions with_space(const char* space) {
     SearchOptions options;
@@ -499,7 +496,7 @@ TEST(Search, MoreFreedomIsNotWorseWhereStagesDoNotDivideTheLayers) {
     EXPECT_NE(text.find("no other strategy was tried with another split of its layers"), std::string::npos) << text;
 }
 
-// What a refinement may leave of a step bounds what it does leave.
+// A refinement leaves no less of a step than the estimate says.
 TEST(Refine, LeavesNoLessThanItsEstimate) {
     const std::string json = R"({"model": {"name": "small", "layers": 14, "hidden_size": 4096, "attention_heads": 32, "vocab_size": 128000,
         "tied_embeddings": false}, "cluster": {"preset": "dgx-h100", "nodes": 1}, "training": {"global_batch_size": 16,
