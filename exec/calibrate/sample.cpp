@@ -31,6 +31,7 @@ Scenario scenario_of(const std::string& text) {
 
 std::unique_ptr<World> world_of(const Scenario& scenario, const SampleOptions& options) {
     auto world = make_world(scenario, options.stored ? options.stored(scenario) : DType::fp32);
+    world->facts.forced_routing = scenario.model.moe && !scenario.model.moe->pads(); // as many rows as an op's size says
     initialise(*world);
     return world;
 }

@@ -21,6 +21,10 @@ using namespace checkpoint_file;
 
 namespace checkpoint_file {
 
+std::string index_text(const nlohmann::ordered_json& index) {
+    return index.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
 std::string part_name(int part) { return "part-" + std::to_string(part); }
 std::string folder_name(std::int64_t step) { return fmt::format("step-{:08}", step); }
 
@@ -106,11 +110,17 @@ struct Index {
 };
 
 Index read_index(const fs::path& file) {
-    const auto json = nlohmann::json::parse(read_all(file));
+    auto json = nlohmann::ordered_json::parse(read_all(file));
     if (json.at("version") != version)
         throw std::runtime_error(fmt::format("is of version {}; this program reads version {}", json.at("version").dump(), version));
+    if (json.contains(checksum_key)) { // programs of before it wrote none
+        const std::uint64_t written = json.at(checksum_key);
+        json.erase(checksum_key);
+        if (trace_file::checksum(index_text(json)) != written) throw std::runtime_error("is corrupt: its checksum does not match");
+    }
     Index index;
     index.state = {json.at("step"), json.at("seed"), json.at("facts")};
+    if (index.state.step < 0) throw std::runtime_error(fmt::format("is corrupt: it is of step {}", index.state.step));
     for (const auto& part : json.at("parts")) {
         const std::string name = part.at("file");
         if (name.find('/') != std::string::npos) throw std::runtime_error("names a part outside its folder: " + name);

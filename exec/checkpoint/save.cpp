@@ -157,8 +157,9 @@ void CheckpointDraft::seal(const CheckpointState& state, int parts, int keep) co
         if (none) fail(part, "seal", none.value());
         json["parts"].push_back({{"file", part_name(i)}, {"bytes", size}});
     }
+    json[checksum_key] = trace_file::checksum(index_text(json));
     DurableFile file(draft_ / state_name);
-    file.write(json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+    file.write(index_text(json));
     file.close();
     flush_folder(draft_);
     std::error_code moved;

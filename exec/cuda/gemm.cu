@@ -3,6 +3,7 @@
 // cuBLASLt is column-major: a row-major C = op(A) op(B) is its C^T = op(B)^T op(A)^T, operands exchanged. Sums are in fp32; fp32 operands
 // stay fp32 (tf32 where the plan says so). The algorithm is the heuristics' first for the shape, kept for the run.
 #include "exec/cuda/heads.cuh"
+#include "exec/kernels/room.hpp"
 
 namespace orrery::cuda {
 namespace {
@@ -160,7 +161,7 @@ RowGroups Launch::row_groups(std::int64_t rows, std::int64_t local) const {
         out.count.push_back(n);
         at += n;
     }
-    if (at > rows) throw std::runtime_error("experts are sent more rows than the plan has room for");
+    check_room(at, rows);
     return out;
 }
 

@@ -1,7 +1,8 @@
 // NCCL's rules this keeps (its user guide, and what frameworks ran into):
 // - calls come from the one host thread of the device, in the plan's issue order, which is the same on every member; with
 //   NCCL_LAUNCH_ORDER_IMPLICIT=1 (2.26 and later) that order also holds across communicators of a device;
-// - a nonblocking communicator may answer ncclInProgress: nothing else may use it, nor its stream, until it no longer does;
+// - a nonblocking communicator may answer ncclInProgress: nothing else may use it, nor its stream, until it no longer does; the library
+//   starts a thread of the host for each call or group of such a communicator (group.cc: ncclGroupEndInternal), which is the price;
 // - transfers that must progress together are one group; a send alone can stand still for ever;
 // - abort is every rank's, and may itself not return: whoever calls it has a second timer (exec/queues/last_resort.hpp).
 #include "exec/cuda/nccl.hpp"

@@ -443,6 +443,8 @@ void run(const Pointwise& w, const Launch& l) {
     case PointwiseKind::index:    // of every place in order
     case PointwiseKind::pad_rows: // rows of experts need no padding here
         return copy(l);
+    case PointwiseKind::one_hot: // rows are moved by their map
+        return;
     case PointwiseKind::zero:
         return zero(l);
     case PointwiseKind::average:

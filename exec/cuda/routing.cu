@@ -1,6 +1,8 @@
 // Mixtures: the router, and rows to experts and back; as exec/kernels/router.cpp and permute.cpp. Order and ties are the CPU's.
 #include "exec/cuda/device.cuh"
 
+#include "sim/model/expert_load.hpp"
+
 #include <cfloat>
 
 namespace orrery::cuda {
@@ -46,7 +48,9 @@ __global__ void number_tokens(View map, std::int64_t tokens, std::int64_t expert
 Rows number_rows(const Launch& l, const View& map, const Buffer& map_buffer, std::int64_t tokens, std::int64_t rows) {
     const std::int64_t experts = map.cols, local = map_buffer.expert ? experts / l.context.plan.expert_mesh.extent(Axis::ep) : experts;
     const std::int64_t first = map_buffer.expert ? l.context.expert_at[Axis::ep] * local : 0;
-    const std::int64_t capacity = l.context.facts.moe.capacity_factor > 0 ? rows / local : 0;
+    const MoeSpec& moe = l.context.facts.moe;
+    const bool padded = moe.pads();
+    const std::int64_t capacity = padded ? rows / local : moe.capacity_factor > 0 ? expert_capacity(moe, tokens) : 0;
     std::int64_t* const begin = static_cast<std::int64_t*>(l.scratch(static_cast<std::size_t>((experts + tokens * experts + rows) * 8)));
     std::int64_t *const of = begin + experts, *const from = of + tokens * experts;
     check(cudaMemsetAsync(from, 0xff, static_cast<std::size_t>(rows) * 8, l.stream()), "rows");
@@ -56,8 +60,8 @@ Rows number_rows(const Launch& l, const View& map, const Buffer& map_buffer, std
         std::int64_t at = 0;
         for (std::int64_t e = 0; e < experts; ++e) {
             const std::int64_t n = begin[e];
-            begin[e] = capacity > 0 ? (e - first) * capacity : at;
-            at += n;
+            begin[e] = padded ? (e - first) * capacity : at;
+            at += capacity > 0 && n > capacity ? capacity : n;
         }
     });
     each(l.stream(), tokens * experts, [=] __device__(std::int64_t i) {
@@ -157,6 +161,16 @@ void route_backward(const Router& w, const Launch& l) {
     });
 }
 
+// What a capacity drops where it does not pad is not counted.
+void drop_from_counts(const MoeSpec& moe, std::int64_t tokens, const View& counts, const Launch& l) {
+    if (moe.capacity_factor <= 0 || moe.pads()) return;
+    std::int64_t* const each_one = static_cast<std::int64_t*>(counts.data);
+    const std::int64_t most = expert_capacity(moe, tokens);
+    each(l.stream(), counts.count, [=] __device__(std::int64_t e) {
+        if (each_one[e] > most) each_one[e] = most;
+    });
+}
+
 } // namespace
 
 void run(const Router& w, const Launch& l) {
@@ -201,6 +215,7 @@ void run(const Router& w, const Launch& l) {
             by[best] = -INFINITY;
         }
     });
+    drop_from_counts(f.moe, w.tokens, counts, l);
 }
 
 void run(const Permute& w, const Launch& l) {

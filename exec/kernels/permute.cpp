@@ -3,6 +3,8 @@
 #include "exec/kernels/routing.hpp"
 #include "exec/kernels/rows.hpp"
 
+#include "sim/model/expert_load.hpp"
+
 #include <algorithm>
 
 namespace orrery {
@@ -17,7 +19,11 @@ std::vector<RoutedRow> rows_of(const Permute& w, const Call& c, const unsigned c
         here.first = c.context.expert_at[Axis::ep] * local;
         here.last = here.first + local;
     }
-    auto rows = routed_rows(map, w.tokens, experts, here, c.context.facts.moe.capacity_factor > 0 ? w.rows / (here.last - here.first) : 0);
+    const MoeSpec& moe = c.context.facts.moe;
+    const std::int64_t capacity = moe.pads()                ? w.rows / (here.last - here.first)
+                                  : moe.capacity_factor > 0 ? expert_capacity(moe, w.tokens)
+                                                            : 0;
+    auto rows = routed_rows(map, w.tokens, experts, here, capacity, moe.pads());
     check_room(rows.empty() ? 0 : rows.back().row + 1, w.rows);
     return rows;
 }
@@ -112,11 +118,11 @@ template <class T> void sort(const Permute& w, const Call& c) {
 } // namespace
 
 std::vector<RoutedRow> routed_rows(const unsigned char* map, std::int64_t tokens, std::int64_t experts, ExpertRange here,
-                                   std::int64_t capacity) {
+                                   std::int64_t capacity, bool padded) {
     std::vector<RoutedRow> out;
     std::int64_t row = 0;
     for (std::int64_t e = here.first; e < here.last; ++e) {
-        if (capacity > 0) row = (e - here.first) * capacity;
+        if (padded) row = (e - here.first) * capacity;
         std::int64_t taken = 0;
         for (std::int64_t t = 0; t < tokens; ++t) {
             if (!map[t * experts + e] || (capacity > 0 && taken == capacity)) continue;

@@ -354,6 +354,8 @@ template <class T> void run(const Pointwise& w, const Call& c) {
     case PointwiseKind::pad_rows: // rows of experts need no padding here
     case PointwiseKind::score_rows:
         return copy<T>(c);
+    case PointwiseKind::one_hot: // rows are moved by their map
+        return;
     case PointwiseKind::zero:
         for (std::size_t i = 0; i < c.out.size(); ++i)
             split(c.team(), elements(c.written(i)), split_grain,

@@ -7,6 +7,8 @@
 #include "exec/kernels/call.hpp"
 #include "exec/kernels/tokens.hpp"
 
+#include "sim/model/expert_load.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -52,6 +54,13 @@ std::vector<std::int64_t> choose(const std::vector<T>& by, std::int64_t top_k, s
     return candidates;
 }
 
+// What a capacity drops where it does not pad is not counted. It stays in the map: a row is weighted among all that its token chose.
+void drop_from_counts(const MoeSpec& moe, std::int64_t tokens, std::int64_t* counts, std::int64_t experts) {
+    if (moe.capacity_factor <= 0 || moe.pads()) return;
+    const std::int64_t most = expert_capacity(moe, tokens);
+    for (std::int64_t e = 0; e < experts; ++e) counts[e] = std::min(counts[e], most);
+}
+
 template <class T> void forward(const Router& w, const Call& c) {
     const KernelFacts& f = c.context.facts;
     const T* bias = c.in.size() > 1 ? c.input<T>(1) : nullptr;
@@ -76,6 +85,7 @@ template <class T> void forward(const Router& w, const Call& c) {
             ++counts[e];
         }
     }
+    drop_from_counts(f.moe, w.tokens, counts, w.experts);
 }
 
 // dscores, scores, map[, g] -> dlogits[, g].

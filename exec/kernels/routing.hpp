@@ -11,12 +11,12 @@ struct RoutedRow {
     std::int64_t token, expert, row;
 };
 
-// map: [tokens, experts], of booleans; rows are those of experts [first, last). capacity > 0: each expert has that number of rows, later
-// tokens find it full; 0: as many as it has tokens.
+// map: [tokens, experts], of booleans; rows are those of experts [first, last). capacity > 0: each expert has that number of rows at most,
+// later tokens find it full, and padded: exactly that number; 0: as many as it has tokens.
 struct ExpertRange {
     std::int64_t first, last;
 };
 std::vector<RoutedRow> routed_rows(const unsigned char* map, std::int64_t tokens, std::int64_t experts, ExpertRange here,
-                                   std::int64_t capacity);
+                                   std::int64_t capacity, bool padded);
 
 } // namespace orrery

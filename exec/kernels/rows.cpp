@@ -11,12 +11,6 @@ std::vector<std::int64_t> local_counts(const Operand& counts, const KernelContex
     return out;
 }
 
-void check_room(std::int64_t rows, std::int64_t room) {
-    if (rows > room)
-        throw NoRoom("a rank's experts are sent " + std::to_string(rows) + " rows where the plan has room for " + std::to_string(room) +
-                     ": give model.moe.capacity_factor, or a model.moe.imbalance as large as the router's");
-}
-
 RowGroups row_groups(const Call& call, std::int64_t rows, std::int64_t groups) {
     RowGroups out;
     for (const Operand& o : call.in)

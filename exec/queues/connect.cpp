@@ -2,6 +2,9 @@
 #include "exec/queues/runner.hpp"
 
 #include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
 
 namespace orrery {
 
@@ -12,6 +15,7 @@ void Runner::warm_kernels() {
     for (int space = 0; space < memories; ++space)
         if (places_.base[space]) check(device_.fill(places_.base[space], 0, stage_.layout.extent[space], compute_queue), "warming up");
     synchronise();
+    Shapes seen;
     for (std::size_t i = 0; i < program_.commands.size(); ++i) {
         const Op& op = *at(i).op;
         const Command& c = program_.commands[i];
@@ -23,6 +27,48 @@ void Runner::warm_kernels() {
             if (!is_floating(o.buffer->dtype))
                 check(device_.fill(o.data, 0, bytes_of(world_, o), home(static_cast<std::int32_t>(i))), "warming up");
         check(device_.run(op, c.in, c.out, rank_.context, home(static_cast<std::int32_t>(i))), op.name.c_str());
+        synchronise();
+        warm_rows(i, seen);
+    }
+}
+
+namespace {
+
+// Rows that all operands have room for: of a matrix product, those of its input.
+std::int64_t room_for_rows(const Op& op, const Command& c) {
+    const auto rows = [](const Operand& o) { return elements(*o.buffer) / std::max<std::int64_t>(o.buffer->shape.back(), 1); };
+    if (std::holds_alternative<Linear>(op.work)) return rows(c.in[0]);
+    std::int64_t least = rows(c.in[0]);
+    if (const auto* permute = std::get_if<Permute>(&op.work)) least = std::min(least, permute->rows);
+    for (const auto* list : {&c.in, &c.out})
+        for (const Operand& o : *list)
+            if (is_floating(o.buffer->dtype)) least = std::min(least, rows(o));
+    return least;
+}
+
+} // namespace
+
+// On zeros experts have no rows, and no kernel of theirs has run. One that is first needed in a step is loaded there, which may wait for
+// the device to be idle (CUDA's programming guide, on lazy loading), while communication on it waits for a peer that stands just so. So
+// each shape of product runs once more, with all rows for one expert, then an eighth less each time: exec/cuda/gemm.cu chooses a kernel for
+// every eighth of rows.
+void Runner::warm_rows(std::size_t i, Shapes& seen) {
+    const Op& op = *at(i).op;
+    const Command& c = program_.commands[i];
+    const auto counts = std::ranges::find_if(c.in, [](const Operand& o) { return o.buffer->role == Role::counts; });
+    if (counts == c.in.end()) return;
+    const auto* product = std::get_if<Linear>(&op.work);
+    if (!seen.insert(product ? std::tuple(op.work.index(), static_cast<int>(product->direction), product->n, product->k)
+                             : std::tuple(op.work.index(), 0, std::int64_t{0}, elements(*c.in[0].buffer)))
+             .second)
+        return;
+    const std::int64_t local = rank_.context.facts.moe.experts / world_.plan.expert_mesh.extent(Axis::ep);
+    std::vector<std::int64_t> sent(static_cast<std::size_t>(elements(*counts->buffer)), 0);
+    const QueueId queue = home(static_cast<std::int32_t>(i));
+    for (std::int64_t rows = room_for_rows(op, c); rows > 0; rows = product && rows > 16 ? rows - rows / 8 : 0) {
+        sent[static_cast<std::size_t>(rank_.context.expert_at[Axis::ep] * local)] = rows; // from the first sender
+        check(device_.copy(counts->data, sent.data(), static_cast<std::int64_t>(sent.size()) * 8, queue), "warming up");
+        check(device_.run(op, c.in, c.out, rank_.context, queue), op.name.c_str());
         synchronise();
     }
 }
@@ -54,7 +100,12 @@ void Runner::connect(const WorldId& id) {
     const auto note = [&](const std::string& what) {
         if (separate_) measured(what, free);
     };
+    if (!job_.all_here) {
+        check(device_.allocate(losses_at_once() * 8, MemorySpace::device, &shared_losses_), "losses");
+        owned_.push_back(shared_losses_);
+    }
     check(device_.connect(id, world_.plan.mesh.ranks(), rank_.rank, "world", everyone_), "connecting to the other ranks");
+    if (shared_losses_) warm_losses();
     note("world");
     const std::vector<CommUse> used = uses();
     for (std::size_t c = 0; c < comms_.size(); ++c) {
@@ -68,6 +119,7 @@ void Runner::connect(const WorldId& id) {
     for (std::size_t c = 0; c < comms_.size(); ++c) {
         if (!comms_[c]) continue;
         warm_up(static_cast<CommId>(c), used[c], words);
+        if (separate_) warm_calls(static_cast<CommId>(c));
         words += words_of(static_cast<CommId>(c));
         note(world_.plan.communicators[c].name);
     }
@@ -97,6 +149,67 @@ std::vector<Runner::CommUse> Runner::uses() const {
     for (const Block& block : world_.plan.blocks)
         for (const Op& op : block.ops) use_of(op, false);
     return used;
+}
+
+std::int64_t Runner::losses_at_once() const {
+    constexpr std::int64_t most = 1 << 20; // of a long batch's losses: the rest follows through the same memory
+    return std::min(most, static_cast<std::int64_t>(world_.losses.size()));
+}
+
+// As share_losses() will.
+void Runner::warm_losses() {
+    const std::int64_t all = static_cast<std::int64_t>(world_.losses.size()), most = losses_at_once();
+    check(device_.fill(shared_losses_, 0, most * 8, compute_queue), "warming up");
+    for (const std::int64_t n : {most, all % most})
+        if (n > 0) check(everyone_->all_reduce(shared_losses_, shared_losses_, n, DType::fp64, false, compute_queue), "warming up");
+    synchronise();
+}
+
+// Of a communicator across stages: whether the plan has the same collectives on each. Where it has not, the step finds out, and says who
+// waits for whom.
+bool Runner::alike_on_stages(CommId c) const {
+    const Plan& plan = world_.plan;
+    if (!(plan.communicators[c].axes & mask(Axis::pp))) return true;
+    std::map<int, std::set<std::tuple<CollectiveKind, std::int64_t, DType>>> of_stage;
+    for (const int m : members(c)) of_stage[plan.mesh.coordinates(m)[Axis::pp]];
+    for (const Block& block : plan.blocks) {
+        const auto stage = of_stage.find(block.stage);
+        if (stage == of_stage.end()) continue;
+        for (const Op& op : block.ops)
+            if (const auto* work = std::get_if<Collective>(&op.work); work && work->comm == c)
+                stage->second.emplace(work->kind, work->bytes.count, work->dtype);
+    }
+    return std::ranges::all_of(of_stage, [&](const auto& stage) { return stage.second == of_stage.begin()->second; });
+}
+
+namespace {
+
+// Rows of experts, as if each member were sent as many. None: of what has no collective of its own.
+std::vector<CommCall> even_rows(const Collective& work, const Command& c, std::int64_t members, DType real) {
+    if (work.kind != CollectiveKind::reduce_scatter) return {};
+    const std::int64_t shard = std::min(elements(*c.in[0].buffer) / members, elements(*c.out[0].buffer));
+    return {{CommCall::Kind::reduce_scatter, work.comm, c.in[0].data, c.out[0].data, shard, stored_type(c.in[0].buffer->dtype, real)}};
+}
+
+} // namespace
+
+// NCCL chooses an algorithm by a call's kind, type and size, and connects members for it when it is first chosen (group.cc:
+// ncclCollPreconnect; ring, tree, NVLS and PAT apart). So each unlike call of the step is made once, on memory that holds nothing yet. All
+// members have the same ones, and make them in one order whatever their programs' is.
+void Runner::warm_calls(CommId c) {
+    if (!alike_on_stages(c)) return;
+    std::map<std::tuple<CommCall::Kind, DType, bool, std::int64_t>, CommCall> unlike;
+    for (std::size_t i = 0; i < program_.commands.size(); ++i) {
+        const auto* work = std::get_if<Collective>(&at(i).op->work);
+        if (!work || work->comm != c) continue;
+        const Command& command = program_.commands[i];
+        const auto members_here = static_cast<std::int64_t>(members(c).size());
+        for (const CommCall& k : command.counted ? even_rows(*work, command, members_here, world_.real) : command.calls.calls)
+            if (k.kind != CommCall::Kind::send && k.kind != CommCall::Kind::receive && k.elements > 0)
+                unlike.emplace(std::tuple(k.kind, k.dtype, k.maximum, k.elements), k);
+    }
+    for (const auto& [shape, one] : unlike) call({{}, {}, {one}}, queue_of(c), false);
+    synchronise(); // the next one's may lie in the same memory
 }
 
 // Libraries connect members when they first need to: here those that the plan's ops will need, for connections take memory.

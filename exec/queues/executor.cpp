@@ -66,13 +66,17 @@ class Queues final : public Executor {
             r.upload();
         });
     }
-    // No process leaves, and takes the store or its connections away, while others are still at work.
+    // No process leaves, and takes the store or its connections away, while others are still at work. Ranks end at once: a library may
+    // let a communicator go only where all its members of this machine do (NCCL's init.cc: commDestroySync waits for them).
     ~Queues() override {
-        if (job_.all_here || job_.stop) return;
-        try {
-            barrier(*job_.store, "the end", world_.plan.mesh.ranks(), fleet_.patience);
-        } catch (const std::exception&) { // whoever is not there any more needs nobody
+        if (!job_.all_here && !job_.stop) {
+            try {
+                barrier(*job_.store, "the end", world_.plan.mesh.ranks(), fleet_.patience);
+            } catch (const std::exception&) { // whoever is not there any more needs nobody
+            }
         }
+        std::vector<std::jthread> threads;
+        for (auto& r : runners_) threads.emplace_back([&r] { r.reset(); });
     }
     const char* name() const override { return fleet_.name.c_str(); }
     std::int64_t allocated(const Rank& rank) const override {
@@ -129,7 +133,8 @@ void Queues::agree() {
     const std::string words = fmt::format("plan {:016x}, elements {}, {}", hash(world_.plan), name_of(world_.real), fleet_.software);
     for (auto& r : runners_) job_.store->set(mine(std::to_string(r->rank())), words);
     for (int rank = 0; rank < world_.plan.mesh.ranks(); ++rank) {
-        const std::string theirs = wait_for(*job_.store, mine(std::to_string(rank)), fleet_.patience);
+        const std::string theirs = wait_for(*job_.store, mine(std::to_string(rank)), fleet_.patience,
+                                            {fmt::format("rank {} has not come", rank), ": was its process started?"});
         if (theirs != words)
             throw LostPeer(fmt::format("rank {} has {}, and rank {} has {}: start all ranks with the same program, scenario and options",
                                        rank, theirs, runners_[0]->rank(), words));
@@ -142,7 +147,7 @@ void Queues::begin_times() {
     if (job_.all_here) return;
     const std::string key = fmt::format("step {} began", timed_steps_++);
     if (runners_[0]->rank() == 0) job_.store->set(key, std::to_string(job_.step_began + offset_));
-    job_.step_began = std::stoll(wait_for(*job_.store, key, fleet_.patience)) - offset_;
+    job_.step_began = std::stoll(wait_for(*job_.store, key, fleet_.patience, {"rank 0 has not begun its step"})) - offset_;
 }
 
 // Each rank on a host thread of its own; the first failure is everyone's.

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <stdexcept>
 #include <string_view>
 
@@ -15,12 +17,18 @@ using Variable = std::function<const char*(const char*)>;
 
 struct Launcher {
     const char *by, *rank, *size, *local, *local_size;
+    const char* job[2]; // what tells its jobs apart
 };
 constexpr Launcher known[] = {
-    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"},
-    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
-    {"PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
-    {"Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE"}};
+    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", {"TORCHELASTIC_RUN_ID"}},
+    {"Open MPI",
+     "OMPI_COMM_WORLD_RANK",
+     "OMPI_COMM_WORLD_SIZE",
+     "OMPI_COMM_WORLD_LOCAL_RANK",
+     "OMPI_COMM_WORLD_LOCAL_SIZE",
+     {"PMIX_NAMESPACE"}},
+    {"PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", {"PMI_JOBID"}},
+    {"Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE", {"SLURM_JOB_ID", "SLURM_STEP_ID"}}};
 
 int number(const Variable& variable, const char* name, int least, int most) {
     const char* text = variable(name);
@@ -32,23 +40,55 @@ int number(const Variable& variable, const char* name, int least, int most) {
     return value;
 }
 
-// A batch script and an interactive shell are steps of one process, whatever the allocation's number of tasks: Slurm numbers such steps
-// from the end (SLURM_BATCH_SCRIPT = 0xfffffffb, SLURM_INTERACTIVE_STEP = 0xfffffffa in slurm.h).
+bool is_slurm(std::string_view by) { return by == "Slurm"; }
+
+// Slurm starts ranks in steps of its own. A batch script and a shell have an allocation's number of tasks in their environment too, but
+// are one process: no step's number is set there (slurm/src/common/env.c: setup_env sets SLURM_STEP_ID where it is not negative, and
+// env_array_for_batch_job never), or it is one of the two that Slurm counts from the end (slurm.h: SLURM_BATCH_SCRIPT = 0xfffffffb,
+// SLURM_INTERACTIVE_STEP = 0xfffffffa).
+bool in_slurm_step(const Variable& variable) {
+    const char* const step = variable("SLURM_STEP_ID");
+    return step && std::string_view(step) != "4294967291" && std::string_view(step) != "4294967290";
+}
+
+// Slurm speaks PMI too (slurm/src/plugins/mpi/pmi2/mpi_pmi2.c sets PMI_RANK), and says more in its own variables.
+bool is_slurms_pmi(const Variable& variable) {
+    const char *const pmi = variable("PMI_JOBID"), *const job = variable("SLURM_JOB_ID"), *const step = variable("SLURM_STEP_ID");
+    return pmi && job && step && variable("SLURM_PROCID") && fmt::format("{}.{}", job, step) == pmi;
+}
+
 bool starts_ranks(const Variable& variable, const Launcher& l) {
     if (!variable(l.rank) || !variable(l.size)) return false;
-    const char* const step = l.by == std::string_view("Slurm") ? variable("SLURM_STEP_ID") : nullptr;
-    return !step || (std::string_view(step) != "4294967291" && std::string_view(step) != "4294967290");
+    if (l.by == std::string_view("PMI") && is_slurms_pmi(variable)) return false;
+    return !is_slurm(l.by) || in_slurm_step(variable);
+}
+
+std::string job_of(const Variable& variable, const Launcher& l) {
+    std::string job;
+    for (const char* name : l.job)
+        if (const char* value = name ? variable(name) : nullptr) job += fmt::format("{}{}={}", job.empty() ? "" : " ", name, value);
+    return job;
 }
 
 // The tasks of this step, which may be fewer than those of the job.
 const char* size_variable(const Variable& variable, const Launcher& l) {
-    return l.by == std::string_view("Slurm") && variable("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : l.size;
+    return is_slurm(l.by) && variable("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : l.size;
+}
+
+// Jobs of Slurm share nodes: each step of each job has a port of its own, below those that systems give to connections (from 32768 on).
+// Jobs of one node have numbers close to each other, so steps are far apart.
+int slurm_port(const Variable& variable) {
+    constexpr std::int64_t first = 20000, ports = 10000, between_steps = 3001;
+    constexpr int most = std::numeric_limits<int>::max();
+    const std::int64_t job = number(variable, "SLURM_JOB_ID", 0, most), step = number(variable, "SLURM_STEP_ID", 0, most);
+    return static_cast<int>(first + (job + between_steps * step) % ports);
 }
 
 // torchrun's agent keeps a store of its own at MASTER_PORT: ours is beside it.
-int port_of(const Variable& variable) {
+int port_of(const Variable& variable, const LaunchedRank& rank) {
     if (variable("ORRERY_PORT")) return number(variable, "ORRERY_PORT", 1, 65535);
-    const int port = variable("MASTER_PORT") ? number(variable, "MASTER_PORT", 1, 65535) : 29500;
+    if (!variable("MASTER_PORT")) return is_slurm(rank.by) && variable("SLURM_JOB_ID") ? slurm_port(variable) : MeetingPlace{}.port;
+    const int port = number(variable, "MASTER_PORT", 1, 65535);
     const char* const agent = variable("TORCHELASTIC_USE_AGENT_STORE");
     if (!agent || (std::string_view(agent) != "True" && std::string_view(agent) != "1")) return port;
     return port < 65535 ? port + 1 : port - 1;
@@ -59,7 +99,7 @@ std::string master_of(const Variable& variable) {
     if (const char* master = variable("MASTER_ADDR")) return master;
     for (const char* list : {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"})
         if (const char* nodes = variable(list)) return first_host(nodes);
-    return "127.0.0.1";
+    return MeetingPlace{}.host;
 }
 
 } // namespace
@@ -83,15 +123,21 @@ std::optional<LaunchedRank> launched_rank(const Variable& variable) {
         r.rank = number(variable, l.rank, 0, r.size - 1);
         r.local_rank = variable(l.local) ? number(variable, l.local, 0, 1 << 10) : r.rank;
         r.local_size = variable(l.local_size) ? number(variable, l.local_size, 1, 1 << 10) : 0;
-        r.master = master_of(variable);
-        r.port = port_of(variable);
+        r.job = job_of(variable, l);
         return r;
     }
     return std::nullopt;
 }
 
-std::optional<LaunchedRank> launched_rank() {
-    return launched_rank([](const char* name) { return static_cast<const char*>(std::getenv(name)); });
-}
+MeetingPlace meeting_place(const LaunchedRank& rank, const Variable& variable) { return {master_of(variable), port_of(variable, rank)}; }
+
+namespace {
+
+const char* of_environment(const char* name) { return std::getenv(name); }
+
+} // namespace
+
+std::optional<LaunchedRank> launched_rank() { return launched_rank(of_environment); }
+MeetingPlace meeting_place(const LaunchedRank& rank) { return meeting_place(rank, of_environment); }
 
 } // namespace orrery

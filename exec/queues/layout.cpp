@@ -115,7 +115,7 @@ struct Group {
     std::int32_t issue = -1;
 };
 
-// A bucket's parameters or gradients that one action allocates: a collective then moves them as they lie.
+// A bucket's parameters that one action allocates, or gradients that it allocates together: a collective then moves them as they lie.
 class Groups {
   public:
     Groups(const Plan& plan, const IssueOrder& order, const StorageMap& map, const std::vector<Lifetime>& lifetimes)
@@ -140,13 +140,19 @@ class Groups {
     }
 
   private:
-    using Key = std::tuple<std::int32_t, std::int32_t, bool>; // the action of its Alloc, bucket, gradients
+    using Key = std::tuple<std::int32_t, std::int32_t, bool>; // where its Alloc stands, bucket, gradients
 
     std::optional<Key> bucket_of(const Lifetime& x) const {
         const Buffer& b = plan_.buffers[x.buffer];
         const bool passes = x.alloc >= 0 && x.offset < 0, gradient = b.role == Role::gradient;
         if (!passes || b.bucket < 0 || (!gradient && b.role != Role::parameter)) return std::nullopt;
-        return Key{order_.issues[x.alloc].action, b.bucket, gradient};
+        return Key{gradient ? begin_of_allocations(x.alloc) : order_.issues[x.alloc].action, b.bucket, gradient};
+    }
+    // The first of the allocations that follow one another in an action: gradients that come apart, each as its product runs, lie apart.
+    std::int32_t begin_of_allocations(std::int32_t i) const {
+        const auto allocates = [&](std::int32_t at) { return std::holds_alternative<Alloc>(order_.issues[at].op->work); };
+        while (i > 0 && allocates(i - 1) && order_.issues[i - 1].action == order_.issues[i].action) --i;
+        return i;
     }
     // In the bucket's order; as long as all its shards.
     void close(Group& group, const Key& key) const {

@@ -88,7 +88,7 @@ Runner::Runner(World& world, Rank& rank, StreamDevice& device, const StagePlan& 
 }
 
 Runner::~Runner() {
-    comms_.clear();
+    for (auto& c : comms_) c.reset(); // one after another, in an order that all members have
     everyone_.reset();
     for (std::byte* p : owned_) device_.release(p);
 }
@@ -486,15 +486,15 @@ void Runner::take_kept() {
 // Every token's loss is on one rank of the job: the sum over ranks is all of them, everywhere.
 void Runner::share_losses() {
     std::vector<double>& mine = world_.losses;
-    const auto bytes = static_cast<std::int64_t>(mine.size() * sizeof(double));
-    if (!shared_losses_) {
-        check(device_.allocate(bytes, MemorySpace::device, &shared_losses_), "losses");
-        owned_.push_back(shared_losses_);
+    const auto all = static_cast<std::int64_t>(mine.size());
+    std::int64_t n = 0;
+    for (std::int64_t begin = 0; begin < all; begin += n) {
+        n = std::min(losses_at_once(), all - begin);
+        double* const part = mine.data() + begin;
+        check(device_.copy(shared_losses_, part, n * 8, compute_queue), "losses");
+        check(everyone_->all_reduce(shared_losses_, shared_losses_, n, DType::fp64, false, compute_queue), "losses");
+        check(device_.copy(part, shared_losses_, n * 8, compute_queue), "losses");
     }
-    check(device_.copy(shared_losses_, mine.data(), bytes, compute_queue), "losses");
-    check(everyone_->all_reduce(shared_losses_, shared_losses_, static_cast<std::int64_t>(mine.size()), DType::fp64, false, compute_queue),
-          "losses");
-    check(device_.copy(mine.data(), shared_losses_, bytes, compute_queue), "losses");
     synchronise();
 }
 

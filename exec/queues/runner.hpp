@@ -12,7 +12,9 @@
 #include <atomic>
 #include <deque>
 #include <optional>
+#include <set>
 #include <stdexcept>
+#include <tuple>
 
 namespace orrery {
 
@@ -47,7 +49,7 @@ class Runner {
     Runner& operator=(const Runner&) = delete;
 
     void warm_kernels();                    // each once, on zeros: what a device allocates or compiles for them it must not in a step
-    void connect(const WorldId& id);        // and each communicator's first words, so that no step pays for them
+    void connect(const WorldId& id);        // and each communicator's unlike calls once, so that no step pays for them
     void upload();                          // the world's memory between steps, to the device
     void fetch();                           // and back
     void step(std::vector<OpTime>* record); // record: only this rank's
@@ -73,6 +75,12 @@ class Runner {
         Peers peers = Peers::none;
     };
     std::vector<CommUse> uses() const;
+    using Shapes = std::set<std::tuple<std::size_t, int, std::int64_t, std::int64_t>>; // of ops on experts' rows
+    void warm_rows(std::size_t i, Shapes& seen);
+    bool alike_on_stages(CommId c) const;
+    void warm_calls(CommId c);
+    void warm_losses();
+    std::int64_t losses_at_once() const;
     std::int64_t free_memory();
     std::int64_t words_of(CommId c) const;
     const std::vector<int>& members(CommId c) const { return world_.members[c][rank_.rank]; }

@@ -18,15 +18,18 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <optional>
 #include <sys/socket.h>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 namespace orrery {
 namespace {
 
 constexpr std::uint32_t longest = 1u << 20;
+constexpr const char* another_job = "another job"; // the answer to a hello that is not for us
 
 void append(std::string& to, const std::string& text) {
     const auto n = static_cast<std::uint32_t>(text.size());
@@ -72,6 +75,7 @@ int dial(const std::string& host, int port) {
 
 struct StoreServer::State {
     int socket = -1, port = 0;
+    std::string job;
     LocalStore values;
     std::mutex mutex;
     std::list<std::thread> threads;
@@ -92,26 +96,35 @@ struct StoreServer::State {
             threads.emplace_back([this, client] { serve(client); });
         }
     }
+    // Nothing: a stranger said it.
+    std::optional<std::string> answer_to(char what, const std::string& key, const std::string& value) {
+        if (what == 'S') values.set(key, value);
+        if (what == 'D') values.forget(key);
+        if (what == 'G')
+            if (const auto found = values.get(key)) return "=" + *found;
+        if (what == 'A') {
+            std::int64_t by = 0;
+            if (std::from_chars(value.data(), value.data() + value.size(), by).ec != std::errc{}) return std::nullopt;
+            return std::to_string(values.add(key, by));
+        }
+        if (what == 'T') return std::to_string(wall_ns());
+        return "";
+    }
     void serve(int client) {
-        std::string rank;
+        std::string rank; // empty: it has not said that it is one of the job's
         bool said_goodbye = false;
         for (char what = 0; receive_all(client, &what, 1);) {
-            std::string key, value, answer;
+            std::string key, value;
             if (!receive_text(client, key) || !receive_text(client, value)) break;
-            if (what == 'H') rank = key;
+            const bool refused = what == 'H' && value != job;
+            if (what == 'H' && !refused) rank = key;
+            if (rank.empty() && !refused) break;
             if (what == 'B') said_goodbye = true;
-            if (what == 'S') values.set(key, value);
-            if (what == 'G')
-                if (const auto found = values.get(key)) answer = "=" + *found;
-            if (what == 'A') {
-                std::int64_t by = 0;
-                if (std::from_chars(value.data(), value.data() + value.size(), by).ec != std::errc{}) break; // a stranger
-                answer = std::to_string(values.add(key, by));
-            }
-            if (what == 'T') answer = std::to_string(wall_ns());
+            const std::optional<std::string> answer = refused ? another_job : answer_to(what, key, value);
+            if (!answer) break;
             std::string out;
-            append(out, answer);
-            if (!send_all(client, out.data(), out.size())) break;
+            append(out, *answer);
+            if (!send_all(client, out.data(), out.size()) || refused) break;
         }
         ::shutdown(client, SHUT_RDWR); // whoever said what nobody understands waits for no answer
         if (said_goodbye || over || rank.empty() || values.get(failed_key)) return;
@@ -120,8 +133,9 @@ struct StoreServer::State {
     }
 };
 
-StoreServer::StoreServer(int port) : state_(std::make_unique<State>()) {
+StoreServer::StoreServer(int port, std::string job) : state_(std::make_unique<State>()) {
     State& s = *state_;
+    s.job = std::move(job);
     s.socket = ::socket(AF_INET6, SOCK_STREAM, 0);
     const int on = 1, off = 0;
     sockaddr_in6 at{};
@@ -166,8 +180,9 @@ StoreServer::~StoreServer() {
 }
 
 int StoreServer::port() const { return state_->port; }
+std::size_t StoreServer::kept() { return state_->values.kept(); }
 
-TcpStore::TcpStore(const std::string& host, int port, int rank, double seconds) {
+TcpStore::TcpStore(const std::string& host, int port, int rank, double seconds, const std::string& job) {
     const std::int64_t began = wall_ns();
     while ((socket_ = dial(host, port)) < 0) {
         if (static_cast<double>(wall_ns() - began) > seconds * 1e9)
@@ -179,7 +194,10 @@ TcpStore::TcpStore(const std::string& host, int port, int rank, double seconds) 
     keep_alive(socket_);
     const timeval patience{20, 0};
     setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-    ask('H', std::to_string(rank), "");
+    if (ask('H', std::to_string(rank), job).empty()) return;
+    ::close(socket_);
+    throw std::runtime_error(
+        fmt::format("at {}:{} is another job's rank 0: choose another port with ORRERY_PORT, the same for all ranks", host, port));
 }
 
 TcpStore::~TcpStore() {
@@ -209,6 +227,8 @@ std::optional<std::string> TcpStore::get(const std::string& key) {
 }
 
 std::int64_t TcpStore::add(const std::string& key, std::int64_t by) { return std::stoll(ask('A', key, std::to_string(by))); }
+
+void TcpStore::forget(const std::string& prefix) { ask('D', prefix, ""); }
 
 std::int64_t TcpStore::clock_offset() {
     std::int64_t best = std::numeric_limits<std::int64_t>::max(), offset = 0;

@@ -15,6 +15,8 @@ Scenario on_one_rank(Scenario s) {
     st.schedule = "none";
     st.zero_stage = st.shard_group_size = 0;
     st.layers_per_chunk = {s.model.layers};
+    st.mtp_chunk = -1;
+    st.microbatch_group_size = 0;
     st.recompute = RecomputeKind::none;
     s.training.optimizer_in_backward = false; // several microbatches
     st.post_validation = false;               // the norm is there before the update

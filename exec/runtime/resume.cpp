@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <set>
 #include <stdexcept>
+#include <string_view>
 #include <tuple>
 
 namespace orrery {
@@ -41,10 +43,12 @@ std::string name_of_worker(int worker, Quantity q, const std::string& part) {
 
 // Workers step by optimizers of their own: states have the worker's number, and parameters too where fragments meet at different steps, so
 // that workers are never alike as a whole.
-std::string name_of(const World& world, const Rank& rank, Quantity q, const std::string& part) {
+bool of_worker(const World& world, Quantity q) {
     const bool own = q == Quantity::states || (q == Quantity::parameters && world.scenario.strategy.streaming());
-    if (!own || world.plan.workers == 0) return prefix(q) + part;
-    return name_of_worker(rank.context.at[Axis::dpr], q, part);
+    return own && world.plan.workers != 0;
+}
+std::string name_of(const World& world, const Rank& rank, Quantity q, const std::string& part) {
+    return of_worker(world, q) ? name_of_worker(rank.context.at[Axis::dpr], q, part) : prefix(q) + part;
 }
 
 // As the checkpoint has it: workers may go on from a synchronous run, whose states all share. Empty: it has none.
@@ -52,6 +56,26 @@ std::string stored_name(const World& world, const CheckpointFiles& files, const 
     for (std::string name : {name_of(world, rank, q, part), prefix(q) + part})
         if (files.shape(name)) return name;
     return "";
+}
+
+// Whether the optimizer steps on fp32 shards of parameters that are 16-bit ones elsewhere (DataParallel::wide_shards, homes on the host).
+bool steps_on_wide_shards(const World& world) {
+    return std::ranges::any_of(world.plan.buffers, [&](const Buffer& b) {
+        return b.role == Role::parameter_shard && b.scope == Scope::run && b.dtype == DType::fp32 &&
+               world.plan.buffers[world.plan.buckets[b.bucket].tensors.front().parameter].dtype != DType::fp32;
+    });
+}
+
+// As the checkpoint has it. What one plan has as fp32 parameters another has as masters beside 16-bit ones: each goes on from the other's.
+std::string name_of_values(const World& world, const CheckpointFiles& files, const Rank& rank, Quantity q, const std::string& part,
+                           bool wide) {
+    constexpr std::string_view master = "master/";
+    if (q == Quantity::parameters && wide)
+        if (std::string name = stored_name(world, files, rank, Quantity::states, std::string(master) + part); !name.empty()) return name;
+    std::string name = stored_name(world, files, rank, q, part);
+    if (name.empty() && q == Quantity::states && part.starts_with(master))
+        name = stored_name(world, files, rank, Quantity::parameters, part.substr(master.size()));
+    return name;
 }
 
 // The error where a checkpoint lacks a tensor.
@@ -109,6 +133,43 @@ std::vector<Kept> kept_of(const World& world, const Rank& rank) {
     return all;
 }
 
+// Which of the ranks that hold the same part of a tensor writes it, as each of them knows without the others: that at the beginning of
+// every axis along which the part is the same, of the first stage that has the tensor (tied embeddings, a copy of the model in each
+// direction).
+class Writers {
+  public:
+    explicit Writers(const World& world) : world_(world), first_stage_(world.plan.tensors.size(), std::numeric_limits<int>::max()) {
+        for (const Buffer& b : world.plan.buffers)
+            if (b.tensor >= 0 && b.kind == MemoryKind::parameters) first_stage_[b.tensor] = std::min<int>(first_stage_[b.tensor], b.stage);
+    }
+    bool writes(const Rank& rank, const TensorPart& part, Quantity q) const {
+        const Plan& plan = world_.plan;
+        const Buffer& b = plan.buffers[part.tensor];
+        AxisMask differs = of_worker(world_, q) ? mask(Axis::dpr) : AxisMask{0};
+        for (int a = 0; a < axis_count; ++a)
+            if (b.placement.on(static_cast<Axis>(a)) == PlacementKind::sharded) differs |= mask(static_cast<Axis>(a));
+        if (part.shards >= 0) {
+            const Communicator& comm = plan.communicators[part.shards];
+            if (comm.expert != b.expert) return true; // of another mesh: all of them
+            differs |= comm.axes;
+        }
+        if (of_worker(world_, q) && b.expert && !workers_alike()) return true;
+        const Coordinates& at = b.expert ? rank.context.expert_at : rank.context.at;
+        for (int a = 0; a < axis_count; ++a)
+            if (static_cast<Axis>(a) != Axis::pp && !(differs & mask(static_cast<Axis>(a))) && at[a] != 0) return false;
+        return (differs & mask(Axis::pp)) || rank.stage == first_stage_[b.tensor];
+    }
+
+  private:
+    // Whether experts' mesh has the workers where the other has them.
+    bool workers_alike() const {
+        const Mesh &all = world_.plan.mesh, &experts = world_.plan.expert_mesh;
+        return all.extent(Axis::dpr) == experts.extent(Axis::dpr) && all.stride_in_stage(Axis::dpr) == experts.stride_in_stage(Axis::dpr);
+    }
+    const World& world_;
+    std::vector<int> first_stage_;
+};
+
 CheckpointPiece piece_of(const Kept& k) { return {k.name, {k.count}, {0}, {k.count}, 0, k.count, k.stored, k.data}; }
 
 // A run of the same plan reads them; another plan begins anew.
@@ -128,11 +189,13 @@ void restore_kept(const World& world, const CheckpointFiles& files, const Rank& 
 std::vector<CheckpointPiece> pieces_of(const World& world, bool trained_alone) {
     std::vector<CheckpointPiece> pieces;
     std::set<std::tuple<std::string, std::vector<std::int64_t>, std::int64_t>> taken;
+    const bool alone = std::ranges::all_of(world.ranks, [](const auto& r) { return r != nullptr; });
+    const Writers writers(world);
     for (const auto& rank : world.ranks) {
         if (!rank) continue;
         for (Quantity q : kept(world))
             for (const TensorPart& part : parts_of(world, *rank, q)) {
-                if (trained_alone && !trained(world, part)) continue;
+                if ((trained_alone && !trained(world, part)) || !(alone || writers.writes(*rank, part, q))) continue;
                 const ShardView view = shard_view(world.plan, world.plan.buffers[part.tensor], rank->context.at, rank->context.expert_at);
                 const std::string name = name_of(world, *rank, q, part.name);
                 if (!taken.insert({name, view.offset, part.begin}).second) continue;
@@ -175,7 +238,7 @@ void refuse_more_workers(const World& world, const CheckpointFiles& files) {
 
 void restore(World& world, const CheckpointFiles& files) {
     refuse_more_workers(world, files);
-    const bool part_of_all = files.state().facts.contains(trained_alone_fact);
+    const bool part_of_all = files.state().facts.contains(trained_alone_fact), wide = steps_on_wide_shards(world);
     for (Quantity q : kept(world)) {
         if (q == Quantity::outer) initialise_common(world); // where a synchronous run goes on as workers, this is their start
         for (const auto& rank : world.ranks) {
@@ -183,7 +246,7 @@ void restore(World& world, const CheckpointFiles& files) {
             for (const TensorPart& part : parts_of(world, *rank, q)) {
                 const Buffer& buffer = world.plan.buffers[part.tensor];
                 const ShardView view = shard_view(world.plan, buffer, rank->context.at, rank->context.expert_at);
-                const std::string name = stored_name(world, files, *rank, q, part.name);
+                const std::string name = name_of_values(world, files, *rank, q, part.name, wide);
                 if (name.empty() && q == Quantity::gradients) world.facts.optimizer.begins = files.state().step; // there is none to use
                 if (name.empty() && (q == Quantity::gradients || q == Quantity::outer || (part_of_all && !trained(world, part)))) continue;
                 if (name.empty()) throw WrongModel(lacks(world, files, name_of(world, *rank, q, part.name)));

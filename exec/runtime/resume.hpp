@@ -9,7 +9,8 @@
 
 namespace orrery {
 
-// Each element once, by the first rank that holds it; the pieces name memory of the world. trained_alone: without parameters that nothing
+// Each element once, by one of the ranks that hold it, whether they are in this process or in others; the pieces name memory of the world.
+// trained_alone: without parameters that nothing
 // trains (what adapters stand beside); such a checkpoint's facts have `trained_alone`, and whoever goes on from it has the rest.
 inline constexpr const char* trained_alone_fact = "trained_alone";
 std::vector<CheckpointPiece> pieces_of(const World& world, bool trained_alone = false);

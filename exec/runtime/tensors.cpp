@@ -87,8 +87,8 @@ void add_parts(const World& world, const Rank& rank, BufferId b, const std::stri
     for (const BucketSegment& s : layout->segments) {
         const std::int64_t from = std::max(begin, s.begin), to = std::min(end, s.end);
         if (from < to)
-            parts.push_back(
-                {prefix + tensor_of(world, s.tensor).name, s.tensor, from - s.begin, to - from, data + (from - begin) * size, stored});
+            parts.push_back({prefix + tensor_of(world, s.tensor).name, s.tensor, from - s.begin, to - from, data + (from - begin) * size,
+                             stored, layout->comm});
     }
 }
 

@@ -49,6 +49,7 @@ struct TensorPart {
     std::int64_t begin, count;
     std::byte* data;
     DType stored;
+    CommId shards = -1; // over whose members the rank's part of the tensor is divided once more; -1: it is whole
 };
 std::vector<TensorPart> parts_of(const World& world, const Rank& rank, Quantity what);
 

@@ -50,20 +50,22 @@ int width_by_header(std::string_view bytes) {
 
 } // namespace
 
-TextFile::TextFile(const fs::path& file, TokenType type) : file_(mapped(file)), tokens_(file_.bytes()) {
+TextFile::TextFile(const fs::path& file, TokenType type, std::int64_t vocabulary) : file_(mapped(file)), tokens_(file_.bytes()) {
     fs::path index = file;
     index.replace_extension(".idx");
     const bool asks = type == TokenType::by_file && file.extension() == ".bin";
+    const bool wide = vocabulary > std::int64_t{1} << 16; // ids of two bytes would leave some of it out
     const int by_index = asks ? width_by_index(file, index) : 0, by_header = asks ? width_by_header(tokens_) : 0;
     width_ = type == TokenType::uint16   ? 2
              : type == TokenType::uint32 ? 4
              : by_index > 0              ? by_index
              : by_header > 0             ? by_header
-             : asks                      ? 2
+             : asks                      ? (wide ? 4 : 2)
                                          : 1;
     why_ = type != TokenType::by_file ? "as --token-type says"
            : by_index > 0             ? "as the .idx file beside it says (--token-type sets another)"
            : by_header > 0            ? "as its header says, which llm.c writes (--token-type sets another)"
+           : asks && wide             ? "guessed from its name in .bin and a vocabulary of more than 65,536 (--token-type sets another)"
            : asks                     ? "guessed from its name in .bin, as nanoGPT writes them (--token-type sets another)"
                                       : "guessed, for its name does not end in .bin (--token-type sets another)";
     if (by_index == 0 && by_header > 0) tokens_.remove_prefix(1024);

@@ -10,13 +10,14 @@
 namespace orrery {
 
 // The form of one token of the file: a byte; two or four bytes, little-endian; or as the file's name and first bytes say (Megatron's .idx
-// beside it, llm.c's header, else two bytes where it ends in .bin, as nanoGPT's, else a byte).
+// beside it, llm.c's header, else two bytes where it ends in .bin, as nanoGPT's, or four where the vocabulary has more, else a byte).
 enum class TokenType : std::uint8_t { by_file, byte, uint16, uint32 };
 
 class TextFile {
   public:
     // Throws std::runtime_error, with the file and what is wrong: it is not there, has no length (a pipe, a device), is of another type.
-    explicit TextFile(const std::filesystem::path& file, TokenType type = TokenType::by_file);
+    // vocabulary: of the model that reads it; 0: not known.
+    explicit TextFile(const std::filesystem::path& file, TokenType type = TokenType::by_file, std::int64_t vocabulary = 0);
 
     std::string_view tokens() const { return tokens_; } // their bytes, without a header
     int width() const { return width_; }                // bytes of a token: 1, 2 or 4

@@ -1,9 +1,11 @@
 #include "exec/runtime/watch.hpp"
 
 #include "exec/kernels/buckets.hpp"
+#include "exec/kernels/rows.hpp"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace orrery {
@@ -23,8 +25,7 @@ template <class T> std::int64_t first_bad(const T* x, std::int64_t n) {
     return -1;
 }
 
-std::int64_t first_bad(const Operand& o, DType stored) {
-    const std::int64_t n = elements(*o.buffer);
+std::int64_t first_bad(const Operand& o, DType stored, std::int64_t n) {
     if (stored == DType::fp64) return first_bad(reinterpret_cast<const double*>(o.data), n);
     if (stored == DType::fp32) return first_bad(reinterpret_cast<const float*>(o.data), n);
     for (std::int64_t i = 0; i < n; ++i)
@@ -47,9 +48,10 @@ std::string element_text(const World& world, const Rank& rank, const Operand& o,
     return text(*o.buffer, at);
 }
 
-void look_at(const World& world, const Rank& rank, const Issue& issue, const Operand& o, const char* what_it_does) {
+// n: its first elements alone.
+void look_at(const World& world, const Rank& rank, const Issue& issue, const Operand& o, const char* what_it_does, std::int64_t n) {
     if (!is_floating(o.buffer->dtype)) return;
-    const std::int64_t at = first_bad(o, stored_type(o.buffer->dtype, world.real));
+    const std::int64_t at = first_bad(o, stored_type(o.buffer->dtype, world.real), n);
     if (at < 0) return;
     throw NotFinite(fmt::format("training has failed at step {}: rank {}: {} {} {} is no number: try a smaller training.learning_rate "
                                 "or training.gradient_clipping, or a larger training.warmup_steps",
@@ -65,20 +67,38 @@ bool rows_to_come(const Op& op, const Buffer& out) {
            (linear->first + linear->m) * linear->k < elements(out);
 }
 
+// How many elements of a result mean something. Where experts have room, rows that nobody sent hold whatever was there before; how many
+// were sent is told to products and to what sorts rows, and what stands between these is looked at where they read it.
+std::int64_t elements_made(const World& world, const Rank& rank, const Op& op, const Operand& o, std::span<const Operand> in) {
+    const Buffer& b = *o.buffer;
+    const auto* permute = std::get_if<Permute>(&op.work);
+    const bool whole = !leaves_expert_room(world.scenario) || world.facts.forced_routing || !b.expert || b.role != Role::activation ||
+                       (permute && permute->part != Permute::Part::sort);
+    if (whole) return elements(b);
+    for (const Operand& counts : in)
+        if (counts.buffer->role == Role::counts) {
+            const std::int64_t local = world.facts.moe.experts / world.plan.expert_mesh.extent(Axis::ep);
+            std::int64_t rows = 0;
+            for (const std::int64_t n : local_counts(counts, rank.context, local)) rows += n;
+            return std::min(rows * (elements(b) / b.shape[0]), elements(b));
+        }
+    return 0;
+}
+
 } // namespace
 
 void watch_before(const World& world, const Rank& rank, const Issue& issue, std::span<const Operand> in) {
     if (world.watch == Watch::nothing || !std::holds_alternative<OptimizerStep>(issue.op->work)) return;
     for (const Operand& o : in)
-        if (o.buffer->kind == MemoryKind::gradients) look_at(world, rank, issue, o, "is given");
+        if (o.buffer->kind == MemoryKind::gradients) look_at(world, rank, issue, o, "is given", elements(*o.buffer));
 }
 
-void watch_after(const World& world, const Rank& rank, const Issue& issue, std::span<const Operand> out) {
+void watch_after(const World& world, const Rank& rank, const Issue& issue, std::span<const Operand> out, std::span<const Operand> in) {
     if (world.watch == Watch::nothing) return;
     const auto* loss = std::get_if<CrossEntropy>(&issue.op->work);
     if (world.watch == Watch::ends && !(loss && loss->part == CrossEntropy::Part::loss)) return;
     for (const Operand& o : out)
-        if (!rows_to_come(*issue.op, *o.buffer)) look_at(world, rank, issue, o, "makes");
+        if (!rows_to_come(*issue.op, *o.buffer)) look_at(world, rank, issue, o, "makes", elements_made(world, rank, *issue.op, o, in));
 }
 
 } // namespace orrery

@@ -10,6 +10,7 @@
 #include "sim/plan/rounds.hpp"
 #include "sim/plan/verify.hpp"
 #include "sim/scenario/documents.hpp"
+#include "sim/scenario/practice.hpp"
 #include "topology/check.hpp"
 
 #include <fmt/format.h>
@@ -111,8 +112,18 @@ std::vector<Problem> not_executable(const Scenario& s, bool forced_routing) {
     if (const PackedDocuments d = documents_of(s);
         packs_documents(s) && (d.tokens != s.training.document_tokens || d.count * d.tokens != s.training.sequence_length))
         problems.push_back({"/training/document_tokens", unequal_documents(s)});
+    if (practice_of(s).gathers_heads)
+        problems.push_back({"/strategy/tensor_parallel",
+                            fmt::format("strategy.tensor_parallel = {} with model.kv_heads = {} is simulated only: kernels here have whole "
+                                        "key heads a rank, so use {} or fewer",
+                                        s.strategy.tensor_parallel, s.model.kv_heads, s.model.kv_heads)});
     if (s.training.moment_dtype == DType::uint8)
         problems.push_back({"/training/moment_dtype", "training.moment_dtype = int8 has no kernels here: use fp32 or bf16"});
+    if (s.strategy.offload.optimizer != Tier::none && s.training.moment_dtype != DType::fp32)
+        problems.push_back(
+            {"/training/moment_dtype", "training.moment_dtype of 16 bits is simulated only where the optimizer is on the host: use fp32"});
+    if (s.model.trainable.dropout > 0)
+        problems.push_back({"/model/trainable/lora/dropout", "model.trainable.lora.dropout is simulated only: use 0"});
     if (s.training.master_remainders)
         problems.push_back(
             {"/training/master_remainders", "training.master_remainders has no kernels here: use false, which keeps whole masters"});
@@ -127,9 +138,13 @@ std::vector<Problem> not_executable(const Scenario& s, bool forced_routing) {
         problems.push_back({"/training/master_weights",
                             "training.master_weights = false with strategy.optimizer_sync = post-validation: an "
                             "update of 16-bit parameters is rounded, and cannot be undone: set it to true"});
-    if (!forced_routing && s.model.moe && s.model.moe->capacity_factor <= 0 && s.runtime.fused_experts)
+    if (!forced_routing && s.model.moe && !s.model.moe->pads() && s.runtime.fused_experts)
         problems.push_back({"/runtime/fused_experts", "runtime.fused_experts reads on the device how many rows each expert has, and "
                                                       "kernels here are told by the host: use false, or set model.moe.capacity_factor"});
+    if (s.model.moe && s.model.moe->capacity_factor > 0 && !s.model.moe->pads() &&
+        s.runtime.token_dispatcher != TokenDispatcher::alltoall && s.strategy.expert_parallel * s.strategy.expert_tensor_parallel > 1)
+        problems.push_back({"/model/moe/pad_to_capacity", "model.moe.pad_to_capacity = false drops on each token's own rank, and kernels "
+                                                          "here permute where tokens arrive: use true, or token_dispatcher = alltoall"});
     if (s.model.moe && s.runtime.token_dispatcher != TokenDispatcher::alltoall &&
         s.runtime.token_dispatcher != TokenDispatcher::allgather && s.strategy.expert_parallel * s.strategy.expert_tensor_parallel > 1)
         problems.push_back(
@@ -144,6 +159,16 @@ std::vector<Problem> not_executable(const Scenario& s, bool forced_routing) {
 }
 
 Plan executed_plan(const Scenario& scenario) { return bound_flight(verified_plan(scenario)); }
+
+Plan routed_plan(const Scenario& scenario) {
+    Scenario routed = scenario;
+    routed.runtime.routed = true;
+    return executed_plan(routed);
+}
+
+bool leaves_expert_room(const Scenario& s) {
+    return s.model.moe && !s.model.moe->pads() && (s.strategy.expert_parallel > 1 || s.model.moe->capacity_factor > 0);
+}
 
 std::unique_ptr<World> make_world(const Scenario& scenario, DType real, std::vector<int> only, Backend machine) {
     return make_world(scenario, executed_plan(scenario), real, std::move(only), std::move(machine));
@@ -395,7 +420,7 @@ void run_op(World& world, Rank& rank, const Issue& issue, std::span<const Operan
     set_place(world, issue, rank.context);
     watch_before(world, rank, issue, in);
     world.machine.kernel(op, in, out, rank.context);
-    watch_after(world, rank, issue, out);
+    watch_after(world, rank, issue, out, in);
     if (const auto* p = std::get_if<Pointwise>(&op.work); p && p->kind == PointwiseKind::clip)
         rank.gradient_norm = std::sqrt(read_element(in[0].data, 0, stored_type(in[0].buffer->dtype, world.real)));
     if (makes_routing(op)) note_routing(rank, issue, out[2]);

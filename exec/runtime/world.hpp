@@ -64,9 +64,14 @@ std::vector<Problem> not_executable(const Scenario& scenario, bool forced_routin
 
 // The plan that runs here: lowered, and with what is in flight bounded (sim/plan/in_flight.hpp).
 Plan executed_plan(const Scenario& scenario);
+// The same for a router's own choices, of which nobody knows the numbers beforehand: experts' buffers have room for so many times the mean
+// of their rows (runtime.expert_room), where no capacity bounds them. Work and times are those of the mean, but for what works on whole
+// buffers.
+Plan routed_plan(const Scenario& scenario);
+bool leaves_expert_room(const Scenario& scenario); // whether the two may differ
 
-// Takes the executed plan of the scenario; real: fp32 or fp64, what every floating buffer holds. only: the ranks of this process; empty:
-// all of them.
+// Takes the executed plan of the scenario, whose experts take rows in known numbers; real: fp32 or fp64, what every floating buffer holds.
+// only: the ranks of this process; empty: all of them.
 std::unique_ptr<World> make_world(const Scenario& scenario, DType real, std::vector<int> only = {}, Backend machine = cpu_machine());
 std::unique_ptr<World> make_world(const Scenario& scenario, Plan plan, DType real, std::vector<int> only = {},
                                   Backend machine = cpu_machine());

@@ -59,8 +59,8 @@ int claim(const std::string& name) {
 
 // The processes of one job have this in common; those of another job beside it have something else.
 std::string job_name(const LaunchedRank& at) {
-    std::string name = fmt::format("{} {} {} {}", at.by, at.size, at.master, at.port);
-    for (const char* variable : {"PMIX_NAMESPACE", "TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "SLURM_STEP_ID"})
+    std::string name = fmt::format("{} {} {}", at.by, at.size, at.job);
+    for (const char* variable : {"MASTER_ADDR", "MASTER_PORT", "ORRERY_PORT"})
         if (const char* value = std::getenv(variable)) name += fmt::format(" {}", value);
     return name;
 }

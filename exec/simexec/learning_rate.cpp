@@ -8,8 +8,9 @@ namespace orrery::simexec {
 
 double RateSchedule::decayed(std::int64_t step) const {
     if (decay == RateDecay::none || step < warm_up) return rate;
-    const double length = static_cast<double>(std::max<std::int64_t>(1, decay_steps - warm_up));
-    const double done = std::clamp(static_cast<double>(step + 1 - warm_up) / length, 0.0, 1.0);
+    const std::int64_t first = std::max<std::int64_t>(0, warm_up - 1); // with the whole rate
+    const double length = static_cast<double>(std::max<std::int64_t>(1, decay_steps - first));
+    const double done = std::clamp(static_cast<double>(step - first) / length, 0.0, 1.0);
     const double left = decay == RateDecay::linear ? 1 - done : (1 + std::cos(std::numbers::pi * done)) / 2;
     return rate * (least + (1 - least) * left);
 }

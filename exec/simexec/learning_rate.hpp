@@ -12,7 +12,7 @@ struct RateSchedule {
     double rate = 0;          // after the warm-up
     std::int64_t warm_up = 0; // steps
     RateDecay decay = RateDecay::none;
-    std::int64_t decay_steps = 0; // the step at whose end the decay has ended
+    std::int64_t decay_steps = 0; // the first step with the least rate: a run of as many trains in its last step, too (as PyTorch's do)
     double least = 0;             // what is left then, a share of the rate
 
     double decayed(std::int64_t step) const; // without the warm-up, which the optimizer applies. step: from 0

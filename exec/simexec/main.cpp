@@ -18,6 +18,7 @@
 #include <exception>
 #include <map>
 #include <new>
+#include <optional>
 #include <stdexcept>
 
 namespace orrery::simexec {
@@ -389,7 +390,12 @@ template <class T> bool is(const std::exception& e) { return dynamic_cast<const 
 bool speaks(const std::exception& e) {
     if (is<SaidElsewhere>(e) || is<UnwrittenElsewhere>(e) || is<RefusedElsewhere>(e)) return false;
     if (is<SaidByAnother>(e) || is<NotFiniteElsewhere>(e)) return false;
-    const auto launched = launched_rank();
+    std::optional<LaunchedRank> launched;
+    try {
+        launched = launched_rank();
+    } catch (const std::exception&) { // the launcher's variables make no sense, which may be what is to be said
+        return true;
+    }
     if (!launched || launched->size == 1) return true;
     if (const auto* nan = dynamic_cast<const NotFinite*>(&e); nan && nan->all_know) return launched->rank == 0;
     const auto* gone = dynamic_cast<const PeerGone*>(&e);

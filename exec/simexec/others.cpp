@@ -1,6 +1,7 @@
 #include "exec/simexec/others.hpp"
 
 #include "exec/checkpoint/checkpoint.hpp"
+#include "exec/queues/talk.hpp"
 #include "exec/simexec/command.hpp"
 
 #include <fmt/format.h>
@@ -9,7 +10,6 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <sstream>
 #include <thread>
 
 namespace orrery::simexec {
@@ -21,38 +21,6 @@ using Numbers = Others::Numbers;
 bool said_by_all(const std::exception& e) {
     return dynamic_cast<const SaidElsewhere*>(&e) || dynamic_cast<const RefusedElsewhere*>(&e) ||
            dynamic_cast<const UnwrittenElsewhere*>(&e) || dynamic_cast<const NotFiniteElsewhere*>(&e) || dynamic_cast<const PeerGone*>(&e);
-}
-
-// Rank 0 collects and hands out: two words a rank, however many there are.
-std::vector<Numbers> gather_in_store(Store& store, int number, const LaunchedRank& at, const Numbers& mine, double patience) {
-    const auto key = [number](int rank) { return fmt::format("gather {} of {}", number, rank); };
-    const std::string all_key = fmt::format("gather {}", number);
-    store.set(key(at.rank), fmt::format("{}", fmt::join(mine, " ")));
-    if (at.rank == 0) {
-        std::string all;
-        for (int r = 0; r < at.size; ++r) all += wait_for(store, key(r), patience) + "\n";
-        store.set(all_key, all);
-    }
-    std::istringstream in(wait_for(store, all_key, patience));
-    std::vector<Numbers> all(static_cast<std::size_t>(at.size), Numbers(mine.size(), 0));
-    for (Numbers& of_rank : all)
-        for (std::int64_t& x : of_rank) in >> x;
-    return all;
-}
-
-std::vector<std::string> collect_in_store(Store& store, int number, const LaunchedRank& at, const std::string& mine, double patience) {
-    constexpr std::size_t piece = std::size_t{1} << 19; // the longest value of the store is twice that
-    const auto key = [number](int rank, std::size_t i) { return fmt::format("piece {} of {}: {}", number, rank, i); };
-    for (std::size_t i = 0; i * piece <= mine.size(); ++i) store.set(key(at.rank, i), mine.substr(i * piece, piece));
-    std::vector<std::string> all;
-    for (int r = 0; at.rank == 0 && r < at.size; ++r) {
-        std::string& whole = all.emplace_back();
-        for (std::size_t i = 0; whole.size() == i * piece; ++i) { // the last is shorter
-            whole += wait_for(store, key(r, i), patience);
-            store.set(key(r, i), "");
-        }
-    }
-    return all;
 }
 
 } // namespace
@@ -95,7 +63,7 @@ Others over(const OrreryTransport& t, double patience) {
 }
 
 Others over(const Fleet& fleet, const LaunchedRank& at, double patience) {
-    const auto number = std::make_shared<int>(0); // of the gathers and barriers so far: the same on all ranks
+    const auto talk = std::make_shared<Talk>(fleet.store, at.rank, at.size, patience);
     const auto store = fleet.store;
     const auto fail = [store, at](const std::exception& e) {
         if (dynamic_cast<const StoreLost*>(&e)) return true;
@@ -114,9 +82,9 @@ Others over(const Fleet& fleet, const LaunchedRank& at, double patience) {
     };
     return {at.rank,
             at.size,
-            [=](const Numbers& mine) { return gather_in_store(*store, (*number)++, at, mine, patience); },
-            [=](const std::string& mine) { return collect_in_store(*store, (*number)++, at, mine, patience); },
-            [=] { barrier(*store, fmt::format("all {}", (*number)++), at.size, patience); },
+            [=](const Numbers& mine) { return talk->gather(mine); },
+            [=](const std::string& mine) { return talk->collect(mine); },
+            [=] { talk->meet(); },
             fail,
             fleet.keeps};
 }

@@ -47,8 +47,8 @@ void write_trace(const World& world, const Result& r, const RunOptions& how, con
     write_trace_file(*trace, file, how.trace);
 }
 
-// Before anything is made for the ranks: a plan of thousands is refused at once.
-void require_memory(const Plan& plan, const Scenario& scenario, int ranks_here) {
+// Before anything is made for the ranks: a plan of thousands is refused at once. What they need.
+double require_memory(const Plan& plan, const Scenario& scenario, int ranks_here) {
     double mean = 0;
     const MemoryReport predicted = memory(plan, scenario);
     for (const StageMemory& s : predicted.stages)
@@ -58,6 +58,20 @@ void require_memory(const Plan& plan, const Scenario& scenario, int ranks_here) 
         throw OutOfMemory(fmt::format(
             "{} rank{} of this scenario need {}B of memory, and this machine has {}B: try a smaller model or fewer ranks",
             grouped(ranks_here), ranks_here == 1 ? "" : "s", metric(needed, 3), metric(static_cast<double>(physical_memory()), 3)));
+    return needed;
+}
+
+// One process that has all ranks writes checkpoints beside the next steps, from a copy. Its bytes, for which there must be memory too.
+std::int64_t copy_of_checkpoint(const World& world, const RunOptions& how, double needed) {
+    std::int64_t bytes = 0;
+    for (const CheckpointPiece& p : pieces_of(world, how.adapters))
+        bytes += p.count * static_cast<std::int64_t>(bytes_per_element(p.dtype));
+    if (needed + static_cast<double>(bytes) > static_cast<double>(physical_memory()))
+        throw OutOfMemory(fmt::format("a checkpoint is written from a copy of {}B, the ranks need {}B, and this machine has {}B: leave out "
+                                      "--checkpoint, or run the ranks as processes (--executor mpi), which write their own",
+                                      metric(static_cast<double>(bytes), 3), metric(needed, 3),
+                                      metric(static_cast<double>(physical_memory()), 3)));
+    return bytes;
 }
 
 // The start of a run: a copy in memory where it is newer than what --resume names, else that; empty: nothing.
@@ -198,14 +212,6 @@ std::string refusal(const Plan& plan, const RunOptions& how, const std::optional
     return "";
 }
 
-// "OpenBLAS .. on AMD EPYC, 2 threads a rank": compare repeats it, so that a wait for a core is not read as slow work.
-std::string on_processor(const Cores& cores) {
-    std::string text = fmt::format("{} on {}", gemm_library(), processor_name());
-    if (cores.threads > 1) text += fmt::format(", {} threads a rank", cores.threads);
-    if (cores.shared()) text += fmt::format(", {} ranks share {} core{}", cores.ranks, cores.cores, cores.cores == 1 ? "" : "s");
-    return text;
-}
-
 // The parts of this process's run.
 struct Job {
     const Scenario& scenario;
@@ -215,6 +221,7 @@ struct Job {
     const StopSignals& signals;
     const OrreryTransport* transport = nullptr;
     bool gpus = false;                // each rank has one
+    std::int64_t copied = 0;          // by a checkpoint in the background
     std::optional<Others> others{};   // nothing: all ranks are in this process
     std::optional<Supervised> life{}; // from when it is watched
     Cores cores{};
@@ -307,6 +314,7 @@ int Job::train() {
     }
     Result r;
     r.threads = cores.threads;
+    r.copied = copied;
     r.on = fleet ? fleet->devices[0]->name() + ", " + fleet->software : how.device == "cuda" ? world->machine.name : on_processor(cores);
     const auto trace = [&](bool complete) {
         if (!r.record.empty()) write_trace(*world, r, how, others ? &*others : nullptr, complete);
@@ -357,17 +365,18 @@ std::unique_ptr<World> Job::world_of(const Scenario& of, Plan plan, const std::v
 }
 
 int Job::begin() {
-    Plan plan = executed_plan(scenario);
+    Plan plan = routed_plan(scenario);
     gpus = how.device == "cuda" && how.executor == "queues";
     std::optional<LaunchedRank> launched = gpus ? launched_rank() : std::nullopt;
     if (launched && launched->size == 1) launched.reset(); // one process that drives all GPUs of its node
     if (const std::string why = refusal(plan, how, launched); !why.empty()) return refuse(why);
     life.emplace(how.watch, how.attempt, transport ? transport->rank : launched ? launched->rank : 0);
-    if (!gpus) require_memory(plan, scenario, transport ? 1 : plan.mesh.ranks());
+    const double needed = gpus ? 0 : require_memory(plan, scenario, transport ? 1 : plan.mesh.ranks());
     std::vector<int> here;
     if (transport || launched) here = {transport ? transport->rank : launched->rank};
     cores = cores_of(how, static_cast<int>(here.empty() ? plan.mesh.ranks() : here.size()));
     world = world_of(scenario, std::move(plan), here);
+    if (!how.checkpoint.empty() && here.empty()) copied = copy_of_checkpoint(*world, how, needed);
     if (const char* why = keeps_more(*world); how.eval_every > 0 && *why)
         return refuse(fmt::format("--eval-every has no meaning here: {}", why));
     world->facts.deterministic = how.deterministic;
@@ -378,7 +387,7 @@ int Job::begin() {
     if (strategy.compresses() != GradientCompression::none && strategy.compression.start_step > 0 && !gpus) {
         Scenario before = scenario;
         before.strategy.compression.phase = Compression::Phase::warmup;
-        warm = world_of(before, executed_plan(before), here);
+        warm = world_of(before, routed_plan(before), here);
     }
     if (gpus) fleet = cuda_fleet(*world, launched, how.patience); // rank 0 listens before it makes weights
     if (transport) heartbeats = heartbeats_of(*transport, how.patience);
@@ -416,7 +425,7 @@ int run_run(const std::string& file, const Options& options, const RunOptions& a
     std::optional<TextFile> text;
     Corpus corpus{"", scenario->model.vocab_size, scenario->training.seed};
     if (!how.text.empty()) {
-        text.emplace(how.text, how.token_type);
+        text.emplace(how.text, how.token_type, scenario->model.vocab_size);
         corpus.text = text->tokens();
         corpus.width = text->width();
         how.text_is = text->fingerprint();
@@ -436,6 +445,7 @@ int run_run(const std::string& file, const Options& options, const RunOptions& a
     const StopSignals signals;
     if (how.device == "cuda" && ((how.executor != "serial" && how.executor != "queues") || how.fp64))
         return refuse("--device cuda goes with --executor queues (a GPU a rank) or serial (all ranks on one), not in double precision");
+    if (const std::string why = untrained_on_gpu(*scenario); how.device == "cuda" && !why.empty()) return refuse(why);
     const OrreryTransport* transport = nullptr;
     if (!how.routing.empty() && !scenario->model.moe) return refuse("--routing: the model has no experts");
     if (how.find_nan && how.device == "cuda" && how.executor == "queues")

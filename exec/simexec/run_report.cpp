@@ -16,6 +16,16 @@ bool rounded(const Scenario& s, const RunOptions& how) {
     return s.training.precision == DType::bf16 && !how.fp32 && !how.fp64 && how.device == "cpu";
 }
 
+std::string on_processor(const Cores& cores) {
+    std::string text = fmt::format("{} on {}", gemm_library(), processor_name());
+    if (cores.threads > 1) text += fmt::format(", {} threads a rank", cores.threads);
+    return text + shared_cores(cores);
+}
+
+std::string shared_cores(const Cores& cores) {
+    return cores.shared() ? fmt::format(", {} ranks share {} core{}", cores.ranks, cores.cores, cores.cores == 1 ? "" : "s") : "";
+}
+
 Figures figures(const Scenario& s, double step_s, const RunOptions& how) {
     const double tokens = static_cast<double>(s.training.global_batch_size * s.training.sequence_length);
     const double flops = model_flops_per_sequence(s.model, static_cast<double>(s.training.sequence_length),
@@ -23,9 +33,11 @@ Figures figures(const Scenario& s, double step_s, const RunOptions& how) {
                          static_cast<double>(s.training.global_batch_size);
     const bool gpu = how.device == "cuda";
     const auto peak = s.cluster.device.peak.find(gpu ? name(stored_on_gpu(s)) : "fp32");
-    Figures f{tokens / step_s, flops / step_s, std::nullopt, s.cluster.device.name};
+    const int ranks = s.world_size();
+    Figures f{tokens / step_s, flops / step_s, std::nullopt,
+              ranks == 1 ? "one " + s.cluster.device.name : fmt::format("{} x {}", ranks, s.cluster.device.name)};
     if (gpu == (s.cluster.device.architecture != "cpu") && peak != s.cluster.device.peak.end() && peak->second.value > 0)
-        f.mfu = f.flops_per_s / (peak->second.value * static_cast<double>(s.world_size()));
+        f.mfu = f.flops_per_s / (peak->second.value * static_cast<double>(ranks));
     return f;
 }
 
@@ -34,7 +46,9 @@ namespace {
 std::string stored_as(const Scenario& s, const RunOptions& how) {
     if (how.fp64) return "fp64";
     if (rounded(s, how)) return "fp32 arithmetic, buffers rounded as in bf16";
-    return how.device == "cpu" ? "fp32" : "as the device has it";
+    if (how.device == "cpu") return "fp32";
+    const bool gpu_a_rank = how.executor == "queues"; // else all ranks are on one, whose host reads along in fp32
+    return fmt::format("{} as the device stores it", name(gpu_a_rank ? stored_on_gpu(s) : DType::fp32));
 }
 
 // The most of any rank of each stage: alive as the plan counts it, and allocated here.
@@ -54,6 +68,18 @@ std::string memory_text(const World& world, const Result& r, const MemoryReport&
                             most[s] == expected ? "as predicted" : "predicted " + grouped(expected), grouped(allocated[s]));
     }
     return text;
+}
+
+// What a stage would take if experts got the mean of their rows, or the rows that the scenario says, and no more.
+std::string room_text(const World& world, const MemoryReport& predicted) {
+    const Scenario& s = world.scenario;
+    if (!leaves_expert_room(s)) return {};
+    const MemoryReport without = memory(executed_plan(s), s);
+    std::string text;
+    for (std::size_t stage = 0; stage < predicted.stages.size(); ++stage)
+        text += fmt::format("{}{}", stage > 0 ? ", " : "", grouped(without.stages[stage].allocated_peak.count));
+    return fmt::format("  with room for {:g} x the mean of experts' rows (runtime.expert_room); predicted without it: {} bytes\n",
+                       s.runtime.expert_room, text);
 }
 
 // Outside the device: the host's memory (1), and NVMe (2), on processors a file of the folder for temporary files.
@@ -136,10 +162,12 @@ std::string as_json(const World& world, const Result& r, const RunOptions& how, 
                              {"tokens_per_s", f.tokens_per_s},
                              {"model_tflops", f.flops_per_s / 1e12}};
     if (f.mfu) j["mfu"] = *f.mfu;
+    if (leaves_expert_room(world.scenario)) j["expert_room"] = world.scenario.runtime.expert_room;
     if (r.eval_loss) j["eval_loss"] = *r.eval_loss;
     for (const auto& rank : world.ranks)
         if (rank) j["memory"].push_back(memory_of(*rank, r, predicted.stages[rank->stage]));
     if (!r.checkpoint.empty()) j["checkpoint"] = r.checkpoint;
+    if (r.copied > 0) j["checkpoint_copy_bytes"] = r.copied;
     if (!how.export_weights.empty()) j["weights"] = how.export_weights;
     return j.dump(2) + "\n";
 }
@@ -156,12 +184,14 @@ std::string as_text(const World& world, const Result& r, const RunOptions& how, 
     if (r.eval_loss) text += fmt::format("  of held text  {:.4f}\n", *r.eval_loss);
     text += fmt::format("  step time  {} (median)      tokens/s  {}\n", seconds_text(r.step_s), metric(f.tokens_per_s, 4));
     text += fmt::format("  model FLOP/s  {}", metric(f.flops_per_s, 4)) +
-            (f.mfu ? fmt::format("              MFU  {:.1f} % of one {}\n", 100 * *f.mfu, f.peak_of) : "\n");
+            (f.mfu ? fmt::format("              MFU  {:.1f} % of {}\n", 100 * *f.mfu, f.peak_of) : "\n");
     if (const std::int64_t last = r.first_step + r.steps; world.plan.steps > 1 && last > how.steps)
         text +=
             fmt::format("  {} steps in all, where --steps asked for {}: they come in periods of {}\n", last, how.steps, world.plan.steps);
-    text += memory_text(world, r, predicted) + elsewhere_text(world, predicted) + communicators_text(world, r, predicted);
+    text += memory_text(world, r, predicted) + room_text(world, predicted) + elsewhere_text(world, predicted) +
+            communicators_text(world, r, predicted);
     if (!r.checkpoint.empty()) text += "  checkpoint " + r.checkpoint + "\n";
+    if (r.copied > 0) text += fmt::format("  while one is written: {} bytes of the host's memory for a copy\n", grouped(r.copied));
     if (!how.export_weights.empty()) text += "  weights " + how.export_weights + "\n";
     if (!how.trace.empty() && !r.record.empty()) text += "  trace of the last step " + how.trace + "\n";
     return text;

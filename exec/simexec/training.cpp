@@ -159,7 +159,7 @@ void Training::run(std::int64_t first, Result& r) {
     if (how.copy_every > 0) copies.emplace(folder_of_copies(how, link.rank), link, first);
     life.begin(first);
     std::optional<StepLog> log;
-    if (!how.log.empty() && speaks) log.emplace(how.log, first > 0, how.eval_every > 0);
+    if (!how.log.empty() && speaks) log.emplace(how.log, first, how.eval_every > 0);
     const std::int64_t round = world.plan.steps; // what the executor does at a time
     for (; step < how.steps && !r.signal; step += round) {
         load(writer, saved, step);

@@ -16,13 +16,19 @@
 
 namespace orrery::simexec {
 
-// Signals that ask for an end are kept until a step is over. Made before any thread is, so that none of them takes a signal.
+// Signals that ask for an end are kept until a step is over: SIGTERM, SIGINT, Slurm's --signal=USR1, and a terminal that is closed, unless
+// nohup said to ignore that. Made before any thread is, so that none of them takes a signal. A write beyond the size that a file may have
+// (ulimit -f) fails like one to a full disk.
 class StopSignals {
   public:
     StopSignals() {
         sigemptyset(&set_);
         sigaddset(&set_, SIGTERM);
         sigaddset(&set_, SIGINT);
+        sigaddset(&set_, SIGUSR1);
+        struct sigaction hangup {};
+        if (sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler != SIG_IGN) sigaddset(&set_, SIGHUP);
+        std::signal(SIGXFSZ, SIG_IGN);
         pthread_sigmask(SIG_BLOCK, &set_, &before_);
     }
     ~StopSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
@@ -47,6 +53,7 @@ struct Result {
     std::vector<std::int64_t> allocated;                        // bytes of device memory, by rank; 0: of another process
     std::vector<std::vector<CommunicatorMemory>> communicators; // by rank; empty: of another process, or nobody can tell
     std::optional<double> eval_loss;                            // of the held part, behind the last step
+    std::int64_t copied = 0;                                    // bytes that a checkpoint in the background copies; 0: none does
     std::string checkpoint, on;                                 // on: "NVIDIA H200, CUDA runtime ..", or the kernels and the processor
 };
 
@@ -93,6 +100,10 @@ struct Training {
 };
 
 Cores cores_of(const RunOptions& how, int ranks_here);
+// "OpenBLAS .. on AMD EPYC, 2 threads a rank, 4 ranks share 2 cores": compare repeats it, so that a wait for a core is not read as slow
+// work.
+std::string on_processor(const Cores& cores);
+std::string shared_cores(const Cores& cores); // ", 4 ranks share 2 cores"; empty: each has one
 
 // Keeps the end of a text of `count` tokens for evaluation. Why it cannot; empty: it can.
 std::string hold_text(Corpus& corpus, std::int64_t count, const Scenario& scenario, RunOptions& how);

@@ -24,7 +24,9 @@ double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock:
 sigset_t watched_set() {
     sigset_t set;
     sigemptyset(&set);
-    for (const int s : {SIGTERM, SIGINT, SIGCHLD}) sigaddset(&set, s);
+    for (const int s : {SIGTERM, SIGINT, SIGUSR1, SIGCHLD}) sigaddset(&set, s);
+    struct sigaction hangup {};
+    if (sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler != SIG_IGN) sigaddset(&set, SIGHUP); // nohup ignores it
     return set;
 }
 
@@ -157,7 +159,7 @@ bool WatchedSignals::asked_to_stop(double seconds) {
     const timespec wait{static_cast<time_t>(seconds),
                         static_cast<long>((seconds - static_cast<double>(static_cast<time_t>(seconds))) * 1e9)};
     const int got = sigtimedwait(&set, nullptr, &wait);
-    stop_ = stop_ || got == SIGTERM || got == SIGINT;
+    stop_ = stop_ || (got > 0 && got != SIGCHLD);
     return stop_;
 }
 

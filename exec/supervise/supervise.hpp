@@ -28,7 +28,7 @@ struct Ending {
     std::int64_t steps = -1; // the most that a process of it has done; -1: none began to train
 };
 
-// Signals that the supervisor waits for while it watches: SIGTERM, SIGINT, SIGCHLD. They are blocked as long as it lives.
+// Signals that the supervisor waits for while it watches: SIGTERM, SIGINT, SIGUSR1, SIGHUP, SIGCHLD. They are blocked as long as it lives.
 class WatchedSignals {
   public:
     WatchedSignals();

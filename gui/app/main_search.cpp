@@ -1,7 +1,9 @@
 // "Find the best": the search runs in the background and fills the table of strategies.
 #include "gui/app/main_window.hpp"
 #include "gui/editor/scenario_document.hpp"
+#include "gui/strategies/strategies_model.hpp"
 #include "gui/strategies/strategies_view.hpp"
+#include "sim/scenario/abilities.hpp"
 #include "sim/search/print.hpp"
 
 #include <QAction>
@@ -56,7 +58,7 @@ void MainWindow::findBest() {
     showSwept();
     searched_dir_ = run->data->base_dir;
     showView(QStringLiteral("strategies"));
-    search_->start(with_free_strategy(text), searched_dir_, usual_schedules(text));
+    search_->start(with_free_strategy(text), searched_dir_, schedules_beside_own(text));
 }
 
 void MainWindow::searchOver(const SearchResult& result, const QString& error) {
@@ -65,6 +67,7 @@ void MainWindow::searchOver(const SearchResult& result, const QString& error) {
     if (!error.isEmpty()) complain(source, error);
     if (const std::string why = no_answer(result); !why.empty()) complain(source, QString::fromStdString(why));
     found_.finish(result);
+    strategies_->model().setSwept({}); // rows stand as they came: from here on the best is the first
     showSwept();
     progress_->setVisible(!working_.empty());
     cancel_->setVisible(!working_.empty());

@@ -1,5 +1,9 @@
 #include "gui/search/found_points.hpp"
 
+#include "sim/scenario/abilities.hpp"
+#include "sim/schedules/schedule.hpp"
+#include "sim/search/choose.hpp"
+
 #include <nlohmann/json.hpp>
 #include <QCoreApplication>
 #include <QLocale>
@@ -34,17 +38,6 @@ std::string with_free_strategy(const std::string& text) {
     return j.dump();
 }
 
-std::string usual_schedules(const std::string& text) {
-    std::vector<std::string> schedules{"none", "1f1b", "interleaved-1f1b"};
-    const nlohmann::json j = nlohmann::json::parse(text, nullptr, false);
-    if (j.is_object() && j.contains("strategy") && j["strategy"].is_object() && j["strategy"].contains("schedule") &&
-        j["strategy"]["schedule"].is_string()) {
-        const std::string own = j["strategy"]["schedule"].get<std::string>();
-        if (std::ranges::find(schedules, own) == schedules.end()) schedules.push_back(own);
-    }
-    return nlohmann::json{{"/strategy/schedule", schedules}}.dump();
-}
-
 void FoundPoints::clear() { *this = {}; }
 
 void FoundPoints::add(const std::vector<SweepRow>& rows) {
@@ -61,20 +54,57 @@ void FoundPoints::add(const std::vector<SweepRow>& rows) {
 
 void FoundPoints::finish(const SearchResult& result) {
     std::vector<SweepRow> rows;
-    for (const SearchPoint& p : result.points) {
-        rows.push_back(p.row);
-        if (rows.back().cost_usd <= 0) rows.back().cost_usd = p.cost_usd, rows.back().energy_j = p.energy_j;
-    }
+    std::vector<const SearchPoint*> points;
+    for (const std::vector<SearchPoint>* some : {&result.points, &result.refined})
+        for (const SearchPoint& p : *some) {
+            points.push_back(&p);
+            SweepRow& row = rows.emplace_back(p.row);
+            if (row.cost_usd <= 0) row.cost_usd = p.cost_usd, row.energy_j = p.energy_j;
+            if (p.refined.empty()) continue;
+            if (row.hash.empty()) row.hash = p.json;
+            row.label += "; " + p.refined; // all of them have the label of what they were refined from
+            refined_.insert(row.hash);
+            for (SweepRow& known : fits_)
+                if (known.hash == row.hash) known.label = row.label;
+        }
     add(rows);
-    for (const SearchPoint& p : result.points) json_[number_.at(p.row.hash)] = p.json;
+    for (std::size_t i = 0; i < rows.size(); ++i) json_[number_.at(rows[i].hash)] = points[i]->json;
     over_ = true;
     proven_ = result.proven;
 }
 
+std::size_t FoundPoints::leading() const {
+    std::vector<Candidate> candidates;
+    candidates.reserve(fits_.size());
+    for (const SweepRow& row : fits_)
+        candidates.push_back({row.step_time_s, std::max(0.0, row.step_time_error_bar), fits_surely(row), to_spare(row), row.step_time_s});
+    return leader(candidates);
+}
+
+// What is said of the row that leads: whether another is faster, and why that one does not lead.
+QString FoundPoints::note_of_first(std::size_t lead) const {
+    const SweepRow &first = fits_[lead], &fastest = fits_.front();
+    QString note = !over_     ? FoundPointsText::tr("the best so far")
+                   : !proven_ ? FoundPointsText::tr("the best that was found; the search was stopped")
+                   : refined_.contains(first.hash)
+                       ? FoundPointsText::tr("the best, refined; of strategies with usual layers none is faster by the model")
+                   : lead == 0 ? FoundPointsText::tr("the best: no other is faster by the model")
+                               : FoundPointsText::tr("the best");
+    if (lead != 0)
+        note += fits_surely(fastest) ? FoundPointsText::tr("; as fast as the fastest, with more memory to spare")
+                                     : FoundPointsText::tr("; what is faster leaves too little memory to be sure of");
+    return fits_surely(first) ? note : note + FoundPointsText::tr("; fits narrowly");
+}
+
 std::vector<SweptPoint> FoundPoints::points() const {
+    if (fits_.empty()) return {};
+    const std::size_t lead = leading();
+    std::vector<std::size_t> order{lead};
+    for (std::size_t i = 0; i < fits_.size() && order.size() < most_shown; ++i)
+        if (i != lead) order.push_back(i);
     std::vector<SweptPoint> out;
-    for (const SweepRow& row : fits_) {
-        if (out.size() == most_shown) break;
+    for (const std::size_t i : order) {
+        const SweepRow& row = fits_[i];
         Figures f;
         f.devices = static_cast<double>(row.world_size);
         f.step_s = row.step_time_s;
@@ -87,10 +117,7 @@ std::vector<SweptPoint> FoundPoints::points() const {
         f.narrow = row.narrow();
         f.interval = row.step_time_interval;
         if (row.cost_usd > 0) f.cost_usd = row.cost_usd;
-        f.note = !out.empty() ? behind(row, fits_.front())
-                 : !over_     ? FoundPointsText::tr("the best so far")
-                 : proven_    ? FoundPointsText::tr("the best: no other is faster by the model")
-                              : FoundPointsText::tr("the best that was found; the search was stopped");
+        f.note = i == lead ? note_of_first(lead) : behind(row, fits_[lead]);
         out.push_back({number_.at(row.hash), QString::fromStdString(row.label), std::move(f)});
     }
     return out;
@@ -103,7 +130,9 @@ std::string FoundPoints::scenario(int number) const {
 
 QString behind(const SweepRow& row, const SweepRow& best) {
     const double late = row.step_time_s / best.step_time_s - 1, extra = row.step_time_s - best.step_time_s;
-    const QString room = row.narrow() && !best.narrow() ? FoundPointsText::tr("; fits narrowly") : QString();
+    const QString room = !fits_surely(row) && fits_surely(best) ? FoundPointsText::tr("; fits narrowly") : QString();
+    if (late < 0 && !room.isEmpty())
+        return FoundPointsText::tr("%1 % faster, but some plans that leave so little memory do not fit").arg(percent(-late));
     if (late <= tie) return FoundPointsText::tr("a tie: within %1 %").arg(tie * 100) + room;
     const QString slower = FoundPointsText::tr("%1 % slower").arg(percent(late));
     const double bubble = row.bubble_fraction * row.step_time_s - best.bubble_fraction * best.step_time_s;

@@ -1532,6 +1532,26 @@ Vorgabe: %1</translation>
         <translation>die beste gefundene; die Suche wurde angehalten</translation>
     </message>
     <message>
+        <source>the best, refined; of strategies with usual layers none is faster by the model</source>
+        <translation>die beste, verfeinert; unter denen mit üblicher Verteilung der Schichten ist nach dem Modell keine schneller</translation>
+    </message>
+    <message>
+        <source>the best</source>
+        <translation>die beste</translation>
+    </message>
+    <message>
+        <source>; as fast as the fastest, with more memory to spare</source>
+        <translation>; so schnell wie die schnellste, mit mehr freiem Speicher</translation>
+    </message>
+    <message>
+        <source>; what is faster leaves too little memory to be sure of</source>
+        <translation>; was schneller ist, lässt zu wenig Speicher, um sicher zu sein</translation>
+    </message>
+    <message>
+        <source>%1 % faster, but some plans that leave so little memory do not fit</source>
+        <translation>%1 % schneller, aber manche Pläne, die so wenig Speicher lassen, passen nicht</translation>
+    </message>
+    <message>
         <source>; fits narrowly</source>
         <translation>; passt knapp</translation>
     </message>

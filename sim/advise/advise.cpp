@@ -1,4 +1,5 @@
 #include "sim/advise/advise.hpp"
+#include "sim/report/input_pipeline.hpp"
 #include "sim/report/memory_margin.hpp"
 #include "sim/report/pair_bar.hpp"
 
@@ -69,7 +70,20 @@ std::string words_of(CostGroup g, const Scenario& s) {
     return in_words(g);
 }
 
-std::size_t largest(const CostShares& shares) { return static_cast<std::size_t>(std::ranges::max_element(shares) - shares.begin()); }
+// What a step follows, by group of constants, then the time that its samples take to come (training.data).
+constexpr std::size_t samples_group = cost_group_count;
+double share_of(const Report& r, std::size_t group) { return group == samples_group ? r.input.share : r.shares[group]; }
+std::size_t largest(const Report& r) {
+    const auto group = static_cast<std::size_t>(std::ranges::max_element(r.shares) - r.shares.begin());
+    return r.input.share > r.shares[group] ? samples_group : group;
+}
+// All that samples pass on their way so many times as fast: as if there were less of them.
+void read_faster(InputPipeline& data, double times) {
+    for (double* of_sample : {&data.bytes_per_sample, &data.bytes_spread, &data.cpu_ms_per_sample}) *of_sample /= times;
+}
+std::string words_of(std::size_t group, const Report& r, const Scenario& s) {
+    return group == samples_group ? "reading samples (" + r.input.limit + ")" : words_of(static_cast<CostGroup>(group), s);
+}
 
 class Adviser {
   public:
@@ -92,10 +106,11 @@ class Adviser {
         a_.name = a_.report.name;
         a_.simulated = 1 + cost_group_count;
         if (p.simulation.trace) a_.path = path_of(*p.simulation.trace, p.simulation.step_time.seconds());
-        if (const double waits = p.report.step_time_s - p.simulation.step_time.seconds(); scenario.strategy.loose() && waits > 0) {
+        const double samples = p.report.input.stall_s, waits = p.report.step_time_s - samples - p.simulation.step_time.seconds();
+        if (scenario.strategy.loose() && waits > 0)
             a_.path.push_back({scenario.strategy.served() ? "gradients to servers, parameters back" : "parameters of peers", waits});
-            std::ranges::stable_sort(a_.path, std::greater{}, &OnPath::seconds);
-        }
+        if (samples > 0) a_.path.push_back({words_of(samples_group, p.report, scenario), samples});
+        std::ranges::stable_sort(a_.path, std::greater{}, &OnPath::seconds);
         p.simulation.trace.reset();
         tell("the next bottleneck");
         next_bottleneck();
@@ -119,19 +134,23 @@ class Adviser {
 
     // The group that the step follows most twice as fast, then four and eight times, until another leads.
     void next_bottleneck() {
-        const std::size_t first = largest(a_.report.shares);
-        if (a_.report.shares[first] <= 0) return;
+        const std::size_t first = largest(a_.report);
+        if (share_of(a_.report, first) <= 0) return;
         PredictOptions predicting;
         predicting.shares = true;
         for (double times = 2; times <= 8; times *= 2) {
-            predicting.simulate.factors[first] = 1 / times;
-            const Report r = predict(a_.scenario, *plan_, predicting).report;
+            Scenario s = a_.scenario;
+            if (first == samples_group)
+                read_faster(*s.training.data, times);
+            else
+                predicting.simulate.factors[first] = 1 / times;
+            const Report r = predict(s, *plan_, predicting).report;
             a_.simulated += 1 + cost_group_count;
-            const std::size_t next = largest(r.shares);
-            a_.next = NextBottleneck{words_of(static_cast<CostGroup>(first), a_.scenario),
-                                     words_of(static_cast<CostGroup>(next), a_.scenario),
-                                     a_.report.shares[first],
-                                     r.shares[next],
+            const std::size_t next = largest(r);
+            a_.next = NextBottleneck{words_of(first, a_.report, a_.scenario),
+                                     words_of(next, r, a_.scenario),
+                                     share_of(a_.report, first),
+                                     share_of(r, next),
                                      times,
                                      r.step_time_s};
             if (next != first) return;
@@ -171,6 +190,7 @@ class Adviser {
                 for (OtherNodes& other : s.cluster.others) raise(other.nic_bandwidth);
             });
         faster_host();
+        faster_input();
         if (a_.scenario.strategy.offload == Offload{})
             with_faster("hosts (launches, their own work)", [](Scenario&, CostFactors& f) { f[CostGroup::host] /= more; });
         else // copies and updates have rows of their own
@@ -197,6 +217,21 @@ class Adviser {
             });
     }
 
+    // What samples pass on their way, but for the network between nodes, which has a row.
+    void faster_input() {
+        if (!a_.scenario.training.data) return;
+        with_faster("storage of the samples", [](Scenario& s, CostFactors&) {
+            Storage& storage = s.cluster.storage;
+            storage.read = BytesPerSecond{input_supply(s).storage}; // what is assumed where none is stated
+            raise(storage.read), raise(storage.per_node);
+            storage.latency = Time::seconds(storage.latency.seconds() / more);
+        });
+        with_faster("readers and decoding", [](Scenario& s, CostFactors&) {
+            InputPipeline& data = *s.training.data;
+            data.reader_mb_per_s *= more, data.cpu_ms_per_sample /= more;
+        });
+    }
+
     void changes() {
         if (!fits()) {
             FixOptions fixing;
@@ -205,7 +240,8 @@ class Adviser {
             a_.simulated += a_.fix->looked_at;
             return;
         }
-        const std::vector<StrategyChange> all = neighbours(a_.scenario);
+        std::vector<StrategyChange> all = neighbours(a_.scenario), kinds = other_kinds(a_.scenario);
+        all.insert(all.end(), kinds.begin(), kinds.end());
         a_.simulated += static_cast<int>(all.size());
         for (Trial& t : try_all(json_, all, trying_)) {
             if (!t.fits() || t.report->step_time_s <= 0) continue;
@@ -215,6 +251,11 @@ class Adviser {
         const auto by_time = [](const Trial& t) { return t.report->step_time_s; };
         std::ranges::stable_sort(a_.better, {}, by_time);
         std::ranges::stable_sort(a_.safer, {}, by_time);
+        const std::vector<StrategyChange> others = other_trainings(a_.scenario);
+        a_.simulated += static_cast<int>(others.size());
+        for (Trial& t : try_all(json_, others, trying_))
+            if (t.fits() && t.report->step_time_s > 0 && t.report->step_time_s < step() * (1 - tie)) a_.otherwise.push_back(std::move(t));
+        std::ranges::stable_sort(a_.otherwise, {}, by_time);
     }
 
     double peak() const { return static_cast<double>(fullest(a_.report.memory).peak.count); }
@@ -322,8 +363,10 @@ class Adviser {
                                memory_margin(r.error_bar.memory) * 100, a_.safer.front().change.words, a_.safer.front().peak() * 1e-9,
                                (a_.safer.front().report->step_time_s / step() - 1) * 100, faster ? "; " + fastest() : "");
         if (!faster)
-            return text + fmt::format("No single change of the strategy is more than {:.0f} % faster; what limits it is {}.", tie * 100,
-                                      a_.path.empty() ? "not known" : a_.path.front().resource);
+            return text +
+                   fmt::format("No single change of the strategy that was tried is more than {:.0f} % faster{}; what limits it is {}.",
+                               tie * 100, a_.otherwise.empty() ? "" : " with the same numbers",
+                               a_.path.empty() ? "not known" : a_.path.front().resource);
         return text + sentence(fastest()) + ".";
     }
 

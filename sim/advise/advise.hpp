@@ -50,6 +50,7 @@ struct Advice {
     std::optional<NextBottleneck> next;
     std::vector<FasterPart> faster; // largest gain first
     std::vector<Trial> better;      // one change each: fit and are faster, fastest first
+    std::vector<Trial> otherwise;   // faster too, but another training: a loss curve of its own (other_trainings()), fastest first
     std::vector<Trial> safer;       // fit by more than the error of memory, where the job itself does not
     std::optional<Fix> fix;         // where it does not fit
     std::vector<WhyNot> why_not;    // three at most

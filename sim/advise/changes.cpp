@@ -1,13 +1,16 @@
 #include "sim/advise/changes.hpp"
 
+#include "sim/scenario/abilities.hpp"
 #include "sim/scenario/homes.hpp"
 #include "sim/scenario/layers.hpp"
 #include "sim/scenario/practice.hpp"
+#include "sim/schedules/schedule.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 namespace orrery {
@@ -50,9 +53,11 @@ void overlaps(std::vector<StrategyChange>& out, const Scenario& s) {
     const Switch switches[] = {
         {"reductions of gradients", "/strategy/overlap/grad_reduce", g.overlap.grad_reduce, replicas},
         {"gathers of parameters", "/strategy/overlap/param_gather", g.overlap.param_gather, replicas && g.zero_stage > 0},
-        {"tensor-parallel communication", "/strategy/overlap/tensor_parallel", g.overlap.tensor_parallel, g.tensor_parallel > 1},
+        {"tensor-parallel communication", "/strategy/overlap/tensor_parallel", g.overlap.tensor_parallel,
+         g.tensor_parallel > 1 && may_overlap_tensor_parallel(s)},
         {"transfers between stages", "/strategy/overlap/pipeline", g.overlap.pipeline, g.pipeline_parallel > 1},
-        {"exchanges of tokens", "/strategy/overlap/expert_parallel", g.overlap.expert_parallel, g.expert_parallel > 1},
+        {"exchanges of tokens", "/strategy/overlap/expert_parallel", g.overlap.expert_parallel,
+         g.expert_parallel > 1 && !g.overlap.shared_experts},
         {"copies to and from the host", "/strategy/overlap/offload", g.overlap.offload, g.offload != Offload{}},
     };
     StrategyChange all{"all communication overlapped", {}};
@@ -62,6 +67,9 @@ void overlaps(std::vector<StrategyChange>& out, const Scenario& s) {
         all.fields.push_back({w.pointer, "true"});
     }
     if (all.fields.size() > 1) out.push_back(std::move(all));
+    // (Not with that of the exchanges.)
+    if (s.model.moe && s.model.moe->shared_experts > 0 && g.expert_parallel > 1 && !g.overlap.expert_parallel && !g.overlap.shared_experts)
+        out.push_back(set_field("shared experts beside the exchanges of tokens", "/strategy/overlap/shared_experts", "true"));
 }
 
 // The words on layers where a change gives up a split that is not the usual one; nothing where it is the usual one.
@@ -82,6 +90,8 @@ void virtual_stages(std::vector<StrategyChange>& out, const Scenario& s) {
                            {{"/strategy/virtual_pipeline", number(chunks)},
                             {"/strategy/schedule", "\"interleaved-1f1b\""},
                             {"/strategy/layer_split", ""}}});
+    for (StrategyChange& c : out)
+        if (g.mtp_chunk >= 0 && c.fields.front().pointer == "/strategy/virtual_pipeline") c.fields.push_back({"/strategy/mtp_chunk", ""});
 }
 
 // With what else it sets, in brackets.
@@ -118,6 +128,8 @@ StrategyChange set_degrees(const Scenario& s, const Degrees& d) {
     if (pipeline != g.pipeline_parallel) {
         if (const char* layers = layers_then(s, false); *layers && pipeline > 1) beside(layers);
         c.fields.push_back({"/strategy/layer_split", ""});
+        if (g.mtp_chunk >= 0) c.fields.push_back({"/strategy/mtp_chunk", ""});
+        if (g.microbatch_group_size > 0) c.fields.push_back({"/strategy/microbatch_group_size", ""});
         if (!g.recompute_layers.empty()) {
             c.fields.push_back({"/strategy/recompute_layers", ""});
             beside("recompute of all layers");
@@ -165,7 +177,7 @@ std::vector<StrategyChange> neighbours(const Scenario& s) {
     static constexpr std::pair<RecomputeKind, const char*> recomputes[] = {
         {RecomputeKind::none, "none"}, {RecomputeKind::selective, "selective"}, {RecomputeKind::full, "full"}};
     for (const auto& [kind, name] : recomputes) {
-        if (kind == g.recompute && g.recompute_layers.empty()) continue;
+        if (kind == g.recompute && !g.recomputes_some()) continue;
         StrategyChange c = set_field(kind == RecomputeKind::none ? "no recompute" : std::string(name) + " recompute", "/strategy/recompute",
                                      '"' + std::string(name) + '"');
         c.fields.push_back({"/strategy/recompute_layers", ""});
@@ -179,6 +191,95 @@ std::vector<StrategyChange> neighbours(const Scenario& s) {
         out.push_back(set_field(g.sequence_parallel ? "no sequence parallelism" : "sequence parallelism", "/strategy/sequence_parallel",
                                 g.sequence_parallel ? "false" : "true"));
     overlaps(out, s);
+    return out;
+}
+
+namespace {
+
+// Schedules that the framework has, each with as many chunks as it usually has. Not those whose weights are older than the step: they train
+// otherwise. Not interleaved-1f1b and 1f1b where virtual_stages() has them.
+void other_schedules(std::vector<StrategyChange>& out, const Scenario& s) {
+    const Strategy& g = s.strategy;
+    const Abilities can = abilities_of(s);
+    for (const std::string& name : schedule_names()) {
+        const ScheduleInfo& info = *find_schedule(name);
+        if (name == "none" || name == g.schedule || info.asynchronous || !can.has_schedule(name)) continue;
+        const bool interleaved = name == "interleaved-1f1b";
+        if (name == "1f1b" && g.virtual_pipeline > 1) continue;
+        if (interleaved && (g.virtual_pipeline == 1 || s.model.layers % (g.virtual_pipeline * g.pipeline_parallel) != 0)) continue;
+        const int chunks = interleaved ? g.virtual_pipeline : info.usual_chunks;
+        StrategyChange c = set_field("the schedule " + name, "/strategy/schedule", '"' + name + '"');
+        c.fields.push_back({"/strategy/virtual_pipeline", chunks == 1 ? "" : number(chunks)});
+        if (g.microbatch_group_size > 0) c.fields.push_back({"/strategy/microbatch_group_size", ""});
+        if (chunks != g.virtual_pipeline || info.stage_of != find_schedule(g.schedule)->stage_of) {
+            if (const char* layers = layers_then(s, chunks > 1); *layers) c.words += fmt::format(" ({})", layers);
+            c.fields.push_back({"/strategy/layer_split", ""});
+            if (g.mtp_chunk >= 0) c.fields.push_back({"/strategy/mtp_chunk", ""});
+        }
+        out.push_back(std::move(c));
+    }
+}
+
+// Megatron-LM's two orders of ranks: its own, and that of --use-tp-pp-dp-mapping.
+StrategyChange other_order(const Scenario& s) {
+    const RankOrder& own = s.strategy.rank_order;
+    const bool stages_last = std::ranges::find(own, Axis::dp) < std::ranges::find(own, Axis::pp);
+    const std::string order = stages_last ? "tp-cp-ep-pp-dp" : "tp-cp-ep-dp-pp";
+    return set_field("ranks in the order " + order, "/strategy/rank_order", '"' + order + '"');
+}
+
+} // namespace
+
+std::vector<StrategyChange> other_kinds(const Scenario& s) {
+    const Strategy& g = s.strategy;
+    const Abilities can = abilities_of(s);
+    std::vector<StrategyChange> out;
+    if (g.expert_parallel > 1)
+        for (const char* word : Spelling<TokenDispatcher>::all)
+            if (const TokenDispatcher d = *named<TokenDispatcher>(word); d != s.runtime.token_dispatcher && may_dispatch(s, d))
+                out.push_back(
+                    set_field(fmt::format("tokens to experts by {}", word), "/runtime/token_dispatcher", fmt::format("\"{}\"", word)));
+    if (g.context_parallel > 1)
+        for (const char* word : Spelling<ContextKind>::all)
+            if (const ContextKind k = *named<ContextKind>(word); k != g.context_parallel_kind && can.has(k))
+                out.push_back(set_field(fmt::format("context parallelism by {}", word), "/strategy/context_parallel_kind",
+                                        fmt::format("\"{}\"", word)));
+    if (g.pipeline_parallel > 1) other_schedules(out, s);
+    if (g.pipeline_parallel > 1 && g.data_parallel > 1 && s.cluster.nodes > 1) out.push_back(other_order(s));
+    return out;
+}
+
+std::vector<StrategyChange> other_trainings(const Scenario& s) {
+    const Strategy& g = s.strategy;
+    std::vector<StrategyChange> out;
+    if (g.data_parallel == 1 || s.cluster.nodes == 1 || g.synchronization.kind != Synchronization::Kind::synchronous) return out;
+    // Streaming DiLoCo's usual round (arXiv:2501.18512): 100 steps, fragments of three layers, a step to send each.
+    constexpr int steps = 100, sending = 1;
+    const int most = std::gcd(g.data_parallel, s.cluster.nodes),
+              fragments = std::clamp(s.model.layers / g.pipeline_parallel / 3, 1, steps / (sending + 1));
+    const auto add = [&](StrategyChange c, int workers) {
+        if (workers == g.data_parallel && g.zero_stage > 0) { // a worker of one replica has nobody to share states with
+            c.words += " (no ZeRO)";
+            c.fields.push_back({"/strategy/zero_stage", "0"});
+        }
+        out.push_back(std::move(c));
+    };
+    for (const int workers : std::set<int>{std::gcd(most, 2), most}) {
+        if (workers == 1) continue;
+        const std::string round = fmt::format(R"("inner_steps": {}, "workers": {})", steps, workers),
+                          words = fmt::format("between {} workers that meet every {} steps", workers, steps);
+        add(set_field("DiLoCo " + words, "/strategy/synchronization", fmt::format(R"({{"kind": "diloco", {}}})", round)), workers);
+        add(set_field(
+                "streaming DiLoCo " + words, "/strategy/synchronization",
+                fmt::format(R"({{"kind": "streaming_diloco", {}, "fragments": {}, "overlap_steps": {}}})", round, fragments, sending)),
+            workers);
+    }
+    const Abilities can = abilities_of(s);
+    if (g.gradient_compression == GradientCompression::none && g.zero_stage == 0 && !can.all)
+        for (const char* word : Spelling<GradientCompression>::all)
+            if (const GradientCompression k = *named<GradientCompression>(word); k != GradientCompression::none && can.has(k))
+                out.push_back(set_field(fmt::format("gradients sent as {}", word), "/strategy/gradient_compression",
+                                        fmt::format(R"({{"kind": "{}"}})", word)));
     return out;
 }
 
@@ -236,7 +337,7 @@ std::vector<StrategyChange> colleagues_questions(const Scenario& s) {
         out.push_back(renamed(set_degrees(s, {0, 4}), "a pipeline of 4 stages"));
     }
     const std::int64_t more = s.training.micro_batch_size * 2;
-    if (g.recompute != RecomputeKind::full || !g.recompute_layers.empty())
+    if (g.recompute != RecomputeKind::full || g.recomputes_some())
         out.push_back(
             renamed(both(set_field("", "/training/micro_batch_size", number(more)), set_field("", "/strategy/recompute", "\"full\"")),
                     fmt::format("microbatches of {} with full recompute", more)));

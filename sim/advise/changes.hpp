@@ -16,6 +16,12 @@ StrategyChange set_nodes(int nodes);
 // One step from the scenario in each field: degrees and virtual stages doubled and halved, micro batch, recompute, ZeRO, sequence
 // parallelism, overlaps that are off.
 std::vector<StrategyChange> neighbours(const Scenario& scenario);
+// Another kind in each field that has kinds, of those that the framework has (abilities_of()): token dispatcher, context parallelism,
+// schedule, order of ranks.
+std::vector<StrategyChange> other_kinds(const Scenario& scenario);
+// Changes that change the numbers of the training too, so that no figure of a step says whether they are better: replicas that meet
+// seldom, gradients in fewer bits.
+std::vector<StrategyChange> other_trainings(const Scenario& scenario);
 // More changes that save memory: states and activations on the host or on NVMe, losses in chunks.
 std::vector<StrategyChange> memory_savers(const Scenario& scenario);
 // Full recompute of so many layers on these stages (0: none of a stage's).

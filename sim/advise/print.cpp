@@ -88,6 +88,9 @@ std::string to_text(const Advice& a, const TextStyle& style) {
     if (!a.better.empty())
         text += heading("Headroom that could be spent", "one change each; `simrun search` looks at all combinations", style) +
                 table_of(a, a.better, 5, style);
+    if (!a.otherwise.empty())
+        text += heading("Another training", "these change its numbers: what its loss does is not predicted", style) +
+                table_of(a, a.otherwise, 3, style);
     if (!a.safer.empty())
         text += heading("Changes that make it fit surely", "by more than the error of memory predictions", style) +
                 table_of(a, a.safer, 3, style);
@@ -119,6 +122,7 @@ std::string to_json(const Advice& a) {
     j["critical_path"] = Json::array();
     for (const OnPath& p : a.path) j["critical_path"].push_back({{"resource", p.resource}, {"seconds", p.seconds}});
     for (int g = 0; g < cost_group_count; ++g) j["sensitivities"][name(static_cast<CostGroup>(g))] = a.report.shares[g];
+    if (a.report.input.stall_s > 0) j["sensitivities"]["samples"] = a.report.input.share;
     if (a.next)
         j["next_bottleneck"] = {{"first", a.next->first}, {"first_share", a.next->first_share},
                                 {"next", a.next->next},   {"next_share", a.next->next_share},
@@ -126,7 +130,7 @@ std::string to_json(const Advice& a) {
     j["ten_percent_faster"] = Json::array();
     for (const FasterPart& f : a.faster)
         j["ten_percent_faster"].push_back({{"part", f.part}, {"step_time_s", f.step_time_s}, {"gain", f.gain}});
-    for (const auto& [key, trials] : {std::pair{"better", &a.better}, {"safer", &a.safer}}) {
+    for (const auto& [key, trials] : {std::pair{"better", &a.better}, {"another_training", &a.otherwise}, {"safer", &a.safer}}) {
         j[key] = Json::array();
         for (const Trial& t : *trials) j[key].push_back(trial_json(t, now));
     }

@@ -126,6 +126,7 @@ struct QuantizeTable {
     double earlier = 1; // kernels of before (Practice::early_casts) are these times slower, for these recipes
     std::vector<ScalingRecipe> earlier_recipes, both_ways, present_maximum, norm_casts;
     std::vector<std::string> turning_architectures;
+    std::map<std::string, double> ported; // phi of Practice::ported_casts, by architecture
     Source source;
     bool has_earlier(ScalingRecipe recipe) const;
 };
@@ -146,9 +147,9 @@ struct PointwiseTable {
     CallTable calls;
     std::map<std::string, std::array<TrafficEntry, 2>> ops; // [forward, backward]
     double loss_phi = 0.7, loss_stream_phi = 0.85, loss_autocast_phi = 1;
-    std::array<std::array<double, 4>, 6>
-        loss_bytes{}; // [eager, fused, whole (Practice::torch_loss), autocast, one kernel, 16-bit logits][part]
-    std::array<std::array<int, 4>, 6> loss_kernels{};
+    std::array<std::array<double, 4>, 7>
+        loss_bytes{}; // [eager, fused, whole (Practice::torch_loss), autocast, one kernel, 16-bit logits, over the logits][part]
+    std::array<std::array<int, 4>, 7> loss_kernels{};
     double embedding_phi = 0.7;
     double optimizer_phi = 0.8, optimizer_kernel_elements = 2e7;
     int optimizer_eager_kernels = 12;
@@ -163,7 +164,7 @@ struct PointwiseTable {
     Source expert_loop_source;
     struct {
         std::map<std::string, double> elements; // a us and processor, by architecture; the others have kernels that know the types
-        double added = 1;                       // of that, where two operands make a third
+        double added = 1, joined = 1;           // of that: where two operands make a third; where many are joined into one (_chunk_cat)
         std::vector<std::string> narrowed_apart;
         Source source;
     } unlike;              // Practice::looks_types_up

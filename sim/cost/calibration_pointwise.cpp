@@ -22,8 +22,8 @@ void read_loss(PointwiseTable& t, const Json& j) {
     t.loss_phi = j["phi"].get<double>();
     t.loss_stream_phi = j["stream_phi"].get<double>();
     t.loss_autocast_phi = j["autocast_phi"].get<double>();
-    const char* modes[] = {"eager", "fused", "whole", "autocast", "one_kernel", "narrow"};
-    for (std::size_t mode = 0; mode < 6; ++mode)
+    const char* modes[] = {"eager", "fused", "whole", "autocast", "one_kernel", "narrow", "over_logits"};
+    for (std::size_t mode = 0; mode < 7; ++mode)
         for (std::size_t part = 0; part < 4; ++part) {
             t.loss_bytes[mode][part] = j[modes[mode]]["bytes"][part].get<double>();
             t.loss_kernels[mode][part] = j[modes[mode]]["kernels"][part].get<int>();
@@ -50,6 +50,7 @@ void read_quantize(QuantizeTable& t, const Json& j) {
     };
     t.earlier = j["earlier"].get<double>();
     t.earlier_recipes = recipes("earlier_recipes");
+    t.ported = j["ported"].get<std::map<std::string, double>>();
     t.turning_architectures = j["turning_architectures"].get<std::vector<std::string>>();
     t.both_ways = recipes("both_ways");
     t.present_maximum = recipes("present_maximum");
@@ -70,6 +71,7 @@ void read_host(PointwiseTable& t, const Json& j) {
 void read_unlike(PointwiseTable& t, const Json& j) {
     for (const auto& [architecture, rate] : j["elements"].items()) t.unlike.elements[architecture] = 1e3 * rate.get<double>();
     t.unlike.added = j["added"].get<double>();
+    t.unlike.joined = j["joined"].get<double>();
     t.unlike.narrowed_apart = j["narrowed_apart"].get<std::vector<std::string>>();
     t.unlike.source = source_of(j);
 }

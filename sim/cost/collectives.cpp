@@ -245,7 +245,7 @@ CollectiveTime ring_across(const Level& l) {
     const double rate = l.g.n == l.g.nodes ? outer : std::min(inner, outer);
     const double log = fabric_base(l.f, l.kind, l.g.nodes);
     return {fabric_latency(l.f, l.kind, l.g.nodes, l.bytes) + std::max(0.0, ring_latency(l, rate) - log) + l.bytes / rate, rate,
-            Algorithm::ring, Protocol::simple};
+            Algorithm::ring, Protocol::simple, outer};
 }
 
 // Parallel aggregated trees (NCCL 2.23, one member a node): as many bytes over each NIC as a ring sends, in log2(n) hops of the Simple
@@ -255,7 +255,7 @@ CollectiveTime pat_across(const Level& l) {
     const double log = fabric_base(l.f, l.kind, l.g.nodes);
     const double hops = sequential_hops(l.kind, Algorithm::pat, l.g.nodes) * l.f.ring_hop[2];
     return {fabric_latency(l.f, l.kind, l.g.nodes, l.bytes) + std::max(0.0, hops - log) + l.bytes / rate, rate, Algorithm::pat,
-            Protocol::simple};
+            Protocol::simple, rate};
 }
 
 // The share of the inside's rate that bytes keep which flow between nodes at the same time.
@@ -269,7 +269,7 @@ CollectiveTime tree_across(const Level& l, bool nvls) {
     if (nvls) inner = beside_network * nvls_time(l.t, l.g.lanes, l.bytes).rate;
     const double rate = l.g.n == l.g.nodes ? outer : std::min(inner, outer);
     return {fabric_latency(l.f, l.kind, l.g.nodes, l.bytes) + l.bytes / rate, rate, nvls ? Algorithm::nvls_tree : Algorithm::tree,
-            Protocol::simple};
+            Protocol::simple, outer};
 }
 
 // Inside a node each member adds a part of the others' and hands it back (NCCL's CollnetDirect): as many bytes as a ring there. Where the
@@ -279,7 +279,7 @@ CollectiveTime sharp_across(const Level& l) {
         l.g.lanes > 1 ? beside_network * ring_time(l.t, l.kind, l.g.lanes, l.bytes, l.one_byte, Protocol::simple).rate : 1e30;
     const double outer = l.f.eta_tree * l.g.nic_rate, rate = l.g.n == l.g.nodes ? outer : std::min(inner, outer);
     return {l.f.base + l.f.small * ramp(l.bytes, 0.25 * mebi) + l.f.large * ramp(l.bytes, 16 * mebi) + l.bytes / rate, rate,
-            Algorithm::sharp, Protocol::simple};
+            Algorithm::sharp, Protocol::simple, outer};
 }
 
 // Reduce-scatter inside, one ring a lane across with 1/g of the bytes, all-gather inside: three phases, one after another.
@@ -292,12 +292,13 @@ CollectiveTime hierarchical(const Level& l) {
     lane.n = l.g.nodes;
     lane.lanes = 1;
     lane.nic_rate = l.g.nic_rate / g;
-    double us = ring_across({l.t, l.f, lane, l.kind, l.bytes / g, l.one_byte}).us;
+    const CollectiveTime across = ring_across({l.t, l.f, lane, l.kind, l.bytes / g, l.one_byte});
+    double us = across.us;
     if (l.kind != CollectiveKind::all_gather) us += inside(CollectiveKind::reduce_scatter);
     if (l.kind != CollectiveKind::reduce_scatter) us += inside(CollectiveKind::all_gather);
     // Its phases never use both levels at once, so what the links see on average is what the whole takes.
     const double latency = std::min(0.5 * us, l.f.base);
-    return {us, l.bytes / std::max(us - latency, 1e-9), Algorithm::hierarchical, Protocol::simple};
+    return {us, l.bytes / std::max(us - latency, 1e-9), Algorithm::hierarchical, Protocol::simple, g * across.across};
 }
 
 CollectiveTime all_to_all_across(const Level& l) {
@@ -305,11 +306,11 @@ CollectiveTime all_to_all_across(const Level& l) {
     const double eta = l.g.nodes == 2 ? l.f.eta_all_to_all_2 : l.f.eta_all_to_all;
     const double per_device = l.g.nic_rate / g, off_node = static_cast<double>(n - g) / n;
     const double inner = g > 1 ? 1 / (static_cast<double>(g - 1) / n / l.t.direct_rate + 1 / (n * l.t.direct_copy)) : 1e30;
-    const double rate = std::min(inner, eta * per_device / off_node);
+    const double outer = eta * per_device / off_node, rate = std::min(inner, outer);
     const double us = l.f.base + 0.3 * (n - 1) +
                       l.f.all_to_all_ramp * (0.4 * l.f.small * ramp(l.bytes, 0.25 * mebi) + 0.6 * l.f.large * ramp(l.bytes, 16 * mebi)) +
                       l.bytes / rate;
-    return {us, rate, Algorithm::direct, Protocol::simple};
+    return {us, rate, Algorithm::direct, Protocol::simple, outer};
 }
 
 } // namespace
@@ -362,7 +363,8 @@ CollectiveTime fan_out_time(const LinkTable& t, const FabricTable& f, const Grou
     const double inner = share.inside > 0 ? 0.95 * t.direct_rate / share.inside : 1e30;
     const double outer = share.outside > 0 ? f.eta_fan_out * g.nic_rate / g.lanes / share.outside : 1e30;
     const double rate = std::min(inner, outer);
-    return {(g.nodes > 1 ? f.base : t.direct_base + t.direct_small) + bytes / rate, rate, Algorithm::fan_out, Protocol::simple};
+    return {(g.nodes > 1 ? f.base : t.direct_base + t.direct_small) + bytes / rate, rate, Algorithm::fan_out, Protocol::simple,
+            share.outside > 0 ? outer : 0};
 }
 
 } // namespace orrery

@@ -31,11 +31,13 @@ enum class Protocol : std::uint8_t { ll, ll128, simple };
 std::string name(Algorithm a, Protocol p);        // "ring/LL128", "nvls"
 Algorithm parse_algorithm(std::string_view text); // of a CommCost::algorithm
 
-// T(S) at this size, and the rate of its bandwidth term: payload at most at `rate`, the rest of T is latency.
+// T(S) at this size, and the rate of its bandwidth term: payload at most at `rate`, the rest of T is latency. across: the rate that its
+// part between nodes would have alone; 0: it has none.
 struct CollectiveTime {
     double us = 0, rate = 0;
     Algorithm algorithm = Algorithm::ring;
     Protocol protocol = Protocol::simple;
+    double across = 0;
 };
 
 double volume(CollectiveKind kind, int n);

@@ -36,10 +36,14 @@ std::vector<LinkLoad> shift_loads(const CostModel& model, CollectiveKind kind, s
     std::sort(all.begin(), all.end(),
               [](const LinkLoad& a, const LinkLoad& b) { return a.link != b.link ? a.link < b.link : a.load < b.load; });
     for (const LinkLoad& l : all) {
-        if (!out.empty() && out.back().link == l.link)
-            out.back().load += l.load;
-        else
+        if (out.empty() || out.back().link != l.link) {
             out.push_back(l);
+            continue;
+        }
+        LinkLoad& sum = out.back();
+        const double taken = sum.taken() + l.taken();
+        sum.load += l.load;
+        sum.eta = sum.load / taken;
     }
     return out;
 }
@@ -58,7 +62,7 @@ CommCost CostModel::shift(const Collective& c, std::span<const int> ranks) const
         slowest = std::move(hop);
     });
     for (const LinkLoad& l : shift_loads(*this, c.kind, ranks))
-        slowest.cap.value = std::min(slowest.cap.value, data_->fabric->links()[l.link].capacity.value / l.load);
+        slowest.cap.value = std::min(slowest.cap.value, data_->fabric->links()[l.link].capacity.value / l.taken());
     return slowest;
 }
 
@@ -89,16 +93,30 @@ constexpr std::size_t whole_cluster = 4096; // ranks: from here on most links of
 double CostModel::Data::link_rate(const KnownGroup& g, CollectiveKind kind, Algorithm a) const {
     double& rate = g.link_rate[static_cast<std::size_t>(kind)][static_cast<std::size_t>(a)];
     if (rate > 0) return rate;
-    rate = 1e30;
+    double& of_nics = g.nic_rate[static_cast<std::size_t>(kind)][static_cast<std::size_t>(a)];
+    rate = of_nics = 1e30;
     if (g.ranks.size() >= whole_cluster) {
         sums_of_loads(*fabric, domain, g.group, kind, a).each([&](std::size_t l, double load) {
             const auto link = static_cast<LinkId>(l);
-            rate = std::min(rate, fabric->links()[link].capacity.value * 1e-6 / on_link(link, load));
+            limit_by({link, on_link(link, load)}, rate, of_nics);
         });
         return rate;
     }
-    for (const LinkLoad& l : loads_of(g.ranks, kind, a)) rate = std::min(rate, fabric->links()[l.link].capacity.value * 1e-6 / l.load);
+    for (const LinkLoad& l : loads_of(g.ranks, kind, a)) limit_by(l, rate, of_nics);
     return rate;
+}
+
+void CostModel::Data::limit_by(const LinkLoad& l, double& rate, double& of_nics) const {
+    const Link& link = fabric->links()[l.link];
+    const double own = link.capacity.value * 1e-6 / l.load;
+    rate = std::min(rate, own);
+    if (link.kind == LinkKind::nic) of_nics = std::min(of_nics, own);
+}
+
+// What flows between nodes at `across`, where the NICs alone would let it have `of_nics`, reaches of the NIC that it loads most. A little
+// more, so that rounding holds no flow back that is alone; and no less than a hundredth (links of absurd rates).
+double CostModel::Data::nic_eta(double across, double of_nics) const {
+    return across > 0 && across < of_nics && of_nics < 1e30 ? std::clamp(across / of_nics * (1 + 1e-12), 0.01, 1.0) : 1;
 }
 
 namespace {
@@ -186,7 +204,7 @@ double CostModel::Data::owners_us(const Group& g, double bytes, std::span<const 
 // How much longer a hop between two devices takes in this cluster than in the machines of the fitted tables (negative: shorter). The
 // fits' base latencies hold that hop; a custom graph's is the sum along its route.
 double CostModel::Data::extra_hop(int from, int to) const {
-    const bool inside = domain.spans_nodes || fabric->domain_of(from) == fabric->domain_of(to);
+    const bool inside = are_near(from, to);
     const Time own = custom_graph ? fabric->latency(from, to) : inside ? intra_latency : inter_latency;
     return own.ps == 0 ? 0 : own.seconds() * 1e6 - (inside ? links.hop : between.hop);
 }
@@ -261,9 +279,20 @@ std::optional<CommCost> CostModel::Data::measured(Bytes transferred) const {
     return by_law(device, transfer_key, {0, static_cast<double>(transferred.count)});
 }
 
+namespace {
+
+Collective all_reduce_of(Collective c) {
+    c.kind = CollectiveKind::all_reduce;
+    c.whole = false;
+    return c;
+}
+
+} // namespace
+
 CommCost CostModel::collective(const Collective& c, std::span<const int> ranks) const {
     const Data& d = *data_;
     if (ranks.size() < 2) return {Time{}, 0, {1e15}, "none", 0};
+    if (c.whole) return collective(all_reduce_of(c), ranks);
     if (c.times > 1) {
         Collective one = c;
         one.times = 1;
@@ -301,7 +330,9 @@ CommCost CostModel::collective(const Collective& c, std::span<const int> ranks) 
     const double turns = c.kind == CollectiveKind::all_gather && !d.owned.empty() ? d.owners_us(g.group, bytes, ranks) : 0;
     const Hops hops = sequential_hops(c.kind, t.algorithm, g.group);
     const double extra = g.inside * hops.inside + g.between * hops.between + copies + turns;
-    return d.bundle(t, bytes, d.link_rate(g, c.kind, t.algorithm), extra, name(t.algorithm, t.protocol));
+    CommCost cost = d.bundle(t, bytes, d.link_rate(g, c.kind, t.algorithm), extra, name(t.algorithm, t.protocol));
+    cost.eta = d.nic_eta(t.across, g.nic_rate[static_cast<std::size_t>(c.kind)][static_cast<std::size_t>(t.algorithm)]);
+    return cost;
 }
 
 namespace {
@@ -315,8 +346,16 @@ bool latency_bound(const CommCost& cost) { return cost.payload <= 0.001 * cost.l
 std::vector<LinkLoad> CostModel::loads(const Collective& c, const CommCost& cost, std::span<const int> ranks) const {
     std::vector<LinkLoad> out;
     if (ranks.size() < 2 || latency_bound(cost)) return out;
+    if (c.whole) return loads(all_reduce_of(c), cost, ranks);
     if (is_shift(c.kind)) return shift_loads(*this, c.kind, ranks);
-    return c.copies > 0 ? data_->token_loads(c, ranks) : data_->loads_of(ranks, c.kind, parse_algorithm(cost.algorithm));
+    out = c.copies > 0 ? data_->token_loads(c, ranks) : data_->loads_of(ranks, c.kind, parse_algorithm(cost.algorithm));
+    if (cost.eta < 1) data_->set_eta(out, cost.eta);
+    return out;
+}
+
+void CostModel::Data::set_eta(std::vector<LinkLoad>& loads, double eta) const {
+    for (LinkLoad& l : loads)
+        if (fabric->links()[l.link].kind == LinkKind::nic) l.eta = eta;
 }
 
 CommCost CostModel::transfer(Bytes bytes, int from, int to) const {
@@ -326,17 +365,23 @@ CommCost CostModel::transfer(Bytes bytes, int from, int to) const {
     if (!d.kinds.empty())
         return d.slowest_kind(std::array{from, to}, [&](const CostModel& kind) { return kind.transfer(bytes, from, to); });
     const double size = static_cast<double>(bytes.count), narrowest = d.fabric->narrowest(from, to).value * 1e-6;
-    if (d.domain.spans_nodes || d.fabric->domain_of(from) == d.fabric->domain_of(to)) {
+    if (d.are_near(from, to)) {
         // A pair that has less than a device's whole bandwidth reaches the same share of it.
         return d.bundle(send_time(d.links, size), size, narrowest * std::min(1.0, d.links.direct_rate / d.links.link_rate),
                         d.extra_hop(from, to), "p2p");
     }
     const FabricTable& f = d.between;
-    // One message uses one NIC, of the sender and of the receiver.
-    const double nic = std::min(d.fabric->endpoint_bandwidth(from).value, d.fabric->endpoint_bandwidth(to).value) * 1e-6;
-    const double rate = f.p2p_eta * (nic > 0 ? nic : narrowest);
+    const double rate = d.message_rate(from, to, narrowest);
     const double us = f.p2p_base + (size >= 65536 ? f.p2p_rendezvous : 0) + size / rate;
     return d.bundle({us, rate, Algorithm::direct, Protocol::simple}, size, narrowest, d.extra_hop(from, to), "p2p");
+}
+
+bool CostModel::Data::are_near(int from, int to) const { return domain.spans_nodes || fabric->domain_of(from) == fabric->domain_of(to); }
+
+// One message uses one NIC, of the sender and of the receiver.
+double CostModel::Data::message_rate(int from, int to, double narrowest) const {
+    const double nic = std::min(fabric->endpoint_bandwidth(from).value, fabric->endpoint_bandwidth(to).value) * 1e-6;
+    return between.p2p_eta * (nic > 0 ? nic : narrowest);
 }
 
 std::vector<LinkLoad> CostModel::transfer_loads(int from, int to) const {
@@ -344,7 +389,13 @@ std::vector<LinkLoad> CostModel::transfer_loads(int from, int to) const {
     data_->route.clear();
     data_->fabric->append_route(from, to, data_->route);
     out.reserve(data_->route.size());
-    for (const LinkShare& s : data_->route) out.push_back({s.link, data_->on_link(s.link, s.share)});
+    double narrowest = 1e30, of_nics = 1e30;
+    for (const LinkShare& s : data_->route) {
+        out.push_back({s.link, data_->on_link(s.link, s.share)});
+        data_->limit_by(out.back(), narrowest, of_nics);
+    }
+    if (of_nics < 1e30 && !data_->are_near(from, to))
+        data_->set_eta(out, data_->nic_eta(data_->message_rate(from, to, narrowest), of_nics));
     return out;
 }
 

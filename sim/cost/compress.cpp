@@ -25,7 +25,7 @@ KernelTime CostModel::Data::compress(const Plan& plan, const Op& op, const Compr
             const GemmShape shape = w.part == Part::project ? GemmShape{m.rows, m.rank, m.cols}
                                     : w.part == Part::turn  ? GemmShape{m.cols, m.rank, m.rows}
                                                             : GemmShape{m.rows, m.cols, m.rank};
-            t.us += gemm(type, type, shape, 1, false, false);
+            t.us += gemm(type, type, shape, 1, false, least_side);
             ++t.kernels;
         }
         if (w.part == Part::expand && layout.rest > 0) { // what was summed whole is copied back

@@ -44,9 +44,14 @@ std::vector<std::string> precisions_for(DType t, ScalingRecipe recipe) {
 
 bool is_low(DType t) { return t == DType::fp8 || t == DType::mxfp8 || t == DType::nvfp4; }
 
-// Whether rows of 16-bit operands begin at whole vectors of 16 bytes, by the lengths of rows: linears have in and out features, attention's
-// products the head dimension and the keys.
-bool whole_vectors(DType t, std::int64_t a, std::int64_t b) { return bytes_per_element(t) != 2 || (a % 8 == 0 && b % 8 == 0); }
+// The longest rows of 16-bit operands that are not whole vectors of 16 bytes, by the lengths of rows: linears have in and out features,
+// attention's products the head dimension and the keys. At most a tile's side; 0: all rows are whole vectors.
+std::int64_t ragged_rows(DType t, std::int64_t a, std::int64_t b) {
+    std::int64_t longest = 0;
+    for (const std::int64_t row : {a, b})
+        if (bytes_per_element(t) == 2 && row % 8 != 0) longest = std::max(longest, row);
+    return std::min(longest, least_side);
+}
 
 // The activated gate that an activation in steps keeps beside its result: the table's traffic counts it over the other buffers.
 double kept_gate_bytes(const Plan& plan, const Op& op, const Pointwise& w) {
@@ -95,15 +100,19 @@ GemmRate CostModel::Data::rate(DType t) const {
     impossible(fmt::format("device {} has no peak for any precision of {}", device.name, name(t)));
 }
 
-double CostModel::Data::gemm(DType dtype, DType out, GemmShape shape, std::int64_t batch, bool accumulate, bool aligned,
+// Rows that are no whole vectors are read piece by piece, and a product takes as long as the pieces do. Of an operand whose rows are
+// shorter than a tile's side these are few: the tile is filled up for the processors, but not read (an adapter of rank 4 multiplies 64
+// deep, and reads 4). So an adapter of a smaller rank is no slower.
+double CostModel::Data::gemm(DType dtype, DType out, GemmShape shape, std::int64_t batch, bool accumulate, std::int64_t ragged,
                              Reworked again) const {
-    const GemmKey key{shape.m,    shape.n, shape.k, batch, static_cast<std::uint8_t>(dtype), static_cast<std::uint8_t>(out),
-                      accumulate, aligned, again};
+    const auto byte = [](auto x) { return static_cast<std::uint8_t>(x); };
+    const GemmKey key{shape.m, shape.n, shape.k, batch, byte(dtype), byte(out), accumulate, byte(ragged), again};
     if (const auto at = gemms.find(key); at != gemms.end()) return at->second;
     const GemmRate r = rate(dtype);
     GemmDevice d;
     d.processors = std::max(1, device.processors);
-    d.peak = aligned ? r.peak : r.peak * (batch > 1 ? kernels.unaligned.batched : kernels.unaligned.alone);
+    const double piecewise = batch > 1 ? kernels.unaligned.batched : kernels.unaligned.alone;
+    d.peak = ragged > 0 ? r.peak * std::min(1.0, piecewise * least_side / static_cast<double>(ragged)) : r.peak;
     d.peak_16 = peak_16;
     d.bandwidth = bandwidth;
     d.l2 = static_cast<double>(device.l2_cache.count);
@@ -132,42 +141,77 @@ int CostModel::Data::launches(const Linear& w) const {
     return torch_groups(w) ? 2 : static_cast<int>(w.groups); // one of the two sets the groups' addresses and sizes
 }
 
+double CostModel::Data::grouped(const Linear& w, Shares shares) const {
+    const double even = evenly(w);
+    return shares.empty() ? even : std::max(even, unevenly(w, shares, even));
+}
+
+bool CostModel::Data::packs(const Linear& w) const {
+    return kernels.systolic.group_rows > 0 || runtime.fused_experts || torch_groups(w) ||
+           (runtime.fp8_recipe == ScalingRecipe::blockwise && bytes_per_element(w.dtype) <= 1);
+}
+
+// Groups of unlike rows: the last tile of each is filled by half in the mean, and none is less than a tile; kernels of their own take no
+// less than one of a row of tiles does. A sum of convex functions of the groups' rows, so that less uneven ones are never slower. (Where
+// tiles lie across groups, the tables' own law counts their borders.)
+double CostModel::Data::unevenly(const Linear& w, Shares shares, double even) const {
+    if (kernels.systolic.group_rows > 0) return even;
+    const std::int64_t side = w.direction == Direction::weight_gradient ? least_side : 2 * least_side; // of rows, or deep
+    const double tile = static_cast<double>(side), count = static_cast<double>(w.groups), rows = count * static_cast<double>(w.m),
+                 filled = tile * std::ceil(static_cast<double>(w.m) / tile);
+    Linear smallest = w;
+    smallest.groups = 1;
+    smallest.m = std::min(w.m, side);
+    const double least = packs(w) ? 0 : evenly(smallest);
+    double us = 0;
+    for (const double share : shares)
+        if (share > 0) us += std::max(least, even / count * std::max(tile, share * rows + tile / 2) / filled);
+    return us;
+}
+
+CostModel::Data::Shares CostModel::Data::shares_of(const Op& op, const Linear& w) const {
+    if (expert_loads.empty() || w.groups < 2) return {};
+    const std::size_t layer = static_cast<std::size_t>(std::max<int>(op.layer, 0));
+    const std::size_t list = load_of.empty() ? 0 : static_cast<std::size_t>(load_of[std::min(layer, load_of.size() - 1)]);
+    const std::vector<double>& shares = expert_loads[std::min(list, expert_loads.size() - 1)];
+    return shares.size() == static_cast<std::size_t>(w.groups) ? Shares(shares) : Shares{};
+}
+
 // A framework's grouped linear is a kernel an expert. On streams side by side though they be, each fills the device, and one is through
 // before the next has got far: one after another they are within 9 % of Transformer Engine's on B200 (MooreThreads/SimuMax e691807,
 // configs/system/b200_bf16_ceperm.json: 20 to 256 experts of 128 to 9832 rows), packed as one kernel 18 % too fast. Kernels made for all
 // experts (fused_experts, DeepGEMM's by blocks) do pack their tiles.
-double CostModel::Data::grouped(const Linear& w) const {
-    const bool packed = kernels.systolic.group_rows > 0 || runtime.fused_experts ||
-                        (runtime.fp8_recipe == ScalingRecipe::blockwise && bytes_per_element(w.dtype) <= 1),
-               whole = whole_vectors(w.dtype, w.n, w.k);
+double CostModel::Data::evenly(const Linear& w) const {
+    const bool packed = packs(w);
+    const std::int64_t ragged = ragged_rows(w.dtype, w.n, w.k);
     Reworked again;
     if (w.groups > 1 && shared_tiles) { // each border between groups lies in a tile, which is worked on once more
         const double rows = static_cast<double>(w.groups * w.m);
         (w.direction == Direction::weight_gradient ? again.k : again.m) +=
             std::min(kernels.systolic.group_rows, rows) * static_cast<double>(w.groups - 1) / rows;
     }
-    const double together = gemm(w.dtype, w.out_dtype, gemm_shape(w), w.groups, w.accumulate, whole, again);
+    const double together = gemm(w.dtype, w.out_dtype, gemm_shape(w), w.groups, w.accumulate, ragged, again);
     if (torch_groups(w)) return together / kernels.torch_groups;
     if (w.groups == 1 || packed) return together;
-    return std::max(together, static_cast<double>(w.groups) * gemm(w.dtype, w.out_dtype, gemm_shape(w), 1, w.accumulate, whole));
+    return std::max(together, static_cast<double>(w.groups) * gemm(w.dtype, w.out_dtype, gemm_shape(w), 1, w.accumulate, ragged));
 }
 
 // Rows in this number of parts, one after another.
-double CostModel::Data::in_pieces(const Linear& w, int pieces) const {
+double CostModel::Data::in_pieces(const Linear& w, int pieces, Shares shares) const {
     Linear part = w;
     part.m = (w.m + pieces - 1) / pieces;
-    return pieces * grouped(part);
+    return pieces * grouped(part, shares);
 }
 
 // Modules with a product each where the plan has one (queries, keys and values; gate and up): each reads the rows again, narrow ones
 // fill the device less, and each makes a gradient of the rows. These are added up two by two in kernels of their own; a compiler adds
-// them up where the sum is read.
-KernelTime CostModel::Data::in_modules(const Linear& w, int pieces, int modules) const {
+// them up where the sum is read. whole: each has all columns (A of an adapter, whose columns are its rank).
+KernelTime CostModel::Data::in_modules(const Linear& w, int pieces, int modules, bool whole) const {
     KernelTime t{0, 0};
     const double keys = static_cast<double>(w.n) * keys_share;
     for (int i = 0; i < modules; ++i) {
         Linear part = w;
-        part.n = modules == 2 ? w.n / 2 : std::llround(i == 0 ? static_cast<double>(w.n) - 2 * keys : keys);
+        if (!whole) part.n = modules == 2 ? w.n / 2 : std::llround(i == 0 ? static_cast<double>(w.n) - 2 * keys : keys);
         if (part.n <= 0) return {in_pieces(w, pieces), pieces};
         t.us += in_pieces(part, pieces);
         t.kernels += pieces;
@@ -182,10 +226,12 @@ KernelTime CostModel::Data::in_modules(const Linear& w, int pieces, int modules)
 
 // Attention as products and a softmax: a fused kernel takes no longer, where its tables end (short rows, few heads, types of 32 bits). The
 // first FlashAttention does: its tables of 16 bits are Triton's kernel as training runs show it.
-double CostModel::Data::steps_apart(const Attention& w) const {
+double CostModel::Data::steps_apart(const Attention& given) const {
+    Attention w = given;
+    if (is_low(w.dtype)) w.dtype = DType::bf16; // which nothing makes in steps of 8 bits
     const std::int64_t heads = w.batch * w.heads;
     const auto product = [&](std::int64_t n, std::int64_t k) {
-        return gemm(w.dtype, w.dtype, {w.seq_q, n, k}, heads, false, whole_vectors(w.dtype, n, k));
+        return gemm(w.dtype, w.dtype, {w.seq_q, n, k}, heads, false, ragged_rows(w.dtype, n, k));
     };
     const double products = product(w.seq_kv, w.qk_dim) + product(w.v_dim, w.seq_kv),
                  scores = static_cast<double>(heads * w.seq_q) * static_cast<double>(w.seq_kv) * bytes_per_element(w.dtype);
@@ -242,12 +288,16 @@ double CostModel::Data::looked_up_us(double elements, bool narrows, bool sum) co
 double CostModel::Data::unlike_us(const Plan& plan, const Op& op, const Pointwise& w) const {
     if (op.in.empty() || op.out.empty()) return 0;
     const bool cast = w.kind == PointwiseKind::cast, sum = w.kind == PointwiseKind::add || w.kind == PointwiseKind::bias_dropout_add;
-    const bool own_kernel = !w.fused || (op.phase == Phase::gradient_reduce && practice.sharding == Sharding::flat_units);
+    const bool gathers = op.phase == Phase::gradient_reduce && practice.fully_sharded(); // a unit's gradients into one buffer
+    const bool own_kernel = !w.fused || gathers;
     if (!(cast || sum) || !own_kernel) return 0;
     const double to = element_bytes(plan, op.out.front());
     const auto unlike = std::find_if(op.in.begin(), op.in.end(), [&](BufferId b) { return element_bytes(plan, b) != to; });
     if (unlike == op.in.end()) return 0;
-    return looked_up_us(static_cast<double>(w.elements), cast && element_bytes(plan, *unlike) > to, sum);
+    const bool joins = gathers && cast && practice.sharding == Sharding::per_parameter && // torch._chunk_cat
+                       plan.buffers[op.out.front()].role == Role::flat_gradients;
+    return looked_up_us(static_cast<double>(w.elements), cast && element_bytes(plan, *unlike) > to, sum) /
+           (joins ? pointwise.unlike.joined : 1);
 }
 
 // The kernels around an expert's products in a loop over experts: of all of them, what stands beside the three products forward and the six
@@ -275,15 +325,33 @@ KernelTime CostModel::Data::with_autocast(KernelTime t, const Linear& w, int mod
     return t;
 }
 
+// Each adapter casts its rows to fp32 and back to 16 bits, and the gradient of them likewise. (The 16-bit copies that live until the
+// backward pass are not among the plan's buffers.)
+KernelTime CostModel::Data::with_row_casts(KernelTime t, const Linear& w, int modules) const {
+    if (w.direction == Direction::weight_gradient) return t;
+    const std::int64_t elements = w.groups * w.m * w.k;
+    const Pointwise cast{PointwiseKind::cast, Direction::forward, elements, false};
+    const KernelTime one = memory_time(pointwise, kernels, {bandwidth}, cast, 6 * static_cast<double>(elements));
+    for (const bool narrows : {false, true}) {
+        const double looks = looked_up_us(static_cast<double>(elements), narrows, false);
+        t.us += modules * std::max(one.us, looks > 0 ? kernels.kernel_us + looks : 0);
+        t.kernels += modules;
+    }
+    return t;
+}
+
 KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
     const MemoryDevice memory{bandwidth};
     auto buffers = [&] { return buffer_bytes(plan, op); };
     return std::visit(
         Overloaded{
             [&](const Linear& w) -> KernelTime {
-                KernelTime t = op.modules > 1 && keys_share > 0 ? in_modules(w, op.pieces, op.modules)
-                                                                : KernelTime{in_pieces(w, op.pieces), launches(w) * op.pieces};
+                KernelTime t = op.modules > 1 && keys_share > 0
+                                   ? in_modules(w, op.pieces, op.modules, op.of_adapter)
+                                   : KernelTime{in_pieces(w, op.pieces, shares_of(op, w)), launches(w) * op.pieces};
                 if (w.groups > 1 && practice.loops_over_experts) t = with_loop(t, w);
+                if (op.of_adapter && practice.casts_adapters_rows && w.direction != Direction::weight_gradient)
+                    t = with_row_casts(t, w, op.modules);
                 if (practice.autocast && bytes_per_element(w.dtype) == 2) return with_autocast(t, w, op.modules);
                 if (!is_low(w.dtype)) return t;
                 if (w.direction != Direction::weight_gradient) {
@@ -296,13 +364,14 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
                 return with(t, weight_gradient_extra(quantizer, static_cast<double>(w.groups * w.m * w.k), bytes_per_element(w.dtype)));
             },
             [&](const Matmul& w) -> KernelTime {
-                return {gemm(w.dtype, w.dtype, {w.m, w.n, w.k}, w.batch, false, whole_vectors(w.dtype, w.n, w.k)), 1};
+                return {gemm(w.dtype, w.dtype, {w.m, w.n, w.k}, w.batch, false, ragged_rows(w.dtype, w.n, w.k)), 1};
             },
             [&](const Attention& w) -> KernelTime {
                 const AttentionTable& table = kernels.attention.at(kernel_name(w.kernel));
-                const double own = peak_of(name(w.dtype)); // of fp32 and tf32: their units are fewer than those of 16 bits
+                // Of fp32 and tf32 units are fewer than those of 16 bits; those of 8 bits are assumed to be used as well as these.
+                const double own = peak_of(name(w.dtype)), peak = own > 0 && !is_low(w.dtype) ? std::min(own, peak_16) : peak_16;
                 const AttentionDevice d{static_cast<double>(std::max(1, device.processors)),
-                                        (own > 0 ? std::min(own, peak_16) : peak_16) * 1e-6, bandwidth,
+                                        (is_low(w.dtype) ? std::max(own, peak) : peak) * 1e-6, bandwidth,
                                         power * kernels.sustained_attention};
                 const double fused = attention_us(kernels, table, d, w);
                 const bool timed = w.kernel == AttentionKernel::flash1 && (w.dtype == DType::bf16 || w.dtype == DType::fp16);
@@ -318,6 +387,15 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
                 return low > 0 ? with(t, norm_extra(quantizer, static_cast<double>(w.rows * w.cols), 2, low)) : t;
             },
             [&](const Pointwise& w) -> KernelTime {
+                if (w.kind == PointwiseKind::dropout && op.of_adapter) { // rows in fp32 where they were cast, and a mask
+                    const double bytes = practice.casts_adapters_rows ? 9.0 * static_cast<double>(w.elements) : buffers();
+                    const KernelTime one = memory_time(pointwise, kernels, memory, w, bytes);
+                    return {op.modules * one.us, op.modules * one.kernels};
+                }
+                if (w.kind == PointwiseKind::copy && op.modules > 1) { // one for each
+                    const KernelTime one = memory_time(pointwise, kernels, memory, w, buffers());
+                    return {op.modules * one.us, op.modules * one.kernels};
+                }
                 if (w.epilogue) { // its traffic is partly hidden under its host's products
                     Pointwise own = w;
                     own.epilogue = false;
@@ -354,10 +432,11 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
             },
             [&](const CrossEntropy& w) {
                 return memory_time(pointwise, kernels, memory, w,
-                                   autocast      ? LossKernels::autocast
-                                   : narrow_loss ? LossKernels::narrow
-                                   : whole_loss  ? LossKernels::whole
-                                                 : LossKernels::divided);
+                                   autocast           ? LossKernels::autocast
+                                   : narrow_loss      ? LossKernels::narrow
+                                   : loss_over_logits ? LossKernels::over_logits
+                                   : whole_loss       ? LossKernels::whole
+                                                      : LossKernels::divided);
             },
             [&](const Router& w) { return memory_time(pointwise, kernels, memory, w, buffers()); },
             [&](const Permute& w) -> KernelTime {
@@ -369,7 +448,7 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
                                              ? 2
                                              : 1; // of rows, and of the mask of weights
                     const DType type = is_low(training.precision) ? DType::bf16 : training.precision;
-                    return {products * gemm(type, type, shape, sequences, false, true), products};
+                    return {products * gemm(type, type, shape, sequences, false, 0), products};
                 }
                 KernelTime t = memory_time(pointwise, kernels, memory, w);
                 t.us /= kernels.systolic.gather;

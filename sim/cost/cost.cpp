@@ -1,7 +1,9 @@
 // The implementation of cost.hpp: selects the calibration of this scenario, and lists its sources.
 #include "sim/cost/data.hpp"
 
+#include "sim/model/expert_load.hpp"
 #include "sim/plan/lowering.hpp"
+#include "sim/scenario/parameters.hpp"
 
 #include <fmt/format.h>
 
@@ -47,6 +49,15 @@ std::vector<std::int64_t> owned_tensors(const Scenario& s, const Practice& pract
     return out;
 }
 
+// What the experts of the fullest rank have of its rows.
+void note_loads(std::vector<std::vector<double>>& lists, std::vector<int>& by_layer, const Scenario& s) {
+    if (!s.model.moe || s.model.moe->pads() || s.model.moe->even()) return;
+    const int mixtures = static_cast<int>(std::max<std::size_t>(1, s.model.moe->imbalance_loads.size()));
+    for (int i = 0; i < mixtures; ++i) lists.push_back(shares_of_fullest(*s.model.moe, s.strategy.expert_parallel, i));
+    if (mixtures == 1) return;
+    for (int layer = 0; layer < s.model.layers + s.model.mtp_layers; ++layer) by_layer.push_back(mixture_layers(s.model, layer));
+}
+
 } // namespace
 
 CostModel::CostModel(const Scenario& scenario, const Fabric& fabric) : data_(std::make_unique<Data>()) {
@@ -71,7 +82,10 @@ CostModel::CostModel(const Scenario& scenario, const Fabric& fabric) : data_(std
     d.owned = owned_tensors(scenario, d.practice);
     d.slowest = slowest_of(static_cast<double>(fabric.devices()), d.pointwise, d.strategy, d.practice);
     d.quantizer = quantizer(d.pointwise.quantize, d.runtime.fp8_recipe, c.device.architecture, d.practice, d.strategy.fused);
-    if (d.practice.early_casts && d.pointwise.quantize.has_earlier(d.runtime.fp8_recipe))
+    const auto ported = d.pointwise.quantize.ported.find(c.device.architecture);
+    if (d.practice.ported_casts && ported != d.pointwise.quantize.ported.end())
+        d.pointwise.quantize.phi = ported->second;
+    else if (d.practice.early_casts && d.pointwise.quantize.has_earlier(d.runtime.fp8_recipe))
         d.pointwise.quantize.phi /= d.pointwise.quantize.earlier;
     d.modules_overlap = d.strategy.overlap.tensor_parallel && d.strategy.tensor_parallel > 1 && d.practice.issues_within_linears;
     d.hidden = scenario.model.hidden_size;
@@ -83,14 +97,20 @@ CostModel::CostModel(const Scenario& scenario, const Fabric& fabric) : data_(std
     // (Models with an activation of one linear, GPT-2 and GPT-NeoX, have one for queries, keys and values in all software.)
     if (d.practice.separate_linears && scenario.model.gated())
         d.keys_share = static_cast<double>(scenario.model.kv_heads) / (scenario.model.attention_heads + 2.0 * scenario.model.kv_heads);
-    // A sequence's tokens against the slots that it has with all experts.
-    if (d.experts && scenario.model.moe->capacity_factor > 0 && d.practice.masked_dispatch)
-        d.dispatch_depth = scenario.training.sequence_length / d.strategy.context_parallel;
-    d.shared_tiles = d.experts && scenario.model.moe->capacity_factor <= 0 &&
-                     d.kernels.systolic.group_rows > 0; // a capacity gives each expert rows of its own
+    // A sequence's tokens, or a rank's, against the slots that these have with all experts.
+    if (d.experts && scenario.model.moe->capacity_factor > 0 && d.practice.masked_dispatch) {
+        const Training& t = scenario.training;
+        const std::int64_t parts = d.practice.keeps_masks && d.strategy.sequence_parallel ? d.strategy.tensor_parallel : 1;
+        d.dispatch_depth = t.sequence_length / d.strategy.context_parallel * (d.practice.keeps_masks ? t.micro_batch_size : 1) / parts;
+    }
+    // (A padded capacity gives each expert rows of its own.)
+    d.shared_tiles = d.experts && !scenario.model.moe->pads() && d.kernels.systolic.group_rows > 0;
+    note_loads(d.expert_loads, d.load_of, scenario);
     d.engine_norms = d.practice.engine_norms;
     d.whole_loss = !divides_vocabulary(scenario) && d.practice.torch_loss;
     d.narrow_loss = d.practice.narrow_loss;
+    const bool wide = d.training.precision == DType::fp32 || d.training.precision == DType::tf32;
+    d.loss_over_logits = d.practice.loss_in_place && d.practice.compiles_loss && d.runtime.fused_loss && !d.runtime.compiled_loss && !wide;
     d.optimizer_apart = d.training.precision == DType::fp16 && d.training.gradient_dtype == DType::fp16 && d.training.master_weights &&
                         d.practice.copies_half_gradients;
     d.gated_halves = scenario.model.gated() && !d.runtime.fused_activation && d.practice.megatrons_layers;
@@ -161,6 +181,19 @@ Time CostModel::launch() const {
                : eager;
 }
 
+namespace {
+
+void add_attention(const KernelTables& tables, AttentionKernel fused, bool low, std::vector<Provenance>& out) {
+    const Source& source = tables.attention.at(kernel_name(fused)).source;
+    out.push_back({std::string("attention ") + kernel_name(fused), source.kind, source.text});
+    if (low)
+        out.push_back(
+            {"attention in 8 bits", "assumed",
+             "as near to the 8-bit peak as in 16 bits to the 16-bit one: its softmax, which stays in 32 bits, is not charged apart"});
+}
+
+} // namespace
+
 std::vector<Provenance> CostModel::provenance() const {
     const Data& d = *data_;
     std::vector<Provenance> out;
@@ -176,10 +209,8 @@ std::vector<Provenance> CostModel::provenance() const {
                        fmt::format("{} has no units of its own for it, timed as {}", d.device.name, r.name)});
     if (d.kernels.unaligned.batched < 1 && d.ragged_heads && !d.strategy.flash_attention)
         line("products of rows that are no whole vectors", d.kernels.unaligned.source);
-    if (d.strategy.flash_attention && d.runtime.attention_kernel != AttentionKernel::unfused) {
-        const char* kernel = kernel_name(d.runtime.attention_kernel);
-        line(std::string("attention ") + kernel, d.kernels.attention.at(kernel).source);
-    }
+    if (d.strategy.flash_attention && d.runtime.attention_kernel != AttentionKernel::unfused)
+        add_attention(d.kernels, d.runtime.attention_kernel, d.practice.low_attention, out);
     if (!d.kernels.systolic.source.kind.empty()) line("arrays, lanes, rows of experts", d.kernels.systolic.source);
     line("sustained clock", d.kernels.sustained_source);
     line("clock of long products", d.pointwise.throttle_source);

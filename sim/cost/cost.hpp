@@ -21,9 +21,15 @@ struct ComputeCost {
 
 // A collective or transfer as a fluid bundle (DESIGN: sharing links): first `latency`, then `payload` bytes at a rate of at most
 // `cap`, each payload byte putting `load` bytes on each link named.
+//
+// A protocol that reaches a share `eta` of a NIC's rate at best leaves nothing of it to others: each of its bytes takes 1 / eta of one.
+// So a ring goes at the pace of its slowest NIC, and rings that share one have together what one alone has.
 struct LinkLoad {
     LinkId link;
-    double load;
+    double load; // bytes
+    double eta = 1;
+
+    double taken() const { return load / eta; }
 };
 struct CommCost {
     Time latency;
@@ -31,6 +37,7 @@ struct CommCost {
     BytesPerSecond cap;    // of the protocol and algorithm, links aside
     std::string algorithm; // "ring/Simple", "tree/LL128", "nvls", "p2p", ...
     int kernels = 1;
+    double eta = 1; // of the NIC that it loads most
 };
 
 // Slowdowns while communication runs beside computation on one device.

@@ -10,14 +10,19 @@
 #include "sim/scenario/practice.hpp"
 
 #include <optional>
+#include <span>
 #include <unordered_map>
 
 namespace orrery {
 
+// Of a tile of GPUs' products, and the depth that it is worked on at a time (gemm.hpp).
+inline constexpr std::int64_t least_side = 64;
+
 struct GemmKey {
     std::int64_t m, n, k, batch;
     std::uint8_t dtype, out;
-    bool accumulate, aligned;
+    bool accumulate;
+    std::uint8_t ragged;
     Reworked again;
     bool operator==(const GemmKey&) const = default;
 };
@@ -25,9 +30,8 @@ struct GemmKey {
 struct GemmKeyHash {
     std::size_t operator()(const GemmKey& key) const {
         std::uint64_t h = 0x9e3779b97f4a7c15u;
-        for (std::int64_t v :
-             {key.m, key.n, key.k, key.batch,
-              static_cast<std::int64_t>(key.dtype) * 1024 + key.out * 4 + (key.accumulate ? 2 : 0) + (key.aligned ? 1 : 0)})
+        for (std::int64_t v : {key.m, key.n, key.k, key.batch,
+                               static_cast<std::int64_t>(key.dtype) * 65536 + key.out * 256 + key.ragged * 2 + (key.accumulate ? 1 : 0)})
             h = (h ^ static_cast<std::uint64_t>(v)) * 0xff51afd7ed558ccdu, h ^= h >> 32;
         return h ^ std::hash<double>{}(key.again.m + 3 * key.again.k);
     }
@@ -38,8 +42,8 @@ struct KnownGroup {
     std::vector<int> ranks;
     Group group;
     double inside = 0, between = 0; // a hop on a node that has several of its ranks, and from node to node: more than the fits' (us)
-    mutable double link_rate[7][10] = {};
-    mutable double shared_rate[10] = {}; // of an all-reduce, while the groups beside it do the same
+    mutable double link_rate[7][10] = {}, nic_rate[7][10] = {}; // nic_rate: its NICs alone
+    mutable double shared_rate[10] = {};                        // of an all-reduce, while the groups beside it do the same
 };
 
 // A group, and what one algorithm puts on its links. Kinds that send the same volumes by it load them alike.
@@ -98,6 +102,10 @@ struct CostModel::Data {
     double keys_share = 0;   // of the columns of queries, keys and values those of the keys; 0: one product makes all
     std::int64_t dispatch_depth =
         0; // rows are sent to experts' slots and fetched back by products with masks of this many tokens; 0: rows are copied
+    // Of the rank with the most rows, each expert's share: a list of all layers, or one a mixture layer (load_of: which, by layer). None:
+    // all have as many.
+    std::vector<std::vector<double>> expert_loads;
+    std::vector<int> load_of;
     bool shared_tiles = false;       // rows of all experts are concatenated, in tiles of kernels.systolic
     bool ragged_heads = false;       // rows of a head's queries, keys and values are not whole vectors of 16 bytes
     Quantizer quantizer;             // of the training's precision
@@ -110,6 +118,7 @@ struct CostModel::Data {
     bool gated_halves = false;                     // an activation's steps go over the halves of one product's columns (Megatron)
     bool whole_loss = false;                       // PyTorch's own loss over an undivided vocabulary
     bool narrow_loss = false;                      // PyTorch's own, on 16-bit logits
+    bool loss_over_logits = false;                 // Transformer Engine's, whose gradient takes the logits' place
     // Results computed so far; a model is used by one thread.
     mutable std::unordered_map<GemmKey, double, GemmKeyHash> gemms;
     mutable std::unordered_map<std::uint64_t, KnownGroup> groups;
@@ -120,13 +129,20 @@ struct CostModel::Data {
     double peak_of(const std::string& precision) const;
     GemmRate rate(DType t) const;
     KernelTime compress(const Plan& plan, const Op& op, const Compress& w) const; // compress.cpp
-    double gemm(DType dtype, DType out, GemmShape shape, std::int64_t batch, bool accumulate, bool aligned, Reworked again = {}) const;
+    // ragged: the longest of its operands' rows that are no whole vectors, at most least_side; 0: all are
+    double gemm(DType dtype, DType out, GemmShape shape, std::int64_t batch, bool accumulate, std::int64_t ragged,
+                Reworked again = {}) const;
     bool torch_groups(const Linear& w) const; // torch._grouped_mm makes it
-    double grouped(const Linear& w) const;    // us
+    using Shares = std::span<const double>;
+    Shares shares_of(const Op& op, const Linear& w) const;
+    double grouped(const Linear& w, Shares shares = {}) const; // us
+    double evenly(const Linear& w) const;
+    double unevenly(const Linear& w, Shares shares, double even) const;
+    bool packs(const Linear& w) const; // one kernel makes all groups
     int launches(const Linear& w) const;
-    double in_pieces(const Linear& w, int pieces) const; // us
-    KernelTime in_modules(const Linear& w, int pieces, int modules) const;
-    double steps_apart(const Attention& w) const; // us
+    double in_pieces(const Linear& w, int pieces, Shares shares = {}) const; // us
+    KernelTime in_modules(const Linear& w, int pieces, int modules, bool whole) const;
+    double steps_apart(const Attention& given) const; // us
     double buffer_bytes(const Plan& plan, const Op& op) const;
     double low_bytes(const Plan& plan, const Op& op) const;
     KernelTime with(KernelTime t, Extra extra) const;
@@ -137,6 +153,7 @@ struct CostModel::Data {
     double host_us(const OptimizerStep& w, double buffer_bytes) const;
     double looked_up_us(double elements, bool narrows, bool sum) const;
     KernelTime with_loop(KernelTime t, const Linear& w) const;
+    KernelTime with_row_casts(KernelTime t, const Linear& w, int modules) const;
     KernelTime with_autocast(KernelTime t, const Linear& w, int modules) const;
     double unlike_us(const Plan& plan, const Op& op, const Pointwise& w) const;
     bool makes_calls() const;                // whether ops are issued by calls that take the host longer than launches
@@ -144,6 +161,11 @@ struct CostModel::Data {
     bool within_product(const Op& op) const; // whether the call of the product beside it issues it
     const KnownGroup& known(std::span<const int> ranks) const;
     double link_rate(const KnownGroup& g, CollectiveKind kind, Algorithm a) const;
+    void limit_by(const LinkLoad& l, double& rate, double& of_nics) const; // bytes/us that a link lets pass, and one that is a NIC's
+    double nic_eta(double across, double of_nics) const;
+    bool are_near(int from, int to) const;                         // they meet over the links of one domain
+    void set_eta(std::vector<LinkLoad>& loads, double eta) const;  // of the NICs among them
+    double message_rate(int from, int to, double narrowest) const; // bytes/us, between nodes; narrowest: where they have no NICs
     double shared_rate(const KnownGroup& g, Algorithm a) const;
     const std::vector<LinkLoad>& loads_of(std::span<const int> ranks, CollectiveKind kind, Algorithm a) const; // until the next call
     const Group& group(std::span<const int> ranks) const;                                                      // until the next call

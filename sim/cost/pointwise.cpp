@@ -48,6 +48,7 @@ const char* entry_name(const Pointwise& p) {
     case PointwiseKind::cast:
     case PointwiseKind::cast_columns:
     case PointwiseKind::by_owner:
+    case PointwiseKind::one_hot:
         return "cast";
     case PointwiseKind::copy:
     case PointwiseKind::split:
@@ -141,10 +142,8 @@ KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDev
 }
 
 KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const CrossEntropy& op, LossKernels eager) {
-    const std::size_t modes[] = {0, 2, 3, 5},
-                      mode = op.fused ? (eager == LossKernels::autocast || eager == LossKernels::narrow ? 4 : 1)
-                                      : modes[static_cast<std::size_t>(eager)],
-                      part = static_cast<std::size_t>(op.part);
+    const std::size_t modes[] = {0, 2, 3, 5, 0}, fused[] = {1, 1, 4, 4, 6},
+                      mode = (op.fused ? fused : modes)[static_cast<std::size_t>(eager)], part = static_cast<std::size_t>(op.part);
     const double per_token = 16; // the target, its logit and the statistics
     const double tokens = static_cast<double>(op.tokens);
     const double bytes = tokens * (static_cast<double>(op.vocab) * t.loss_bytes[mode][part] + per_token);

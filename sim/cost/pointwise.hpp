@@ -32,8 +32,9 @@ KernelTime memory_time(const PointwiseTable& table, const KernelTables& kernels,
 KernelTime memory_time(const PointwiseTable& table, const KernelTables& kernels, MemoryDevice device, const Permute& op);
 // whole: not split over ranks and left to PyTorch's own eager loss.
 // Eager kernels of the loss: Megatron's over a divided vocabulary, PyTorch's over a whole one in fp32, under autocast, and (narrow) on
-// 16-bit logits. In place of the last two a fused loss is one kernel that takes the 16-bit logits as they are.
-enum class LossKernels { divided, whole, autocast, narrow };
+// 16-bit logits. In place of these two a fused loss is one kernel that takes the 16-bit logits as they are. over_logits: a fused loss whose
+// gradient takes the logits' place in the forward pass (Transformer Engine's).
+enum class LossKernels { divided, whole, autocast, narrow, over_logits };
 KernelTime memory_time(const PointwiseTable& table, const KernelTables& kernels, MemoryDevice device, const CrossEntropy& op,
                        LossKernels eager);
 // element_bytes: of the activation; wide_gradient: the dense gradient is added into one of 4-byte elements.

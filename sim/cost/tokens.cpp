@@ -32,14 +32,17 @@ std::vector<LinkLoad> CostModel::Data::token_loads(const Collective& c, std::spa
 CommCost CostModel::Data::send_tokens(const Collective& c, std::span<const int> ranks, const LinkTable& table) const {
     const Group group = token_group(ranks);
     const double bytes = static_cast<double>(c.bytes.count);
-    double limit = 1e30;
-    for (const LinkLoad& l : token_loads(c, ranks)) limit = std::min(limit, fabric->links()[l.link].capacity.value * 1e-6 / l.load);
+    double limit = 1e30, of_nics = 1e30;
+    for (const LinkLoad& l : token_loads(c, ranks)) limit_by(l, limit, of_nics);
     const FanOut share = fan_out(group, c.copies, c.groups, c.group_limit);
     const KnownGroup& as_placed = known(ranks);
     const Hops hops = sequential_hops(c.kind, Algorithm::fan_out, group);
     const double across = apart ? (inter_latency.ps == 0 ? 0 : inter_latency.seconds() * 1e6 - between.hop) : as_placed.between;
     const double extra = as_placed.inside * hops.inside + across * hops.between;
-    return bundle(fan_out_time(table, between, group, share, bytes), bytes, limit, extra, name(Algorithm::fan_out, Protocol::simple));
+    const CollectiveTime t = fan_out_time(table, between, group, share, bytes);
+    CommCost cost = bundle(t, bytes, limit, extra, name(t.algorithm, t.protocol));
+    cost.eta = nic_eta(t.across, of_nics);
+    return cost;
 }
 
 } // namespace orrery

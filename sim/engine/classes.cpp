@@ -83,7 +83,7 @@ struct ClassMaker {
     // Weight of each bundle class, per variant, on one link of each class: what crosses the class's first link, twins summed.
     struct Weight {
         std::int32_t bundle, variant, link;
-        double weight;
+        double weight, taken;
     };
     std::vector<Weight> weights() const {
         std::vector<Weight> w;
@@ -91,7 +91,8 @@ struct ClassMaker {
         for (std::size_t b = 0; b < g.bundles(); ++b)
             g.each_link(b, [&](LinkId link, std::int32_t tag) {
                 const std::int32_t k = f.links.of[at(link)];
-                if (f.links.first[at(k)] == link) w.push_back({f.bundles.of[b], g.tags[at(tag)].variant, k, g.tags[at(tag)].load});
+                const FoldGraph::Tag& t = g.tags[at(tag)];
+                if (f.links.first[at(k)] == link) w.push_back({f.bundles.of[b], t.variant, k, t.load, t.taken});
             });
         std::stable_sort(w.begin(), w.end(), [](const Weight& x, const Weight& y) {
             return std::tie(x.bundle, x.variant, x.link) < std::tie(y.bundle, y.variant, y.link);
@@ -99,7 +100,7 @@ struct ClassMaker {
         std::size_t kept = 0;
         for (const Weight& x : w) {
             if (kept && std::tie(w[kept - 1].bundle, w[kept - 1].variant, w[kept - 1].link) == std::tie(x.bundle, x.variant, x.link))
-                w[kept - 1].weight += x.weight;
+                w[kept - 1].weight += x.weight, w[kept - 1].taken += x.taken;
             else
                 w[kept++] = x;
         }
@@ -127,7 +128,7 @@ struct ClassMaker {
     OwnLimits own_limits(std::int32_t bundle, std::int32_t of_variant) {
         own_loads.clear();
         all.graph.each_link(at(bundle), [&](LinkId link, std::int32_t tag) {
-            if (const FoldGraph::Tag& t = all.graph.tags[at(tag)]; t.variant == of_variant) own_loads.push_back({link, t.load});
+            if (const FoldGraph::Tag& t = all.graph.tags[at(tag)]; t.variant == of_variant) own_loads.push_back({link, t.taken});
         });
         std::sort(own_loads.begin(), own_loads.end(), [](const LinkLoad& x, const LinkLoad& y) { return x.link < y.link; });
         OwnLimits limits;
@@ -153,7 +154,7 @@ struct ClassMaker {
             for (; next < w.size() && w[next].bundle == static_cast<std::int32_t>(k); ++next) {
                 auto here = static_cast<std::int32_t>(m.uses.size());
                 auto& range = uses.try_emplace(w[next].variant, here, here).first->second;
-                m.uses.push_back({w[next].link, w[next].weight});
+                m.uses.push_back({w[next].link, w[next].weight, w[next].taken});
                 range.second = here + 1;
             }
             const Unfolded::Bundle& b = all.bundles[at(f.bundles.first[k])];
@@ -194,7 +195,7 @@ std::int32_t costs_end(const Machine& m, const BundleClass& c) {
 void set_limits(const Machine& m, BundleCost& cost, const OwnLimits& own) {
     cost.cap = cost.limit = own.least();
     for (std::int32_t u = cost.uses_begin; u < cost.uses_end; ++u)
-        cost.limit = std::min(cost.limit, m.links[at(m.uses[at(u)].link)].capacity / m.uses[at(u)].weight);
+        cost.limit = std::min(cost.limit, m.links[at(m.uses[at(u)].link)].capacity / m.uses[at(u)].taken);
 }
 
 void find_shared(Machine& m) {
@@ -206,7 +207,7 @@ void find_shared(Machine& m) {
         for_costs(b, [&](const BundleCost& cost) {
             for (std::int32_t u = cost.uses_begin; u < cost.uses_end; ++u) {
                 double& high = of_bundle[at(m.uses[at(u)].link)];
-                high = std::max(high, m.uses[at(u)].weight * cost.limit);
+                high = std::max(high, m.uses[at(u)].taken * cost.limit);
             }
         });
         for_costs(b, [&](const BundleCost& cost) {
@@ -225,7 +226,7 @@ void find_shared(Machine& m) {
     for (BundleCost& cost : m.bundle_costs) {
         cost.shared_begin = static_cast<std::int32_t>(m.shared.size());
         for (std::int32_t u = cost.uses_begin; u < cost.uses_end; ++u)
-            if (std::int32_t n = number[at(m.uses[at(u)].link)]; n >= 0) m.shared.push_back({n, m.uses[at(u)].weight});
+            if (std::int32_t n = number[at(m.uses[at(u)].link)]; n >= 0) m.shared.push_back({n, m.uses[at(u)].weight, m.uses[at(u)].taken});
         cost.shared_end = static_cast<std::int32_t>(m.shared.size());
     }
 }

@@ -206,7 +206,7 @@ void EventLoop::settle_bundles() {
         std::size_t n = at(cost.shared_end - cost.shared_begin);
         if (n > 64) many.resize(n);
         Sharing::Use* use = n > 64 ? many.data() : uses;
-        for (std::size_t u = 0; u < n; ++u) use[u] = {m.shared[at(cost.shared_begin) + u].link, m.shared[at(cost.shared_begin) + u].weight};
+        for (std::size_t u = 0; u < n; ++u) use[u] = {m.shared[at(cost.shared_begin) + u].link, m.shared[at(cost.shared_begin) + u].taken};
         b.sharing = sharing.add({use, n}, cap);
         if (at(b.sharing) >= bundle_of_sharing.size()) bundle_of_sharing.resize(at(b.sharing) + 1, -1);
         bundle_of_sharing[at(b.sharing)] = id;

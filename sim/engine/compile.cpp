@@ -62,8 +62,8 @@ QueueId queue_served(const Op& op) { // -1: none, or several
 bool ordered(const Op& before, const Op& after) { return queue_served(before) >= 0 && queue_served(before) == queue_served(after); }
 
 bool same(const Collective& a, const Collective& b) {
-    return std::tie(a.kind, a.dtype, a.copies, a.groups, a.group_limit, a.times) ==
-           std::tie(b.kind, b.dtype, b.copies, b.groups, b.group_limit, b.times);
+    return std::tie(a.kind, a.dtype, a.copies, a.groups, a.group_limit, a.times, a.whole) ==
+           std::tie(b.kind, b.dtype, b.copies, b.groups, b.group_limit, b.times, b.whole);
 }
 
 CopyKind kind_of(const Op& copy) { return std::get<Copy>(copy.work).kind; }

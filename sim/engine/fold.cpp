@@ -79,7 +79,9 @@ template <class F> LinkColours colours_of_loaded(const FoldGraph& g, F&& colour)
     return of;
 }
 
-std::uint64_t hash_of(const FoldGraph::Tag& t) { return mix(std::bit_cast<std::uint64_t>(t.load), static_cast<std::uint64_t>(t.variant)); }
+std::uint64_t hash_of(const FoldGraph::Tag& t) {
+    return mix(std::bit_cast<std::uint64_t>(t.load) ^ mix(std::bit_cast<std::uint64_t>(t.taken)), static_cast<std::uint64_t>(t.variant));
+}
 
 struct Colours {
     std::vector<std::uint64_t> rank, bundle;

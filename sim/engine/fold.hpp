@@ -20,7 +20,7 @@ struct FoldGraph {
     std::vector<char> directed; // by bundle
     struct Tag {
         std::int32_t variant;
-        double load;
+        double load, taken; // bytes, and those that it leaves others less (LinkLoad)
     };
     struct LinkEdge {
         std::int32_t link, tag;

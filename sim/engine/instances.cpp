@@ -78,7 +78,9 @@ struct InstanceFinder {
     LinkMoves moves = {};
 
     std::int32_t variant(const CommPattern& p, const std::string& algorithm) {
-        int kind = p.copy ? copy_kind : p.transfer ? transfer_kind : static_cast<int>(p.collective.kind) + 256 * p.collective.copies;
+        int kind = p.copy       ? copy_kind
+                   : p.transfer ? transfer_kind
+                                : static_cast<int>(p.collective.kind) + 128 * p.collective.whole + 256 * p.collective.copies;
         return variant_ids.try_emplace({kind, algorithm}, static_cast<std::int32_t>(variant_ids.size())).first->second;
     }
 
@@ -147,15 +149,16 @@ struct InstanceFinder {
     }
 
     // Loads come in few values, one after another: found from the last one used on.
-    std::int32_t tag(std::int32_t v, double load) {
+    std::int32_t tag(std::int32_t v, double load, double taken) {
         auto& tags = all.graph.tags;
-        auto is = [&](std::int32_t t) { return tags[at(t)].variant == v && tags[at(t)].load == load; };
+        auto is = [&](std::int32_t t) { return tags[at(t)].variant == v && tags[at(t)].load == load && tags[at(t)].taken == taken; };
         auto n = static_cast<std::int32_t>(tags.size());
         for (std::int32_t t = last_tag; t < std::min(n, last_tag + 4); ++t)
             if (is(t)) return last_tag = t;
-        auto [it, fresh] = tag_of.try_emplace(mix(std::bit_cast<std::uint64_t>(load), static_cast<std::uint64_t>(v)), n);
+        const std::uint64_t both = std::bit_cast<std::uint64_t>(load) ^ mix(std::bit_cast<std::uint64_t>(taken));
+        auto [it, fresh] = tag_of.try_emplace(mix(both, static_cast<std::uint64_t>(v)), n);
         if (!fresh && !is(it->second)) engine_bug("two loads have one hash", v, n);
-        if (fresh) tags.push_back({v, load});
+        if (fresh) tags.push_back({v, load, taken});
         return last_tag = it->second;
     }
     std::unordered_map<std::uint64_t, std::int32_t> tag_of = {};
@@ -182,7 +185,7 @@ struct InstanceFinder {
         FoldGraph::MovedLinks links{static_cast<std::int32_t>(all.graph.link_edges.size()), 0};
         for (const Profile::Loaded& l : p.loaded)
             for (const LinkLoad& load : loads_of(c.comms[at(p.comm)].patterns[at(l.pattern)], all.costs[at(p.costs + l.pattern)]))
-                if (load.load > 0) all.graph.link_edges.push_back({load.link, tag(l.variant, load.load)});
+                if (load.load > 0) all.graph.link_edges.push_back({load.link, tag(l.variant, load.load, load.taken())});
         links.end = static_cast<std::int32_t>(all.graph.link_edges.size());
         before.blocks_known = false;
         return links;
@@ -280,7 +283,7 @@ struct InstanceFinder {
             for (auto e = begin; e < end; ++e) {
                 FoldGraph::LinkEdge& edge = all.graph.link_edges[at(e)];
                 const FoldGraph::Tag old = all.graph.tags[at(edge.tag)];
-                edge.tag = tag(old.variant, old.load / units);
+                edge.tag = tag(old.variant, old.load / units, old.taken / units);
             }
         }
     }

@@ -121,9 +121,9 @@ struct BundleClass {
 
 struct LinkWeight {
     std::int32_t link;
-    double weight;
+    double weight, taken;
     bool operator==(const LinkWeight&) const = default;
-}; // link class; bytes on one of its links per payload byte, twins summed
+}; // link class; bytes on one of its links per payload byte, twins summed, and what these leave others less (LinkLoad)
 
 struct BundleCost {
     std::int64_t latency = 0;

@@ -61,7 +61,7 @@ void Passages::find_kinds() {
                 for (std::int32_t u = cost.shared_begin; u < cost.shared_end; ++u) {
                     const LinkWeight& use = m_.shared[at(u)];
                     words.insert(words.end(),
-                                 {std::bit_cast<std::uint64_t>(use.weight), std::bit_cast<std::uint64_t>(m_.shared_capacity[at(use.link)]),
+                                 {std::bit_cast<std::uint64_t>(use.taken), std::bit_cast<std::uint64_t>(m_.shared_capacity[at(use.link)]),
                                   user_[at(use.link)] == lane_number});
                 }
             }

@@ -32,8 +32,11 @@ void retime_copy_loads(Machine& m, const CostFactors& by) {
     std::vector<char> of_copy(m.uses.size());
     for (const BundleCost& cost : m.bundle_costs)
         if (cost.kind == copy_kind) std::fill(of_copy.begin() + cost.uses_begin, of_copy.begin() + cost.uses_end, 1);
-    for (std::size_t u = 0; u < m.uses.size(); ++u)
-        if (of_copy[u]) m.uses[u].weight *= std::min(1.0, by[CostGroup::host] / by[m.links[at(m.uses[u].link)].group]);
+    for (std::size_t u = 0; u < m.uses.size(); ++u) {
+        if (!of_copy[u]) continue;
+        const double less = std::min(1.0, by[CostGroup::host] / by[m.links[at(m.uses[u].link)].group]);
+        m.uses[u].weight *= less, m.uses[u].taken *= less;
+    }
 }
 
 void retime_bundles(Machine& m, const CostFactors& by) {

@@ -61,6 +61,8 @@ const char* name(NodeKind k) {
         return "norm";
     case NodeKind::linear:
         return "linear";
+    case NodeKind::join_heads:
+        return "join-heads";
     case NodeKind::rope:
         return "rope";
     case NodeKind::head_norm:
@@ -101,6 +103,8 @@ const char* name(NodeKind k) {
         return "narrow";
     case NodeKind::concat:
         return "concat";
+    case NodeKind::apart:
+        return "apart";
     case NodeKind::latent_join:
         return "latent-join";
     case NodeKind::route:

@@ -31,6 +31,7 @@ struct Value {
     ValueId kept_as = -1;              // the backward pass reads this other value in its place (a smaller copy)
     bool saved = false;                // kept for the backward pass though its node is recomputed (a checkpoint)
     bool counts = false;               // how many rows go to each expert
+    std::int64_t filled = 0;           // of experts' rows: how many there are where there is room for more; 0: as many
     bool trained = true;               // of a parameter: it has a gradient and is updated; else it stays as it is
     TensorUse use = TensorUse::weight; // of a parameter
     Initial initial = Initial::normal;
@@ -42,6 +43,7 @@ enum class NodeKind : std::uint8_t {
     dropout,           // x -> x, mask
     norm,              // x, weight[, bias] -> n, statistics
     linear,            // x, weight[, bias] -> y
+    join_heads,        // qkv -> qkv                            of all tensor-parallel ranks' columns those of a rank's heads
     rope,              // qkv -> qkv
     head_norm,         // qkv, weights -> qkv, statistics       a norm on every head's query and key
     attention,         // qkv -> o, log-sum-exp                 fused
@@ -61,7 +63,8 @@ enum class NodeKind : std::uint8_t {
     adapt,             // y, b -> y                             plus what an adapter makes, times alpha / rank (LoRA)
     cast,              // x -> x                                to the GEMM's dtype
     narrow,            // x -> y                                the last columns of x
-    concat,            // a, b -> y                             side by side
+    concat,            // a, b, .. -> y                         side by side
+    apart,             // y -> a, b, ..                         what lay side by side
     latent_join,       // q, kv, key's rope part -> qkv         rope, and that part of the key for every head
     route,             // logits[, bias] -> probabilities, map, counts   which experts a token goes to
     permute,           // x, map, counts, probabilities -> rows, probabilities   a row per token and expert, those of an expert together
@@ -126,7 +129,7 @@ struct Node {
     LinearPart part = LinearPart::none;           // linear
     AttentionShape attention;                     // attention, scores, softmax, attention_dropout, context, rope
     std::vector<RingStep> ring;                   // ring_attention: step i meets the block from i ranks before
-    DType gemm_dtype = DType::bf16;               // linear
+    DType gemm_dtype = DType::bf16;               // linear; attention: fp8 where it multiplies in 8 bits
     bool fused = true;                            // one kernel, else the framework's eager sequence
     bool recompute = false;                       // its outputs are not saved for the backward pass
     std::int16_t stretch = -1;                    // recompute: nodes of one stretch are made again together
@@ -141,8 +144,10 @@ struct Node {
     double dropout = 0;
     DropoutSite site = DropoutSite::none; // dropout, attention_dropout, residual
     bool bias_apart = false;              // linear: its bias is added by a kernel after the GEMM
+    std::uint8_t adapts = 1;              // an adapter's linears and its dropout: modules that its target stands for (Op::modules)
     bool keeps_precision = false;         // linear: stays in 16 bits where the others go lower (a router)
     bool dispatches_tokens = false;       // permute, dispatch, combine, unpermute: tokens travel, and are permuted where they arrive
+    bool begins_mlp = false;              // the first of a layer's MLP, in a layer without experts
 };
 
 // Units of a chunk: a layer, what predicts a further token, or what stands before or behind the layers. empty: of a chunk without any.

@@ -25,6 +25,8 @@ bool lay_out(Scenario& s, int data, int pipeline, std::int64_t batch) {
         g.layers_per_chunk.assign(chunks, layers / chunks);
         for (int i = 0; i < layers % chunks; ++i) ++g.layers_per_chunk[chunks - 1 - i];
         g.recompute_layers.clear();
+        g.mtp_chunk = -1;
+        g.microbatch_group_size = 0;
     }
     g.data_parallel = data;
     g.pipeline_parallel = pipeline;
@@ -33,10 +35,27 @@ bool lay_out(Scenario& s, int data, int pipeline, std::int64_t batch) {
     if (!fills_nodes(s)) return false;
     s.cluster.nodes = s.world_size() / s.cluster.devices_per_node;
     const bool plain = g.schedule == "none" || g.schedule == "1f1b" || g.schedule == "gpipe";
-    const std::int64_t unit = plain ? 1 : 2 * pipeline, a_round = data * s.training.micro_batch_size;
+    const std::int64_t unit = plain ? 1 : 2 * g.microbatch_group(), a_round = data * s.training.micro_batch_size;
     const std::int64_t microbatches = ((batch + a_round - 1) / a_round + unit - 1) / unit * unit;
     s.training.global_batch_size = microbatches * a_round;
     return true;
+}
+
+// One more NIC of the first node is down: its first that is up. False where it has no other.
+bool lose_nic(Cluster& c) {
+    std::vector<LinkDown>& down = c.inter.down;
+    const auto gone = [&](int nic) {
+        return std::ranges::any_of(down, [&](const LinkDown& d) { return d.node == 0 && d.nic == nic && d.port < 0 && d.share >= 1; });
+    };
+    int nic = 0;
+    while (nic < c.inter.nics_per_node && gone(nic)) ++nic;
+    LinkDown lost;
+    lost.node = 0;
+    lost.nic = nic;
+    down.push_back(lost);
+    if (cluster_problems(c).empty()) return true;
+    down.pop_back();
+    return false;
 }
 
 class Paces {
@@ -113,12 +132,11 @@ class Paces {
             p.link = link;
             s.perturb.push_back(p);
         };
-        const int cards = s.cluster.inter.nics_per_node;
         const bool network = s.cluster.nodes > 1 && !s.cluster.graph && s.cluster.inter.kind != InterKind::none;
         if (state.slow_node) add(Perturbation::Kind::slow_node, r.slow_node.factor, "");
         if (state.slow_link && network) add(Perturbation::Kind::slow_link, r.slow_link.factor, "nic");
-        if (state.lost_nic && network && cards > 1) add(Perturbation::Kind::slow_link, static_cast<double>(cards) / (cards - 1), "nic");
-        if (s.perturb.size() == scenario_.perturb.size()) return pace;
+        const bool lost = state.lost_nic && network && lose_nic(s.cluster);
+        if (s.perturb.size() == scenario_.perturb.size() && !lost) return pace;
         const double sound = state.replicas_lost > 0 ? pace.step_s : step_s_, slow = step_of(s);
         // The steps before it may be of a formula: what is slow costs as much again.
         if (slow > 0) pace.step_s = std::max(sound, state.replicas_lost > 0 ? slow : std::max(step_s_, slow));

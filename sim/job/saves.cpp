@@ -1,8 +1,10 @@
 // The costs of a save, from the bytes of the plan's states and the rates of what takes them.
 #include "sim/cost/calibration.hpp"
 #include "sim/job/whole_run.hpp"
+#include "sim/report/input_pipeline.hpp"
 #include "sim/scenario/parameters.hpp"
 #include "sim/scenario/perturb.hpp"
+#include "sim/scenario/practice.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -12,11 +14,8 @@ namespace {
 
 double nics(const Cluster& c) { return c.inter.nics_per_node * c.inter.nic_bandwidth.value; }
 
-// The rate that one node reaches at storage: its limit, its network cards, and the requests it has in flight.
 double per_client(const Cluster& c) {
-    double rate = c.storage.per_node.value > 0 ? c.storage.per_node.value : nics(c);
-    if (c.storage.requests_per_node > 0 && c.storage.latency.seconds() > 0)
-        rate = std::min(rate, c.storage.requests_per_node * static_cast<double>(c.storage.request.count) / c.storage.latency.seconds());
+    const double rate = storage_rate_of_node(c);
     return rate > 0 ? rate : 1e9;
 }
 double storage_rate(const Cluster& c, double shared, double assumed_per_node) {
@@ -36,7 +35,9 @@ double state_bytes(const Scenario& s, double parameters, double trained) {
     const Training& t = s.training;
     if (s.run && s.run->checkpoint.gigabytes > 0) return s.run->checkpoint.gigabytes * 1e9;
     const bool narrow = t.precision != DType::fp32 && t.precision != DType::tf32;
-    const double own = narrow ? 2 : 4, of_trained = own + optimizer_state_bytes(t);
+    // Shards in fp32 are parameters and masters at once.
+    const bool one_copy = practice_of(s).fp32_shards && s.strategy.zero_stage == 3 && s.strategy.data_parallel > 1 && t.master_weights;
+    const double own = narrow ? 2 : 4, of_trained = (one_copy ? 0 : own) + optimizer_state_bytes(t);
     const Trainable& some = s.model.trainable;
     if (!some.partial()) return parameters * of_trained;
     // Frozen parameters are saved as they are; adapters come beside all parameters.
@@ -56,7 +57,9 @@ SaveCost save_cost(const Scenario& s, double bytes) {
     const double copy = std::max(of_device / link, host > 0 ? of_node / host : 0);
     const double stored = mean / write_rate(cluster);
     SaveCost cost;
-    cost.load_s = bytes / storage_rate(cluster, cluster.storage.read.value, 1e9);
+    // A restart reads the last full save and what was saved on top of it: in the mean half of the saves between two full ones.
+    const double read = c.fraction < 1 ? bytes * (1 + (c.full_every - 1) * c.fraction / 2) : bytes;
+    cost.load_s = read / storage_rate(cluster, cluster.storage.read.value, 1e9);
     cost.near_load_s = cost.load_s;
     // A copy is held until it is written; in peers' memory the one before until the next is whole.
     const int held = c.kind == CheckpointKind::peer || c.kind == CheckpointKind::tiers ? 2 * (1 + c.replicas) : 1;

@@ -47,10 +47,11 @@ void LooseClock::send(const std::vector<const LooseWay*>& ways, int from, int to
 std::int32_t LooseClock::lane_of(const LooseFlow& flow) {
     std::vector<std::pair<std::int32_t, double>> key;
     for (const Sharing::Use& u : flow.uses) key.emplace_back(u.link, u.weight);
+    for (const double load : flow.loads) key.emplace_back(-2, load);
     key.emplace_back(-1, flow.cap);
     const auto [found, fresh] = lane_at_.try_emplace(std::move(key), static_cast<std::int32_t>(lanes_.size()));
     if (fresh) {
-        lanes_.push_back({.uses = flow.uses, .cap = flow.cap});
+        lanes_.push_back({.uses = flow.uses, .loads = flow.loads, .cap = flow.cap});
         arrivals_.push_back(never);
     }
     return found->second;
@@ -126,7 +127,8 @@ void LooseClock::arrive(std::int32_t id, double until, LooseEnded& ended) {
         const LooseArrival& flow = lane.flows.top();
         LooseMessage& whole = *flow.whole;
         bytes_ += flow.bytes;
-        for (const Sharing::Use& u : lane.uses) sent_[at(u.link)] += u.weight * flow.bytes;
+        for (std::size_t i = 0; i < lane.uses.size(); ++i)
+            sent_[at(lane.uses[i].link)] += (lane.loads.empty() ? lane.uses[i].weight : lane.loads[i]) * flow.bytes;
         --under_way_;
         if (--whole.open == 0) {
             ++messages_;

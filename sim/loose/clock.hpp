@@ -59,6 +59,7 @@ class LooseClock {
     // Flows alike have the same rate at every instant: they share one bundle, whose weights grow with their number.
     struct LooseLane {
         std::vector<Sharing::Use> uses;
+        std::vector<double> loads;
         double cap = 0, rate = 0, last = 0, moved = 0; // moved: bytes of each flow, since the lane was empty
         std::int32_t bundle = -1;
         bool changed = false;

@@ -14,11 +14,12 @@
 
 namespace orrery {
 
-// The message of one rank to one other, or to one server: a connection of its own, each byte with its weight on links.
+// The message of one rank to one other, or to one server: a connection of its own, each byte with what it takes of links (LinkLoad).
 struct LooseFlow {
     double bytes = 0, cap = std::numeric_limits<double>::infinity(); // cap in bytes a second
     std::vector<Sharing::Use> uses = {};
-    std::int32_t lane = -1; // of the clock that follows it
+    std::vector<double> loads = {}; // bytes on each of these links; empty: as many as it takes
+    std::int32_t lane = -1;         // of the clock that follows it
 };
 
 // A worker's message to a peer, or its part for one server: flows that begin together and go on independently.

@@ -49,7 +49,7 @@ void add_flow(LooseWay& way, double bytes, const CommCost& alone, const std::vec
     if (bytes <= 0) return;
     way.latency_s = std::max(way.latency_s, alone.latency.seconds());
     LooseFlow flow{bytes, alone.cap.value};
-    for (const LinkLoad& l : loads) flow.uses.push_back({l.link, l.load});
+    for (const LinkLoad& l : loads) flow.uses.push_back({l.link, l.load}), flow.loads.push_back(l.load);
     way.flows.push_back(std::move(flow));
 }
 

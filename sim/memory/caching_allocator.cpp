@@ -19,7 +19,8 @@ std::int64_t segment_size(std::int64_t size) {
 
 } // namespace
 
-CachingAllocator::CachingAllocator(int streams, Bytes limit) : pools_(static_cast<std::size_t>(2 * streams)), limit_(limit.count) {}
+CachingAllocator::CachingAllocator(int streams, Bytes limit, bool expandable)
+    : pools_(static_cast<std::size_t>(2 * streams)), last_(expandable ? pools_.size() : 0, -1), limit_(limit.count) {}
 
 CachingAllocator::Block CachingAllocator::new_piece(Piece piece) {
     if (unused_.empty()) {
@@ -74,6 +75,25 @@ CachingAllocator::Block CachingAllocator::new_segment(int pool, std::int64_t siz
     return new_piece({wanted, next_address_ - wanted, -1, -1, pool, false});
 }
 
+// Pages that are mapped at the end of an expandable segment. Where memory runs out pages of holes take their place.
+CachingAllocator::Block CachingAllocator::grow(int p, std::int64_t size) {
+    Block& last = last_[static_cast<std::size_t>(p)];
+    const bool joins = last >= 0 && !at(last).used && take_off(last);
+    const std::int64_t lacks = size - (joins ? at(last).size : 0), pages = round_up(lacks, p % 2 == 0 ? small_buffer : large_buffer);
+    if (reserved_ + pages > limit_) ++retries_;
+    reserved_ = std::max(reserved_, std::min(limit_, reserved_ + pages));
+    peak_ = std::max(peak_, reserved_);
+    next_address_ += pages;
+    if (joins) {
+        at(last).size += pages;
+        return last;
+    }
+    const Block before = last;
+    last = new_piece({pages, next_address_ - pages, before, -1, p, false});
+    if (before >= 0) at(before).after = last;
+    return last;
+}
+
 void CachingAllocator::give_back() {
     const auto whole = [&](const Free& one) {
         const Piece& p = at(one.block);
@@ -93,7 +113,7 @@ CachingAllocator::Block CachingAllocator::allocate(Bytes bytes, int stream) {
     const bool small = size <= small_size;
     const int own = 2 * stream + (small ? 0 : 1);
     Block block = best_fit(own, size);
-    if (block < 0) block = new_segment(own, size);
+    if (block < 0) block = last_.empty() ? new_segment(own, size) : grow(own, size);
     const std::int64_t rest = at(block).size - size;
     if (small ? rest >= min_block_size : rest > small_size) {
         const Block after = at(block).after;
@@ -101,6 +121,7 @@ CachingAllocator::Block CachingAllocator::allocate(Bytes bytes, int stream) {
         if (after >= 0) at(after).before = cut;
         at(block).after = cut;
         at(block).size = size;
+        if (!last_.empty() && last_[static_cast<std::size_t>(own)] == block) last_[static_cast<std::size_t>(own)] = cut;
         list(cut);
     }
     at(block).used = true;
@@ -111,6 +132,7 @@ CachingAllocator::Block CachingAllocator::allocate(Bytes bytes, int stream) {
 void CachingAllocator::join(Block into, Block other) {
     at(into).size += at(other).size;
     at(into).after = at(other).after;
+    if (const auto p = static_cast<std::size_t>(at(into).pool); !last_.empty() && last_[p] == other) last_[p] = into;
     if (at(other).after >= 0) at(at(other).after).before = into;
     unused_.push_back(other);
 }

@@ -1,5 +1,7 @@
 // PyTorch's caching allocator, as c10/cuda/CUDACachingAllocator.cpp has it without options: what it asks of the device for a sequence of
-// allocations and frees. Segments are never joined, so that free memory in pieces too small for what comes next stays reserved.
+// allocations and frees. Segments are never joined, so that free memory in pieces too small for what comes next stays reserved. Expandable
+// segments (PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True): each pool has one, which grows at its end, by what its last piece lacks if
+// that is free; holes stay reserved until memory runs out.
 #pragma once
 
 #include "topology/units.hpp"
@@ -16,7 +18,7 @@ class CachingAllocator {
 
     // Memory of one stream is never used for another. `limit`: what the device has for segments; when it is reached, segments that are
     // wholly free are given back, all of them.
-    CachingAllocator(int streams, Bytes limit);
+    CachingAllocator(int streams, Bytes limit, bool expandable = false);
 
     Block allocate(Bytes size, int stream); // any size >= 0
     void free(Block block);                 // once for each allocate()
@@ -50,12 +52,14 @@ class CachingAllocator {
     Block new_piece(Piece piece);
     Block best_fit(int pool, std::int64_t size);
     Block new_segment(int pool, std::int64_t size);
+    Block grow(int pool, std::int64_t size);
     void give_back();
     void join(Block into, Block other);
 
     std::vector<Piece> pieces_;
     std::vector<Block> unused_; // places in pieces_
     std::vector<Pool> pools_;   // of each stream the small pieces, then the large ones
+    std::vector<Block> last_;   // by pool: the last piece of its expandable segment; empty: there are none
     std::int64_t reserved_ = 0, peak_ = 0, next_address_ = 0, limit_;
     int retries_ = 0;
 };

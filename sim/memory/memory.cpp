@@ -292,8 +292,10 @@ void add_reserve(StageMemory& stage, const ReserveItem& item) {
 // The caching allocator's cache on a device that has `capacity`, after all else that the device holds.
 void add_cache(StageMemory& stage, const Plan& plan, const Program& program, const Scenario& scenario, Bytes capacity) {
     const Runtime& r = scenario.runtime;
-    if (r.plan_allocator || r.expandable_segments || r.reserved_gb >= 0) return;
-    const Bytes peak = reserved_peak(plan, program, practice_of(scenario).stream_pools, capacity - stage.reserved);
+    const Practice practice = practice_of(scenario);
+    if (r.plan_allocator || (r.expandable_segments && !practice.gradients_none) || r.reserved_gb >= 0) return;
+    const AllocatorUse use{practice.stream_pools, r.expandable_segments, practice.gradients_none};
+    const Bytes peak = reserved_peak(plan, program, use, capacity - stage.reserved);
     if (peak > stage.allocated_peak)
         add_reserve(stage, {"allocator slack", peak - stage.allocated_peak, cache_source(), MemoryMeasure::reserved, true});
 }

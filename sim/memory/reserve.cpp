@@ -1,5 +1,6 @@
 #include "sim/memory/reserve.hpp"
 
+#include "sim/memory/graphs.hpp"
 #include "sim/plan/lowering.hpp"
 #include "sim/scenario/practice.hpp"
 #include "topology/catalog.hpp"
@@ -205,24 +206,46 @@ Bytes placeholders(const Plan& plan, const Scenario& s, const Practice& practice
     return sum;
 }
 
-// Copies of the weights whose products have 8 bits. Hopper's and Ada's 8-bit products read both operands along what they sum over, so that
-// the backward pass needs a second copy, transposed.
+// Bytes of a weight that products of 8 or 4 bits read, in all its layouts. With one scale a tensor it is turned where products read both
+// operands along what they sum over alone (Hopper and Ada; Transformer Engine's is_non_tn_fp8_gemm_supported). Scales of blocks run along
+// rows and columns, so that it is there twice (Float8BlockwiseQTensor, MXFP8Tensor, NVFP4Tensor: rowwise and columnwise data).
+double low_bytes(DType dtype, const Scenario& s) {
+    const ScalingRecipe recipe = s.runtime.fp8_recipe;
+    const bool by_tensor = dtype == DType::fp8 && (recipe == ScalingRecipe::delayed || recipe == ScalingRecipe::current);
+    const std::string& architecture = s.cluster.device.architecture;
+    if (by_tensor) return architecture == "hopper" || architecture == "ada" ? 2 : 1;
+    return 2 * bytes_per_element(dtype == DType::fp8 && recipe == ScalingRecipe::mxfp8 ? DType::mxfp8 : dtype);
+}
+
+// Copies of the weights whose products have 8 bits or fewer, beside parameters of 16 bits; of parameters of 8 bits what the plan's own
+// buffers do not hold.
 Bytes low_weights(const Plan& plan, const Scenario& s, const Practice& practice, const Program& program) {
-    if (!practice.keeps_low_weights || s.runtime.plan_allocator) return {};
+    if (!(practice.keeps_low_weights || practice.low_parameters) || s.runtime.plan_allocator) return {};
     std::map<BufferId, DType> weights;
     for (std::int32_t b : blocks_of(program))
         for (const Op& op : plan.blocks[b].ops)
-            if (const auto* w = std::get_if<Linear>(&op.work); w && w->direction == Direction::forward && bytes_per_element(w->dtype) <= 1)
+            if (const auto* w = std::get_if<Linear>(&op.work); w && w->direction == Direction::forward && bytes_per_element(w->dtype) < 2)
                 for (const BufferId in : op.in)
                     if (plan.buffers[in].kind == MemoryKind::parameters) weights[in] = w->dtype;
-    const std::string& architecture = s.cluster.device.architecture;
-    const double copies = architecture == "hopper" || architecture == "ada" ? 2 : 1;
     double sum = 0;
     for (const auto& [weight, dtype] : weights) {
         const Buffer& buffer = plan.buffers[weight];
-        sum += copies * bytes_per_element(dtype) * static_cast<double>(buffer.bytes.count) / bytes_per_element(buffer.dtype);
+        const double held = bytes_per_element(buffer.dtype), more = low_bytes(dtype, s) - (practice.low_parameters ? held : 0);
+        sum += std::max(0.0, more) * static_cast<double>(buffer.bytes.count) / held;
     }
     return Bytes{std::llround(sum)};
+}
+
+// Transformer Engine makes a buffer of all tokens of a tensor-parallel group for each of ten gathers and reductions of a layer; six have 8
+// bits where linears have.
+Bytes user_buffers(const Scenario& s, const Practice& practice) {
+    if (!practice.user_buffers || s.runtime.plan_allocator) return {};
+    const Json& f = figures().at("user_buffers");
+    const std::int64_t rows = s.training.micro_batch_size * s.training.sequence_length / s.strategy.context_parallel;
+    const bool eight = s.training.precision == DType::fp8 || s.training.precision == DType::mxfp8;
+    const int low = eight ? f.at("low").get<int>() : 0, all = f.at("buffers").get<int>();
+    const double element = bytes_per_element(activation_dtype(s));
+    return Bytes{std::llround(static_cast<double>(rows * s.model.hidden_size) * (low + (all - low) * element))};
 }
 
 std::string source(const char* item) { return figures().at(item).at("source").get<std::string>(); }
@@ -244,7 +267,8 @@ std::vector<ReserveItem> reserve(const Plan& plan, const Scenario& scenario, con
         {"experts' matmul workspaces", grouped_workspace(scenario, practice), source("grouped_workspace"), MemoryMeasure::allocated});
     if (practice.copies_to_buckets && !scenario.runtime.plan_allocator)
         items.push_back({"gradient buckets", gradients_of(plan, program.stage), source("buckets"), MemoryMeasure::allocated});
-    items.push_back({"weights in 8 bits", low_weights(plan, scenario, practice, program), source("low_weights"), MemoryMeasure::allocated});
+    items.push_back(
+        {"weights in low precision", low_weights(plan, scenario, practice, program), source("low_weights"), MemoryMeasure::allocated});
     items.push_back({"kept outputs", kept_outputs(plan, scenario, practice, program), source("kept_outputs"), MemoryMeasure::allocated});
     items.push_back({"kept scores", kept_scores(scenario, practice), source("kept_scores"), MemoryMeasure::allocated});
     items.push_back(
@@ -252,7 +276,7 @@ std::vector<ReserveItem> reserve(const Plan& plan, const Scenario& scenario, con
     if (scenario.runtime.expandable_segments) {
         items.push_back({"allocator pages", Bytes::mebibytes(f.at("expandable_segments").at("mib").get<double>()),
                          source("expandable_segments"), MemoryMeasure::reserved, true});
-        if (practice.stream_pools)
+        if (practice.stream_pools && !practice.gradients_none)
             items.push_back({"other streams' segments", apart, source("stream_pools"), MemoryMeasure::reserved, true});
     }
     const bool flat = practice.flat_step_gradients;
@@ -269,6 +293,9 @@ std::vector<ReserveItem> reserve(const Plan& plan, const Scenario& scenario, con
     if (t.precision == DType::fp16 && t.gradient_dtype != DType::fp32 && flat)
         items.push_back(
             {"the step's gradients", Bytes{6 * stepped(plan, program)}, source("flat_step_gradients"), MemoryMeasure::reserved});
+    items.push_back({"graphs' pools", scenario.runtime.plan_allocator ? Bytes{} : graph_pools(plan, practice, program),
+                     source("graph_pools"), MemoryMeasure::reserved});
+    items.push_back({"user buffers", user_buffers(scenario, practice), source("user_buffers"), MemoryMeasure::device});
     items.push_back({"communicator buffers", communication(plan, scenario, program, false), source("communicator") + "; " + source("peer"),
                      MemoryMeasure::device});
     items.push_back({"device context", context, source("context"), MemoryMeasure::device});

@@ -1,5 +1,7 @@
 #include "sim/memory/segments.hpp"
 
+#include "sim/plan/hazards.hpp"
+
 #include <algorithm>
 #include <span>
 #include <utility>
@@ -33,14 +35,19 @@ struct Change {
 // The input of both replays of a stage's program: the changes of each block, and what is there all the time.
 class Changes {
   public:
-    Changes(const Plan& plan, const Program& program, bool streams)
-        : plan_(plan), streams_(streams), of_block_(plan.blocks.size()), place_(plan.buffers.size(), -1) {
+    Changes(const Plan& plan, const Program& program, AllocatorUse use)
+        : plan_(plan), streams_(use.streams), of_block_(plan.blocks.size()), place_(plan.buffers.size(), -1) {
         std::vector<char> seen(plan.blocks.size(), 0);
         for (const Action& a : program.actions)
             if (!std::exchange(seen[a.block], 1)) read(a.block);
         for (BufferId id = 0; id < static_cast<BufferId>(plan.buffers.size()); ++id) {
             const Buffer& b = plan.buffers[id];
-            if (lasts(b, program, Space::device) && place_[id] < 0) held_.push_back({b.bytes, stream(b)});
+            if (!lasts(b, program, Space::device) || place_[id] >= 0) continue;
+            const bool moment = b.role == Role::first_moment || b.role == Role::second_moment;
+            if (use.late_moments && moment)
+                add_late(b);
+            else
+                held_.push_back({b.bytes, stream(b)});
         }
     }
     struct Held {
@@ -48,6 +55,7 @@ class Changes {
         int stream;
     };
     const std::vector<Held>& held() const { return held_; }
+    const std::vector<Held>& late() const { return late_; }
     std::size_t places() const { return static_cast<std::size_t>(places_); }
     bool has_sums() const { return sums_; }
     // Those of ops [first, last) of the action's block.
@@ -58,6 +66,16 @@ class Changes {
     }
 
   private:
+    // A parameter's moments are a block each.
+    void add_late(const Buffer& b) {
+        if (b.bucket < 0) return late_.push_back({b.bytes, stream(b)});
+        const TensorBucket& bucket = plan_.buckets[b.bucket];
+        const std::int64_t whole = bucket.tensors.back().end;
+        for (const auto& t : bucket.tensors)
+            late_.push_back({Bytes{static_cast<std::int64_t>(static_cast<double>(b.bytes.count) * static_cast<double>(t.end - t.begin) /
+                                                             static_cast<double>(whole))},
+                             stream(b)});
+    }
     int stream(const Buffer& b) const { return streams_ ? allocation_stream(b) : 0; }
     void read(std::int32_t id) {
         const Block& block = plan_.blocks[id];
@@ -72,7 +90,7 @@ class Changes {
             std::int32_t& place = place_[b];
             if (place < 0) place = places_++;
             if (buffer.space != Space::device) continue;
-            const bool own = buffer.scope == Scope::microbatch || buffer.scope == Scope::action, sum = alloc && is_sum_into(block, i, b);
+            const bool own = per_microbatch(buffer), sum = alloc && is_sum_into(block, i, b);
             sums_ = sums_ || sum;
             changes.push_back({i, place, buffer.bytes, static_cast<std::int16_t>(stream(buffer)), op.port, alloc != nullptr, own, sum});
         }
@@ -83,22 +101,25 @@ class Changes {
     std::vector<std::vector<Change>> of_block_;
     std::vector<std::int32_t> place_; // by buffer
     std::int32_t places_ = 0;
-    std::vector<Held> held_;
+    std::vector<Held> held_, late_;
 };
 
 // The most that is reserved. spare: each sum has one more temporary of its size, as its steps have where they are kernels of their own.
 class Replay {
   public:
-    Replay(const Changes& changes, int streams, Bytes limit, bool spare)
-        : changes_(changes), spare_(spare), allocator_(streams, limit), live_(changes.places()) {}
+    Replay(const Changes& changes, AllocatorUse use, Bytes limit, bool spare)
+        : changes_(changes), spare_(spare), allocator_(use.streams ? 3 : 1, limit, use.expandable), live_(changes.places()) {}
 
     Bytes run(const Program& program, std::int64_t left) {
         for (const Changes::Held& h : changes_.held()) allocator_.allocate(h.size, h.stream);
-        for (int step = 0; step < 2; ++step)
+        for (int step = 0; step < 2; ++step) {
             for (const Action& a : program.actions) {
                 if (left <= 0) return allocator_.peak(); // no other step can follow half of one
                 left -= play(a);
             }
+            if (step == 0)
+                for (const Changes::Held& h : changes_.late()) allocator_.allocate(h.size, h.stream);
+        }
         return allocator_.peak();
     }
 
@@ -150,11 +171,11 @@ bool lasts(const Buffer& b, const Program& program, Space space) {
     return b.stage == program.stage && b.space == space && (b.scope == Scope::run || b.scope == Scope::step) && b.storage < 0;
 }
 
-Bytes reserved_peak(const Plan& plan, const Program& program, bool streams, Bytes limit) {
-    const Changes changes(plan, program, streams);
+Bytes reserved_peak(const Plan& plan, const Program& program, AllocatorUse use, Bytes limit) {
+    const Changes changes(plan, program, use);
     const auto reserved = [&](bool spare) {
         const std::int64_t followed = std::max<std::int64_t>(at_least, together / static_cast<std::int64_t>(plan.programs.size()));
-        return Replay(changes, streams ? 3 : 1, limit, spare).run(program, followed);
+        return Replay(changes, use, limit, spare).run(program, followed);
     };
     const Bytes plain = reserved(false);
     return changes.has_sums() ? std::min(plain, reserved(true)) : plain;

@@ -156,6 +156,7 @@ struct Builder {
     }
 
     AttentionShape attention_shape() const;
+    std::int64_t key_heads() const;
     ValueId fused_attention(ValueId qkv);
     ValueId unfused_attention(ValueId qkv);
     ValueId attention_branch(ValueId n1);
@@ -164,10 +165,14 @@ struct Builder {
     ValueId transformer_layer(ValueId x);
     ValueId embedding();
     void head(ValueId x);
+    ValueId pass_on(ValueId x);
 
     ValueId latent_attention_branch(ValueId n1);
     ValueId expert_branch(ValueId n2);
+    ValueId further_token(int ahead, ValueId x);
     void predict_further_tokens(ValueId x);
+    ValueId further_states(ValueId x);
+    ValueId further_losses(ValueId states);
     void loss(const std::string& what, ValueId x);
 };
 

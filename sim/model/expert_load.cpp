@@ -64,15 +64,61 @@ std::int64_t expert_capacity(const MoeSpec& moe, std::int64_t tokens) {
     return static_cast<std::int64_t>(std::ceil(static_cast<double>(tokens * moe.top_k) / moe.experts * moe.capacity_factor - 1e-9));
 }
 
+// (What a capacity drops is decided where tokens are, with about as many of each expert's on every rank.)
+std::int64_t rows_sent(const MoeSpec& moe, std::int64_t tokens, int mixture) {
+    const std::int64_t chosen = tokens * moe.top_k;
+    if (moe.pads()) return moe.experts * expert_capacity(moe, tokens);
+    if (moe.capacity_factor <= 0) return chosen;
+    return chosen - static_cast<std::int64_t>(dropped_share(moe, tokens, mixture) * static_cast<double>(chosen) + 1e-9);
+}
+
+std::int64_t most_rows_sent(const MoeSpec& moe, std::int64_t tokens, int ranks) {
+    const std::int64_t local = moe.experts / ranks, full = local * expert_capacity(moe, tokens);
+    if (moe.pads()) return full;
+    const std::int64_t chosen = tokens * std::min<std::int64_t>(moe.top_k, local);
+    return moe.capacity_factor > 0 ? std::min(chosen, full) : chosen;
+}
+
+namespace {
+
+// What is left of experts' shares under a capacity; of `ranks` with neighbouring experts each, the first expert of the one with the most.
+struct Fullest {
+    std::vector<double> shares;
+    std::size_t first = 0, each = 0;
+    double most = 0, left = 1; // of all that are chosen: on that rank, and on all
+};
+
+Fullest fullest_of(const MoeSpec& moe, int ranks, int mixture) {
+    Fullest f;
+    f.shares = expert_shares(moe, mixture);
+    if (moe.capacity_factor > 0) {
+        for (double& share : f.shares) share = std::min(share, moe.capacity_factor / moe.experts);
+        f.left = std::accumulate(f.shares.begin(), f.shares.end(), 0.0);
+    }
+    f.each = f.shares.size() / static_cast<std::size_t>(ranks);
+    for (std::size_t r = 0; r < static_cast<std::size_t>(ranks); ++r) {
+        const auto begin = f.shares.begin() + static_cast<std::ptrdiff_t>(r * f.each);
+        const double sum = std::accumulate(begin, begin + static_cast<std::ptrdiff_t>(f.each), 0.0);
+        if (sum > f.most) f.most = sum, f.first = r * f.each;
+    }
+    return f;
+}
+
+} // namespace
+
 double fullest_share(const MoeSpec& moe, int ranks, int mixture) {
-    if (moe.capacity_factor > 0 || ranks <= 1) return 1;
-    const std::vector<double> shares = expert_shares(moe, mixture);
-    const std::size_t each = shares.size() / static_cast<std::size_t>(ranks);
-    double most = 0;
-    for (std::size_t r = 0; r < static_cast<std::size_t>(ranks); ++r)
-        most = std::max(most, std::accumulate(shares.begin() + static_cast<std::ptrdiff_t>(r * each),
-                                              shares.begin() + static_cast<std::ptrdiff_t>((r + 1) * each), 0.0));
-    return std::max(1.0, most * ranks);
+    if (moe.pads() || ranks <= 1) return 1;
+    const Fullest f = fullest_of(moe, ranks, mixture);
+    return std::max(1.0, f.most * ranks / f.left);
+}
+
+std::vector<double> shares_of_fullest(const MoeSpec& moe, int ranks, int mixture) {
+    if (moe.pads() || moe.even()) return {};
+    const Fullest f = fullest_of(moe, std::max(1, ranks), mixture);
+    std::vector<double> own(f.shares.begin() + static_cast<std::ptrdiff_t>(f.first),
+                            f.shares.begin() + static_cast<std::ptrdiff_t>(f.first + f.each));
+    for (double& share : own) share /= f.most;
+    return own;
 }
 
 double dropped_share(const MoeSpec& moe, std::int64_t tokens, int mixture) {

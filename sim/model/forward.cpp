@@ -13,7 +13,7 @@ AttentionShape Builder::attention_shape() const {
     a.batch = s.training.micro_batch_size * documents.count;
     a.seq_q = a.seq_kv = documents.tokens;
     a.heads = s.model.attention_heads;
-    a.kv_heads = s.model.kv_heads;
+    a.kv_heads = key_heads();
     a.qk_dim = a.v_dim = d;
     if (const AttentionSpec& latent = s.model.attention; latent.kind == AttentionSpec::Kind::mla) {
         a.kv_heads = a.heads;
@@ -24,6 +24,9 @@ AttentionShape Builder::attention_shape() const {
     a.window = window_of(s.model.attention, layer);
     return a;
 }
+
+// Where several tensor-parallel ranks share one they have as many as there are ranks.
+std::int64_t Builder::key_heads() const { return practice.gathers_heads ? s.strategy.tensor_parallel : s.model.kv_heads; }
 
 ValueId Builder::fused_attention(ValueId qkv) {
     const AttentionShape a = attention_shape();
@@ -80,17 +83,23 @@ ValueId Builder::unfused_attention(ValueId qkv) {
 ValueId Builder::attention_branch(ValueId n1) {
     const Model& m = s.model;
     if (m.attention.kind == AttentionSpec::Kind::mla) return latent_attention_branch(n1);
-    const std::int64_t width = (m.attention_heads + 2 * static_cast<std::int64_t>(m.kv_heads)) * d;
-    ValueId qkv = linear(LinearPart::qkv, n1, width, h, true, m.bias || m.attention.qkv_bias);
+    const std::int64_t width = (m.attention_heads + 2 * key_heads()) * d;
+    ValueId qkv = linear(LinearPart::qkv, n1, (m.attention_heads + 2 * static_cast<std::int64_t>(m.kv_heads)) * d, h, true,
+                         m.bias || m.attention.qkv_bias);
     // (fc1's is added with the activation, proj's and fc2's with the dropout.)
     g.nodes.back().bias_apart = g.nodes.back().params.size() > 1 && practice.bias_apart;
+    if (practice.gathers_heads) {
+        const ValueId own = rows("heads", width, DimKind::parallel, act);
+        node(NodeKind::join_heads, "heads", {qkv}, {own});
+        qkv = own;
+    }
     if (m.attention.qk_norm) {
         const ValueId out = rows("qk_norm", width, DimKind::parallel, act);
         const ValueId stats =
-            value("qk_norm.stats", {tokens, m.attention_heads + m.kv_heads}, {DimKind::seq, DimKind::parallel}, DType::fp32);
+            value("qk_norm.stats", {tokens, m.attention_heads + key_heads()}, {DimKind::seq, DimKind::parallel}, DType::fp32);
         std::vector<ValueId> made{out, stats};
         if (!s.runtime.fused_norm) // as that of whole rows
-            made.push_back(rows("qk_norm.wide", (m.attention_heads + m.kv_heads) * d, DimKind::parallel, DType::fp32));
+            made.push_back(rows("qk_norm.wide", (m.attention_heads + key_heads()) * d, DimKind::parallel, DType::fp32));
         Node& n = node(NodeKind::head_norm, "qk_norm", {qkv}, made,
                        {parameter(prefix() + "q_norm.weight", {d}, {DimKind::other}, Initial::one),
                         parameter(prefix() + "k_norm.weight", {d}, {DimKind::other}, Initial::one)});
@@ -135,7 +144,9 @@ ValueId Builder::transformer_layer(ValueId x) {
         return residual("residual2", mlp_branch(n1), y, "fc2", m.bias, DropoutSite::after_mlp);
     }
     const ValueId y = residual("residual1", attended, x, "proj", m.bias, DropoutSite::after_attention);
+    const std::size_t first_of_mlp = g.nodes.size();
     const ValueId n2 = norm("norm2", y);
+    g.nodes[first_of_mlp].begins_mlp = !is_moe_layer(m, layer);
     if (is_moe_layer(m, layer)) return residual("residual2", expert_branch(n2), y, "", false, DropoutSite::after_mlp);
     return residual("residual2", mlp_branch(n2), y, "fc2", m.bias, DropoutSite::after_mlp);
 }
@@ -199,8 +210,18 @@ void Builder::loss(const std::string& what, ValueId x) {
 }
 
 void Builder::head(ValueId x) {
-    begin_unit(UnitKind::head);
+    if (unit < 0 || g.unit_kinds.back() != UnitKind::head) begin_unit(UnitKind::head);
     loss("", s.model.final_norm ? norm("final_norm", x) : x);
+}
+
+// A chunk without layers, not at either end: what it gets is copied, since what a pipeline's step returns must not be what it was given
+// (TransformerBlock.forward clones it, megatron/core/transformer/transformer_block.py). The gradient's copy is ours: there autograd hands
+// it on as it is.
+ValueId Builder::pass_on(ValueId x) {
+    begin_unit(UnitKind::empty);
+    const ValueId copy = rows("passed_on", g.value(x).shape[1], DimKind::hidden, stream);
+    node(NodeKind::concat, "passed_on", {x}, {copy});
+    return copy;
 }
 
 std::int64_t padded_vocabulary(const Scenario& s) {
@@ -209,30 +230,46 @@ std::int64_t padded_vocabulary(const Scenario& s) {
     return (s.model.vocab_size + multiple - 1) / multiple * multiple;
 }
 
+namespace {
+
+// The last chunk's end: what predicts further tokens, where it stands here, and the output layer.
+void finish(Builder& b, ValueId x, bool states_come) {
+    if (states_come) {
+        b.begin_unit(UnitKind::head);
+        x = b.further_losses(x);
+    } else {
+        b.predict_further_tokens(x);
+    }
+    b.layer = -1;
+    b.head(x);
+}
+
+} // namespace
+
 std::vector<Graph> forward_graphs(const Scenario& s) {
     std::vector<Graph> graphs;
     const std::vector<int>& split = s.strategy.layers_per_chunk;
+    const int mtp = s.model.mtp_layers > 0 && s.strategy.mtp_apart() ? s.strategy.mtp_chunk : -1;
     int layer = 0;
-    for (std::size_t c = 0; c < split.size(); ++c) {
-        Builder b(s, static_cast<int>(c));
+    for (int c = 0; c < static_cast<int>(split.size()); ++c) {
+        Builder b(s, c);
+        const bool states_come = mtp >= 0 && c > mtp;
         ValueId x;
         if (c == 0)
             x = b.embedding();
         else
-            x = b.g.input = b.rows("input", b.h, DimKind::hidden, b.stream);
+            x = b.g.input = b.rows("input", (states_come ? 1 + s.model.mtp_layers : 1) * b.h, DimKind::hidden, b.stream);
         for (int i = 0; i < split[c]; ++i, ++layer) {
             b.begin_unit(UnitKind::layer, layer);
             x = b.transformer_layer(x);
         }
         b.layer = -1;
-        if (c + 1 == split.size()) {
-            b.predict_further_tokens(x);
-            b.layer = -1;
-            b.head(x);
-        } else {
-            b.g.output = x;
-        }
-        if (b.g.units == 0) b.begin_unit(UnitKind::empty);
+        if (c + 1 == static_cast<int>(split.size()))
+            finish(b, x, states_come);
+        else if (c == mtp)
+            b.g.output = b.further_states(x);
+        else
+            b.g.output = b.g.nodes.empty() ? b.pass_on(x) : x;
         graphs.push_back(std::move(b.g));
     }
     return graphs;

@@ -8,7 +8,8 @@
 
 namespace orrery {
 
-// Chunk c holds layers_per_chunk[c] layers; the first also the embedding, the last also the final norm, the head and the loss.
+// Chunk c holds layers_per_chunk[c] layers; the first also the embedding, the last also the final norm, the head and the loss. What
+// predicts further tokens is in the last, or in mtp_chunk: then its states come to the last beside the layers'.
 // Stage of each chunk is left 0. Values of the residual stream are [tokens, hidden], tokens = micro batch x sequence.
 std::vector<Graph> forward_graphs(const Scenario& scenario);
 

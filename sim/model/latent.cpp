@@ -28,21 +28,53 @@ ValueId Builder::latent_attention_branch(ValueId n1) {
     return linear(LinearPart::proj, o, h, heads * a.v_head_dim, false, false);
 }
 
-// Each further token: the hidden state joined with the embedding of the token before it, one more layer, and the shared head.
-void Builder::predict_further_tokens(ValueId x) {
+// A further token: the hidden state joined with the embedding of the token before it, and one more layer. Its state behind the norm.
+ValueId Builder::further_token(int ahead, ValueId x) {
     const std::int64_t vocab = padded_vocabulary(s);
+    begin_unit(UnitKind::prediction, s.model.layers + ahead);
+    const ValueId tokens_ahead = rows("mtp_embedding", h, DimKind::hidden, act);
+    node(NodeKind::embedding, "mtp_embedding", {}, {tokens_ahead},
+         {parameter("embedding.weight", {vocab, h}, {DimKind::parallel, DimKind::hidden}, Initial::normal, TensorUse::embedding)});
+    const ValueId e = norm("mtp_embedding_norm", tokens_ahead), state = norm("mtp_hidden_norm", x);
+    const ValueId both = rows("mtp_join", 2 * h, DimKind::hidden, act);
+    node(NodeKind::concat, "mtp_join", {e, state}, {both});
+    x = transformer_layer(whole_linear(LinearPart::mtp_proj, both, h, 2 * h, act));
+    return s.model.final_norm ? norm("mtp_norm", x) : x;
+}
+
+// Beside the output layer: each further token meets the shared head when its state is there.
+void Builder::predict_further_tokens(ValueId x) {
     for (int i = 0; i < s.model.mtp_layers; ++i) {
-        begin_unit(UnitKind::prediction, s.model.layers + i);
-        const ValueId tokens_ahead = rows("mtp_embedding", h, DimKind::hidden, act);
-        node(NodeKind::embedding, "mtp_embedding", {}, {tokens_ahead},
-             {parameter("embedding.weight", {vocab, h}, {DimKind::parallel, DimKind::hidden}, Initial::normal, TensorUse::embedding)});
-        const ValueId e = norm("mtp_embedding_norm", tokens_ahead), state = norm("mtp_hidden_norm", x);
-        const ValueId both = rows("mtp_join", 2 * h, DimKind::hidden, act);
-        node(NodeKind::concat, "mtp_join", {e, state}, {both});
-        x = transformer_layer(whole_linear(LinearPart::mtp_proj, both, h, 2 * h, act));
-        x = s.model.final_norm ? norm("mtp_norm", x) : x;
+        x = further_token(i, x);
         loss("mtp_", x);
     }
+}
+
+// In a chunk before that of the output layer: the states of all further tokens go on with the last layer's, one after the other
+// (MultiTokenPredictionBlock.forward of megatron/core/transformer/multi_token_prediction.py concatenates them; 2025). Where they lie in
+// memory is another matter there, their bytes and copies are the same.
+ValueId Builder::further_states(ValueId x) {
+    std::vector<ValueId> states{x};
+    for (int i = 0; i < s.model.mtp_layers; ++i) states.push_back(further_token(i, states.back()));
+    layer = -1;
+    const ValueId all = rows("mtp_states", static_cast<std::int64_t>(states.size()) * h, DimKind::hidden, stream);
+    node(NodeKind::concat, "mtp_states", states, {all});
+    return all;
+}
+
+// And where the output layer is (process_mtp_loss there, called by GPTModel._postprocess): the losses of further tokens come first. Returns
+// the last layer's state.
+ValueId Builder::further_losses(ValueId states) {
+    std::vector<ValueId> apart;
+    for (int i = 0; i <= s.model.mtp_layers; ++i)
+        apart.push_back(rows(i == 0 ? std::string("state") : fmt::format("mtp_state.{}", i), h, DimKind::hidden, stream));
+    node(NodeKind::apart, "mtp_states.apart", {states}, apart);
+    for (int i = 0; i < s.model.mtp_layers; ++i) {
+        layer = static_cast<std::int16_t>(s.model.layers + i);
+        loss("mtp_", apart[static_cast<std::size_t>(i) + 1]);
+    }
+    layer = -1;
+    return apart.front();
 }
 
 } // namespace orrery

@@ -43,6 +43,23 @@ bool clamps_apart(const Scenario& s, const Practice& practice) {
     return practice.clamps_ahead ? !s.runtime.fused_experts : !s.strategy.fused;
 }
 
+// f(x) of the experts' rows, each times its probability.
+ValueId weighted_activation(Builder& b, ValueId f, ValueId weights) {
+    const std::int64_t width = b.s.model.moe->expert_ffn_size;
+    const auto columns = [&](const char* what, std::int64_t n) { return routed_rows(b, what, n, DimKind::expert_parallel, b.act); };
+    const ValueId a = columns("expert_act", width);
+    if (b.s.model.gated() && clamps_apart(b.s, b.practice)) {
+        const ValueId clamped = columns("expert_clamp", 2 * width);
+        b.node(NodeKind::clamp, "expert_clamp", {f}, {clamped});
+        f = clamped;
+    }
+    if (b.s.model.gated()) return b.activation("expert_act", {f, weights}, a, b.keeps_gates() ? columns("expert_act.gate", width) : -1);
+    b.activation("expert_act", {f}, a, -1); // no framework has a kernel for both
+    const ValueId weighted = columns("expert_weighted", width);
+    b.node(NodeKind::weigh, "expert_weighted", {a, weights}, {weighted});
+    return weighted;
+}
+
 } // namespace
 
 ValueId Builder::expert_branch(ValueId n2) {
@@ -58,8 +75,11 @@ ValueId Builder::expert_branch(ValueId n2) {
     if (e.router_bias) bias.push_back(parameter(prefix() + "router.bias", {e.experts}, {DimKind::other}, Initial::zero));
     node(NodeKind::route, "route", {logits}, {probabilities, map, counts}, bias);
 
-    // Shared experts: before the routed ones, or under their dispatch and combine (Megatron's moe-shared-expert-overlap).
-    const bool under = s.strategy.overlap.expert_parallel;
+    // Shared experts: before the routed ones, as Megatron's joined steps have them too (fine_grained_callables.py: in the node of the
+    // attention); or beside their dispatch and combine (--moe-shared-expert-overlap: token_dispatcher.py launches their two linears with
+    // the exchanges, on a stream of their own). Where tokens travel, the exchange back stands behind the sum of their rows.
+    const bool under = s.strategy.overlap.shared_experts;
+    const bool tokens_travel = s.runtime.token_dispatcher != TokenDispatcher::alltoall;
     const std::int64_t width = e.shared_experts * (e.shared_expert_ffn_size > 0 ? e.shared_expert_ffn_size : e.expert_ffn_size);
     ValueId shared = n2;
     const auto shared_first = [&] {
@@ -76,27 +96,14 @@ ValueId Builder::expert_branch(ValueId n2) {
     const ValueId weights = routed_rows(*this, "row_probabilities", 1, DimKind::other, DType::fp32);
     node(NodeKind::permute, "permute", {n2, map, counts, probabilities}, {sent, weights});
     if (width > 0 && under) shared_first();
-    ValueId f = expert_linear(*this, LinearPart::expert_fc1, sent, e.expert_ffn_size * (m.gated() ? 2 : 1), h, true);
-    ValueId a = routed_rows(*this, "expert_act", e.expert_ffn_size, DimKind::expert_parallel, act);
-    if (m.gated() && clamps_apart(s, practice)) {
-        const ValueId clamped = routed_rows(*this, "expert_clamp", 2 * e.expert_ffn_size, DimKind::expert_parallel, act);
-        node(NodeKind::clamp, "expert_clamp", {f}, {clamped});
-        f = clamped;
-    }
-    if (m.gated()) {
-        activation("expert_act", {f, weights}, a,
-                   keeps_gates() ? routed_rows(*this, "expert_act.gate", e.expert_ffn_size, DimKind::expert_parallel, act) : -1);
-    } else { // no framework has a kernel for both
-        activation("expert_act", {f}, a, -1);
-        const ValueId weighted = routed_rows(*this, "expert_weighted", e.expert_ffn_size, DimKind::expert_parallel, act);
-        node(NodeKind::weigh, "expert_weighted", {a, weights}, {weighted});
-        a = weighted;
-    }
+    const ValueId f = expert_linear(*this, LinearPart::expert_fc1, sent, e.expert_ffn_size * (m.gated() ? 2 : 1), h, true);
+    const ValueId a = weighted_activation(*this, f, weights);
     ValueId back = expert_linear(*this, LinearPart::expert_fc2, a, h, e.expert_ffn_size, false);
     if (m.bias) back = weighted_bias(*this, "expert_fc2", back, weights);
-    if (width > 0 && under) shared_second();
+    if (width > 0 && under && !tokens_travel) shared_second();
     ValueId y = rows("unpermuted", h, DimKind::hidden, act);
     node(NodeKind::unpermute, "unpermute", {back, map}, {y});
+    if (width > 0 && under && tokens_travel) shared_second();
     if (width == 0) return y;
     const ValueId sum = rows("experts", h, DimKind::hidden, act);
     std::vector<ValueId> bias_of_shared; // added after the reduction of a row-parallel linear

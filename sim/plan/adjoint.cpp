@@ -28,8 +28,7 @@ BufferId Emitter::need(ValueId v) {
         (n.late || !l.practice.keeps_gathered)) { // the shard is saved, and gathered anew for each use
         const BufferId shard = need(n.in[0]);
         const BufferId whole = make(value(v).name + ".gathered", value(v), value(v).dtype);
-        emit_collective(n.name + ".gather", CollectiveKind::all_gather, bytes(value(v).shape, value(v).dtype), value(v).dtype, shard,
-                        whole);
+        gather_sequence(n, n.name + ".gather", value(v), shard, whole, 1, true);
         return whole;
     }
     if (n.kind == NodeKind::gather_context)
@@ -122,7 +121,7 @@ Placement gradient_placement(const Placement& p) {
 std::vector<Op> Emitter::weight_gradient_ops(const Node& n, const std::string& name, Linear work, BufferId dy, BufferId input) {
     const BufferId main = weight_gradient(n.params[0]);
     std::vector<Op> ops;
-    if (s().runtime.fused_weight_gradient_accumulation) {
+    if (s().runtime.fused_weight_gradient_accumulation && !l.practice.fully_sharded()) {
         work.out_dtype = l.buffer(main).dtype;
         work.accumulate = true;
         ops.push_back(make_op(name, work, with_counts(n, {dy, input, main}), {main}));
@@ -164,7 +163,10 @@ void Emitter::accumulate_weight(const Node& n, ValueId x, BufferId dy) {
     }
     if (trains_weight)
         for (Op& op : weight_gradient_ops(n, n.name + ".wgrad", linear_work(n, Direction::weight_gradient, act), dy, input)) {
-            if (std::holds_alternative<Linear>(op.work)) op.modules = modules_of(l, n);
+            if (std::holds_alternative<Linear>(op.work)) {
+                op.modules = modules_of(l, n);
+                op.of_adapter = n.part == LinearPart::adapter_down;
+            }
             ops.push_back(std::move(op));
         }
     if (n.params.size() > 1 && value(n.params[1]).trained) {
@@ -200,16 +202,37 @@ void Emitter::adjoint_linear(const Node& n, BufferId dy) {
         gathered >= 0 && std::holds_alternative<Collective>(block->ops.back().work) && block->ops.back().phase == Phase::backward_weight;
     const DType act = activation_dtype(s());
     const BufferId w = weight_as_multiplied(n.params[0]);
-    const BufferId dx = make(value(x).name + ".grad", value(x), act);
+    BufferId dx = make(value(x).name + ".grad", value(x), act);
     l.buffer(dx).placement = gradient_placement(value(x).placement);
     Op& op = emit(n.name + ".dgrad", linear_work(n, Direction::input_gradient, act), with_counts(n, {dy, w}), {dx});
     op.pieces = n.gradient_pieces;
     op.modules = modules_of(l, n);
+    op.of_adapter = n.part == LinearPart::adapter_down;
     if (gather_issued && !s().strategy.overlap.tensor_parallel) op.deps.push_back(gathered);
+    if (l.practice.worst_case_rows && n.part == LinearPart::expert_fc1 && s().model.gated()) // of gate and up, products of their own
+        dx = passed(n.name + ".dgrad.sum", Direction::backward, dx, n.fused);
     add_gradient(x, dx, true);
 }
 
+// In 8 bits: the result's gradient is cast by rows alone, as a value is. By delayed scaling the kernel writes gradients in 8 bits, which
+// are cast back (FusedAttnFunc.backward: combine_and_dequantize); by other recipes it writes 16.
+void Emitter::adjoint_low_attention(const Node& n, BufferId dy) {
+    const BufferId cast = make(n.name + ".dy.cast", value(n.out[0]), DType::fp8);
+    l.buffer(cast).placement = l.buffer(dy).placement;
+    emit(n.name + ".dy.cast", Pointwise{PointwiseKind::cast, Direction::forward, elements(value(n.out[0])), n.fused}, {dy}, {cast});
+    std::vector<BufferId> in{cast, need(n.in[0])};
+    for (ValueId v : n.out) in.push_back(need(v));
+    const BufferId wide = fresh_gradient(n.in[0]);
+    const bool narrow = s().runtime.fp8_recipe == ScalingRecipe::delayed;
+    const BufferId made = narrow ? fresh_gradient(n.in[0], ".grad.cast", DType::fp8) : wide;
+    emit(n.name + ".bwd", attention_work(n, Direction::backward, DType::fp8), in, {made});
+    if (narrow)
+        emit(n.name + ".grad.cast", Pointwise{PointwiseKind::cast, Direction::backward, elements(value(n.in[0])), n.fused}, {made}, {wide});
+    add_gradient(n.in[0], wide, true);
+}
+
 void Emitter::adjoint_attention(const Node& n, BufferId dy) {
+    if (n.gemm_dtype == DType::fp8) return adjoint_low_attention(n, dy);
     std::vector<BufferId> in{dy}, out; // packed, or in parts
     for (ValueId v : n.in) in.push_back(need(v));
     for (ValueId v : n.out) in.push_back(need(v));
@@ -234,6 +257,7 @@ void Emitter::backward(const Node& n) {
             value(n.out[0]).placement.on(Axis::tp) == PlacementKind::sharded)
             l.buffer(weight_gradient(p)).placement.set(Axis::tp, PlacementKind::partial);
     (this->*rule_of(n.kind).adjoint)(n, dy);
+    mlp_border = mlp_border || n.begins_mlp;
 }
 
 std::vector<BufferId> Emitter::with_weight_gradients(const Node& n, std::vector<BufferId> list) {
@@ -259,8 +283,10 @@ void Emitter::adjoint_positions(const Node& n, BufferId dy) {
 
 void Emitter::adjoint_dropout(const Node& n, BufferId dy) {
     const BufferId dx = fresh_gradient(n.in[0]);
-    emit(n.name + ".bwd", Pointwise{PointwiseKind::dropout, Direction::backward, elements(value(n.out[0])), n.fused}, {dy, need(n.out[1])},
-         {dx});
+    Op& op = emit(n.name + ".bwd", Pointwise{PointwiseKind::dropout, Direction::backward, elements(value(n.out[0])), n.fused},
+                  {dy, need(n.out[1])}, {dx});
+    op.modules = n.adapts;
+    op.of_adapter = n.site == DropoutSite::none;
     add_gradient(n.in[0], dx, true);
 }
 
@@ -396,6 +422,21 @@ void join_gradients(Lowering& l, int chunk) {
     before.output_gradient = now;
 }
 
+// The first and the last node of a chunk's layers; one that is not there where it has none.
+struct LayerNodes {
+    std::size_t first = no_node, last = no_node;
+    static constexpr std::size_t no_node = static_cast<std::size_t>(-1);
+};
+LayerNodes layer_nodes(const Graph& g) {
+    LayerNodes found;
+    for (std::size_t i = 0; i < g.nodes.size(); ++i) {
+        if (g.nodes[i].layer < 0 || g.nodes[i].late) continue;
+        if (found.first == LayerNodes::no_node) found.first = i;
+        found.last = i;
+    }
+    return found;
+}
+
 Block new_block(const Graph& g, BlockKind kind, const char* letter) {
     Block b;
     b.name = fmt::format("{}{}", letter, g.chunk);
@@ -422,8 +463,11 @@ void emit_chunk(Lowering& l, int chunk) {
             local_before ? l.chunks[static_cast<std::size_t>(chunk) - 1].output : e.make("input", g.value(g.input), g.value(g.input).dtype);
         e.forward_buffer[g.input] = ends.input;
     }
-    for (const Node& n : g.nodes)
-        if (!n.late) e.forward(n, e.forward_buffer, false);
+    const LayerNodes layers = layer_nodes(g);
+    for (std::size_t i = 0; i < g.nodes.size(); ++i) {
+        if (i == layers.last) e.reduce_maxima("forward", 3); // input, weight, result: what follows the layers waits for them
+        if (!g.nodes[i].late) e.forward(g.nodes[i], e.forward_buffer, false);
+    }
     if (batch >= 0) forward.ops[first].in.push_back(batch);
     if (g.output >= 0) ends.output = e.forward_buffer[g.output];
     set_units(forward);
@@ -438,7 +482,13 @@ void emit_chunk(Lowering& l, int chunk) {
         e.gradient[g.output] = ends.output_gradient;
     }
     note_leaving(l, g, e.forward_buffer);
-    for (std::size_t i = g.nodes.size(); i-- > 0;) e.backward(g.nodes[i]);
+    for (std::size_t i = g.nodes.size(); i-- > 0;) {
+        if (i == layers.first && l.practice.reduces_maxima) {
+            e.flush_weight_ops();
+            e.reduce_maxima("backward", 2); // gradients of result and input
+        }
+        e.backward(g.nodes[i]);
+    }
     e.flush_weight_ops();
     if (g.input >= 0) ends.input_gradient = e.gradient[g.input];
     if (local_before && ends.input_gradient >= 0) join_gradients(l, chunk);

@@ -1,8 +1,47 @@
-// Adjoints of the ends of tensor-parallel regions: what was gathered or copied in is reduced, what was summed going out is gathered.
+// Adjoints of the ends of tensor-parallel regions: what was gathered or copied in is reduced, what was summed going out is gathered. The
+// copies around what goes along the sequence, of either pass. Both rules of what is gathered along the columns (Practice::gathers_heads).
 #include "sim/plan/emit.hpp"
 #include "sim/plan/emitter.hpp"
 
+#include <algorithm>
+
 namespace orrery {
+
+// Whether a compiler puts a gathered value in order inside the casts that read it: no kernel of its own does.
+bool Emitter::casts_turn(ValueId v) const {
+    if (!l.practice.compiler_sees_casts || !s().strategy.fused) return false;
+    const auto reads = [&](const Node& n) { return std::find(n.in.begin(), n.in.end(), v) != n.in.end(); };
+    return std::all_of(g.nodes.begin(), g.nodes.end(), [&](const Node& n) { return !reads(n) || n.kind == NodeKind::cast; });
+}
+
+// All tokens of `like` into `whole`. The parts of the ranks come one behind another; where software holds sequences in rows of their own, a
+// copy puts the parts of each together.
+void Emitter::gather_sequence(const Node& n, const std::string& name, const Value& like, BufferId shard, BufferId whole,
+                              std::uint8_t pieces, bool turns) {
+    const DType dtype = l.buffer(whole).dtype;
+    BufferId parts = whole;
+    if (turns && l.practice.turns_gathered) {
+        parts = make(name + ".parts", like, dtype);
+        l.buffer(parts).placement = l.buffer(whole).placement;
+    }
+    const std::uint8_t times = n.kind == NodeKind::enter ? n.times : 1;
+    Op& op = emit_collective(name, CollectiveKind::all_gather, bytes(like.shape, dtype), dtype, shard, parts);
+    op.pieces = pieces;
+    std::get<Collective>(op.work).times = times;
+    if (parts != whole) emit(name + ".turn", turned(like), {parts}, {whole}).modules = times;
+}
+
+// The other way: what a reduce-scatter along the sequence reads, the part of each rank behind that of the one before it.
+BufferId Emitter::rank_by_rank(const Node& n, const std::string& name, const Value& like, BufferId b) {
+    if (!l.practice.turns_scattered) return b;
+    const BufferId parts = make(name + ".parts", like, l.buffer(b).dtype);
+    l.buffer(parts).placement = l.buffer(b).placement;
+    emit(name + ".turn", turned(like), {b}, {parts}).modules = n.kind == NodeKind::enter ? n.times : 1;
+    return parts;
+}
+
+// (The plan's tokens lie in the order that its collectives bring: its copy moves none to another place.)
+Pointwise Emitter::turned(const Value& like) { return {PointwiseKind::copy, Direction::forward, elements(like), true}; }
 
 void Emitter::adjoint_enter(const Node& n, BufferId dy) {
     const ValueId x = n.in[0];
@@ -14,6 +53,7 @@ void Emitter::adjoint_enter(const Node& n, BufferId dy) {
     const Placement placement = gradient_placement(value(x).placement);
     BufferId reduced;
     if (n.along_seq) {
+        dy = rank_by_rank(n, n.name + ".adjoint", value(n.out[0]), dy);
         reduced = make(name, value(x), dtype);
         l.buffer(reduced).placement = placement;
     } else {
@@ -36,9 +76,44 @@ void Emitter::adjoint_exit(const Node& n, BufferId dy) {
     if (low) dy = cast_gradient(n, n.out[0], dy, DType::fp8);
     const DType dtype = low ? DType::fp8 : activation_dtype(s());
     const BufferId whole = fresh_gradient(n.in[0], ".grad.gathered", dtype);
-    emit_collective(n.name + ".adjoint", CollectiveKind::all_gather, bytes(value(n.in[0]).shape, dtype), dtype, dy, whole).pieces =
-        n.gradient_pieces;
+    gather_sequence(n, n.name + ".adjoint", value(n.in[0]), dy, whole, n.gradient_pieces, true);
     add_gradient(n.in[0], whole, true);
+}
+
+// What a rank has columns of, with those of all ranks.
+Value Emitter::columns_of_all(const Value& part) const {
+    Value all = part;
+    all.shape[1] *= l.tp();
+    all.placement.set(Axis::tp, PlacementKind::invariant);
+    return all;
+}
+
+// The parts of the ranks come one behind another, a copy puts them side by side (_gather_along_last_dim of megatron/core/tensor_parallel/
+// mappings.py). The rank's heads are a slice of that, which what comes next copies: it is charged here.
+void Emitter::forward_join_heads(const Node& n, const Making& m) {
+    const Value& part = value(n.in[0]);
+    const Value all = columns_of_all(part);
+    Value behind = all;
+    behind.shape = {part.shape[0] * l.tp(), part.shape[1]};
+    const std::string name = name_of(n, m);
+    const BufferId own = output(n, 0, m), parts = make(name + ".parts", behind, part.dtype), whole = make(name + ".all", all, part.dtype);
+    emit_collective(name + ".gather", CollectiveKind::all_gather, bytes(all.shape, part.dtype), part.dtype, m.in[0], parts);
+    emit(name, Pointwise{PointwiseKind::join_columns, Direction::forward, elements(all), true}, {parts}, {whole, own});
+}
+
+// The gradient of all columns, of which a rank has its heads' among zeros, rank by rank (_reduce_scatter_along_last_dim): a summand.
+void Emitter::adjoint_join_heads(const Node& n, BufferId dy) {
+    Value all = columns_of_all(value(n.in[0]));
+    all.placement.set(Axis::tp, PlacementKind::partial);
+    Value behind = all;
+    behind.shape = {all.shape[0] * l.tp(), all.shape[1] / l.tp()};
+    const DType dtype = l.buffer(dy).dtype;
+    const BufferId among = make(n.name + ".grad.all", all, dtype), parts = make(n.name + ".grad.parts", behind, dtype),
+                   own = fresh_gradient(n.in[0]);
+    emit(n.name + ".bwd", Pointwise{PointwiseKind::join_columns, Direction::input_gradient, elements(all), true}, {dy}, {among});
+    emit(n.name + ".bwd.parts", Pointwise{PointwiseKind::copy, Direction::backward, elements(all), true}, {among}, {parts});
+    emit_collective(n.name + ".adjoint", CollectiveKind::reduce_scatter, bytes(all.shape, dtype), dtype, parts, own);
+    add_gradient(n.in[0], own, true);
 }
 
 } // namespace orrery

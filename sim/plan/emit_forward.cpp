@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fmt/format.h>
+#include <utility>
 
 namespace orrery {
 
@@ -73,6 +74,7 @@ Op Emitter::make_op(const std::string& name, Work work, std::vector<BufferId> in
 }
 
 Op& Emitter::push(Op op) {
+    op.mlp_border = std::exchange(mlp_border, false);
     block->ops.push_back(std::move(op));
     return block->ops.back();
 }
@@ -154,7 +156,7 @@ BufferId Emitter::tokens_buffer(int ahead) {
     b.dtype = DType::int64;
     b.bytes = bytes(b.shape, b.dtype) * (l.plan.microbatches / l.plan.steps); // the rank's whole batch of a step
     b.kind = MemoryKind::workspace;
-    b.scope = s().runtime.dataloader_us > 0 ? Scope::step : Scope::run;
+    b.scope = Scope::run;
     b.stage = static_cast<std::int16_t>(g.stage);
     b.placement.set(Axis::dp, PlacementKind::sharded);
     b.placement.set(Axis::dpr, PlacementKind::sharded);
@@ -230,21 +232,23 @@ PointwiseKind pointwise_of(ActivationKind k) {
 Attention Emitter::attention_work(const Node& n, Direction direction, DType dtype) const {
     const AttentionKernel kernel = s().runtime.attention_kernel;
     const AttentionShape& a = n.attention;
+    if (n.gemm_dtype == DType::fp8) dtype = DType::fp8;
     return {direction, a.batch,  a.seq_q,           a.seq_kv, a.heads, a.kv_heads, a.qk_dim,
             a.v_dim,   a.causal, computed_share(a), dtype,    kernel,  n.dropout};
 }
 
-// A weight of three dimensions is one matrix for each expert of this rank; they share the rows.
+// A weight of three dimensions is one matrix for each expert of this rank; they share the rows that there are.
 Linear Emitter::linear_work(const Node& n, Direction direction, DType out) const {
     const auto& w = value(n.params[0]).shape;
     if (w.size() == 2) return {direction, rows(n.out[0]), w[0], w[1], 1, n.gemm_dtype, out};
-    return {direction, (rows(n.out[0]) + w[0] - 1) / w[0], w[1], w[2], w[0], n.gemm_dtype, out};
+    return {direction, (filled(n.out[0]) + w[0] - 1) / w[0], w[1], w[2], w[0], n.gemm_dtype, out};
 }
 
 PointwiseKind Emitter::activation_work() const { return pointwise_of(s().model.activation); }
 
 void Emitter::forward(const Node& n, std::vector<BufferId>& out, bool again) {
     set_place(n);
+    if (phase == Phase::forward && n.begins_mlp) mlp_border = true;
     std::vector<BufferId> in;
     for (ValueId v : n.in) in.push_back(input_of(v, again));
     (this->*rule_of(n.kind).forward)(n, {in, out, again});
@@ -261,8 +265,11 @@ void Emitter::forward_positions(const Node& n, const Making& m) {
 }
 
 void Emitter::forward_dropout(const Node& n, const Making& m) {
-    emit(name_of(n, m), Pointwise{PointwiseKind::dropout, Direction::forward, elements(value(n.out[0])), n.fused, false, false, n.site},
-         m.in, outputs(n, m));
+    Op& op =
+        emit(name_of(n, m), Pointwise{PointwiseKind::dropout, Direction::forward, elements(value(n.out[0])), n.fused, false, false, n.site},
+             m.in, outputs(n, m));
+    op.modules = n.adapts;
+    op.of_adapter = n.site == DropoutSite::none;
 }
 
 // Works on whole rows, or on every head's query and key.
@@ -279,6 +286,7 @@ void Emitter::forward_linear(const Node& n, const Making& m) {
     Op& op = emit(name_of(n, m), linear_work(n, Direction::forward, dtype_of(n)), with_counts(n, with_weights(n, m.in)), {y});
     op.pieces = n.pieces;
     op.modules = modules_of(l, n);
+    op.of_adapter = n.part == LinearPart::adapter_down;
     if (n.bias_apart) m.out[n.out[0]] = passed(name_of(n, m) + ".bias", Direction::forward, y, n.fused);
 }
 
@@ -312,7 +320,13 @@ void Emitter::forward_residual(const Node& n, const Making& m) {
 }
 
 void Emitter::forward_adapt(const Node& n, const Making& m) {
-    emit(name_of(n, m), Pointwise{PointwiseKind::add_scaled, Direction::forward, elements(value(n.out[0])), n.fused}, m.in,
+    std::vector<BufferId> in = m.in;
+    if (l.practice.scales_adapters_apart) { // the sum scales here: this is what the kernel takes
+        in[1] = make(name_of(n, m) + ".scaled", value(n.in[1]), value(n.in[1]).dtype);
+        emit(name_of(n, m) + ".scale", Pointwise{PointwiseKind::copy, Direction::forward, elements(value(n.out[0])), n.fused}, {m.in[1]},
+             {in[1]});
+    }
+    emit(name_of(n, m), Pointwise{PointwiseKind::add_scaled, Direction::forward, elements(value(n.out[0])), n.fused}, std::move(in),
          {output(n, 0, m)});
 }
 
@@ -329,11 +343,7 @@ void Emitter::forward_enter(const Node& n, const Making& m) {
         m.out[n.out[0]] = m.in[0];
         return;
     }
-    const BufferId whole = output(n, 0, m);
-    Op& op =
-        emit_collective(name_of(n, m), CollectiveKind::all_gather, bytes(value(n.out[0]).shape, dtype_of(n)), dtype_of(n), m.in[0], whole);
-    op.pieces = n.pieces;
-    std::get<Collective>(op.work).times = n.times;
+    gather_sequence(n, name_of(n, m), value(n.out[0]), m.in[0], output(n, 0, m), n.pieces, !casts_turn(n.out[0]));
 }
 
 void Emitter::forward_exit(const Node& n, const Making& m) {
@@ -342,7 +352,8 @@ void Emitter::forward_exit(const Node& n, const Making& m) {
     BufferId& result = m.out[n.out[0]];
     const std::string name = value(n.out[0]).name + (m.again ? ".again" : "");
     if (result < 0) result = n.along_seq ? make(name, value(n.out[0]), dtype) : view(name, m.in[0], value(n.out[0]).placement);
-    emit_collective(name_of(n, m), kind, bytes(value(n.in[0]).shape, dtype), dtype, m.in[0], result).pieces = n.pieces;
+    const BufferId summand = n.along_seq ? rank_by_rank(n, name_of(n, m), value(n.in[0]), m.in[0]) : m.in[0];
+    emit_collective(name_of(n, m), kind, bytes(value(n.in[0]).shape, dtype), dtype, summand, result).pieces = n.pieces;
 }
 
 } // namespace orrery

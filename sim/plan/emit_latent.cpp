@@ -37,4 +37,18 @@ void Emitter::adjoint_joined(const Node& n, BufferId) {
     for (std::size_t i = 0; i < n.in.size(); ++i) add_gradient(n.in[i], parts[i], true);
 }
 
+// The same kernel, the other way round.
+void Emitter::forward_apart(const Node& n, const Making& m) {
+    const std::vector<BufferId> parts = outputs(n, m);
+    emit(name_of(n, m), Pointwise{PointwiseKind::concat, Direction::backward, elements(value(n.in[0])), n.fused}, m.in, parts);
+}
+
+void Emitter::adjoint_apart(const Node& n, BufferId) {
+    std::vector<BufferId> parts;
+    for (ValueId v : n.out) parts.push_back(gradient[v]);
+    const BufferId whole = fresh_gradient(n.in[0]);
+    emit(n.name + ".bwd", Pointwise{PointwiseKind::concat, Direction::forward, elements(value(n.in[0])), n.fused}, parts, {whole});
+    add_gradient(n.in[0], whole, true);
+}
+
 } // namespace orrery

@@ -16,7 +16,7 @@ bool gathers(const Runtime& r) { return r.token_dispatcher == TokenDispatcher::a
 
 // Padded rows are known beforehand, and kernels that run all experts at once read the counts on the device. Otherwise the host launches
 // expert by expert and must know each one's rows, whatever brings them.
-bool host_waits_for_counts(const Scenario& s) { return s.model.moe && s.model.moe->capacity_factor <= 0 && !s.runtime.fused_experts; }
+bool host_waits_for_counts(const Scenario& s) { return s.model.moe && !s.model.moe->pads() && !s.runtime.fused_experts; }
 
 // cuDNN's grouped products with an activation inside ask for features in whole tiles of 256 on each side of an expert's linears
 // (Transformer Engine's forward_grouped_mlp.py checks it, and runs products, activation and casts as kernels of their own where it does not
@@ -53,12 +53,14 @@ bool Emitter::read_by_activation(ValueId v) const {
     return std::any_of(g.nodes.begin(), g.nodes.end(), [&](const Node& n) { return n.kind == NodeKind::activation && n.in[0] == v; });
 }
 
-// The counts of all ranks that rows may come from, to the host, which waits for them.
+// The counts of all ranks that rows may come from, to the host, which waits for them where it must.
 void Emitter::know_counts(const Node& n, BufferId counts, const std::string& suffix) {
-    if (!host_waits()) return;
+    if (!host_waits_for_counts(s())) return;
     const bool told = n.dispatches_tokens && !gathers(s().runtime); // a dispatch of tokens tells each rank what it will get
     const bool over_ep = s().strategy.expert_parallel > 1, over_tensor = s().strategy.expert_tensor_parallel > 1;
-    const char* const comm = !over_tensor ? "ep" : over_ep || n.dispatches_tokens ? "ep.etp" : "etp";
+    // (Not behind rows that are on their way: Megatron's dispatcher gathers them over its tp_ep group, which has a stream of its own beside
+    // the ep group's; megatron/core/transformer/moe/token_dispatcher.py, preprocess.)
+    const char* const comm = over_ep || n.dispatches_tokens ? "ep.etp" : "etp";
     if (!told && (over_ep || over_tensor)) {
         Buffer all = l.buffer(counts);
         const int ranks = size(l.plan, l.comm(comm));
@@ -71,6 +73,7 @@ void Emitter::know_counts(const Node& n, BufferId counts, const std::string& suf
         counts = gathered;
     }
     if (!told) counts_of.try_emplace(n.layer, counts);
+    if (l.practice.static_shapes || !host_waits()) return; // products read them where they are
     Buffer host = l.buffer(counts);
     host.name += ".host" + suffix;
     host.space = Space::host;
@@ -104,12 +107,17 @@ void Emitter::move_tokens(const std::vector<BufferId>& from, const std::vector<B
     push(std::move(op));
 }
 
-// A collective over rows and what goes along with each: `size` is that of the first buffers.
+// A collective over rows and what goes along with each, of so many rows at most: `size` is that of the first buffers.
 void Emitter::collect_rows(const std::string& name, CollectiveKind kind, Bytes size, const std::vector<BufferId>& in,
-                           const std::vector<BufferId>& out, const char* comm) {
+                           const std::vector<BufferId>& out, const char* comm, std::int64_t most) {
+    const auto moved = [&](BufferId b) {
+        std::vector<std::int64_t> shape = l.buffer(b).shape;
+        shape[0] = std::min(shape[0], most);
+        return bytes(shape, l.buffer(b).dtype);
+    };
     Op op = make_op(name, Collective{kind, l.comm(comm), size, l.buffer(in[0]).dtype}, in, out);
     auto& work = std::get<Collective>(op.work);
-    for (std::size_t i = 1; i < in.size(); ++i) work.bytes = work.bytes + std::max(l.buffer(in[i]).bytes, l.buffer(out[i]).bytes);
+    for (std::size_t i = 1; i < in.size(); ++i) work.bytes = work.bytes + std::max(moved(in[i]), moved(out[i]));
     op.queue = queue_of(work.comm);
     push(std::move(op));
 }
@@ -128,6 +136,7 @@ void Emitter::move_rows(const Node& n, const std::vector<BufferId>& from, const 
     const std::int64_t local = e.experts / st.expert_parallel;
     const bool sorts = local > 1;
     const std::int64_t rows = l.buffer(inside).shape[0], part = rows / st.expert_tensor_parallel;
+    const std::int64_t arriving = filled(n.kind == NodeKind::dispatch ? n.out[0] : n.in[0]) / st.expert_tensor_parallel;
     std::vector<BufferId> at = from;
     const auto station = [&](const char* what, std::int64_t count, bool shared, bool last) {
         if (last) return to;
@@ -152,8 +161,10 @@ void Emitter::move_rows(const Node& n, const std::vector<BufferId>& from, const 
     };
     const auto exchange = [&](const std::vector<BufferId>& b) {
         // A rank of the slowest group sends back the rows it receives: its rows bound the exchange.
-        const Bytes size = std::max(bytes({part, h}, dtype), l.buffer(outside).bytes);
-        collect_rows(name, CollectiveKind::all_to_all, size, at, b, "ep");
+        const Bytes size = std::max(bytes({arriving, h}, dtype), l.buffer(outside).bytes);
+        if (l.practice.worst_case_rows) // what no row fills is zero (ragged_all_to_all writes into jnp.zeros)
+            emit(name + ".zeros", Pointwise{PointwiseKind::zero, Direction::forward, l.buffer(b[0]).shape[0] * h, true}, {}, {b[0]});
+        collect_rows(name, CollectiveKind::all_to_all, size, at, b, "ep", std::max(arriving, l.buffer(outside).shape[0]));
         block->ops.back().in = with_counts(n, std::move(block->ops.back().in));
         at = b;
     };
@@ -190,15 +201,67 @@ void Emitter::forward_route(const Node& n, const Making& m) {
          read, {output(n, 0, m), output(n, 1, m), output(n, 2, m)});
 }
 
+// Each choice of experts is an outer product of its weights and its places, and two are added; of more choices the places are whole numbers
+// first, and kept for the gradient of the weights.
+void Emitter::make_masks(const Node& n, const Making& m) {
+    const std::string name = name_of(n, m);
+    Value v = value(n.in[1]);
+    v.shape = {rows(n.in[0]), rows(n.out[0])};
+    const auto one_hot = [&](const std::string& what, DType dtype, std::vector<BufferId> from) {
+        const BufferId made = make(name + what, v, dtype);
+        emit(name + what, Pointwise{PointwiseKind::one_hot, Direction::forward, elements(v), n.fused}, std::move(from), {made});
+        return made;
+    };
+    const BufferId map = m.in[1], scores = m.in[3];
+    const int choices = s().model.moe->top_k;
+    Masks masks;
+    masks.probabilities = n.in[3];
+    BufferId weights = -1;
+    if (choices > 2) {
+        masks.places = one_hot(".places", DType::fp32, {one_hot(".places.int64", DType::int64, {map})});
+        weights = one_hot(".weights", DType::fp32, {scores, masks.places});
+    } else {
+        weights = one_hot(".weights", DType::fp32, {map, scores});
+        if (choices == 2) weights = one_hot(".weights.sum", DType::fp32, {weights, one_hot(".weights.second", DType::fp32, {map, scores})});
+    }
+    const DType act = activation_dtype(s());
+    masks.sent = one_hot(".mask", act, {one_hot(".mask.bool", DType::boolean, {weights})});
+    masks.fetched = one_hot(".weights.cast", act, {weights});
+    masks_of[n.layer] = masks;
+}
+
+// Of the product that fetched the rows: dy times these, in the activations' dtype, then in fp32, then summed over each expert's slots.
+void Emitter::mask_gradients(const Node& n, BufferId dy) {
+    Masks& masks = masks_of.at(n.layer);
+    if (!needs_gradient[masks.probabilities]) return;
+    Value v = value(n.in[1]);
+    v.shape = {rows(n.out[0]), rows(n.in[0])};
+    const auto one_hot = [&](const std::string& what, const Value& like, DType dtype, std::vector<BufferId> from) {
+        const BufferId made = make(n.name + what, like, dtype);
+        l.buffer(made).placement = l.buffer(dy).placement;
+        emit(n.name + what, Pointwise{PointwiseKind::one_hot, Direction::backward, elements(v), n.fused}, std::move(from), {made});
+        return made;
+    };
+    const BufferId narrow = one_hot(".weights.grad", v, activation_dtype(s()), {dy, need(n.in[0])});
+    std::vector<BufferId> wide{one_hot(".weights.grad.fp32", v, DType::fp32, {narrow})};
+    if (masks.places >= 0) wide.push_back(masks.places);
+    masks.gradient = one_hot(".scores.grad", value(masks.probabilities), DType::fp32, wide);
+}
+
 // By an index; where the experts' kernel wants rows padded, by a second one to these.
 void Emitter::forward_permute(const Node& n, const Making& m) {
     if (!n.dispatches_tokens) know_counts(n, m.in[2], m.again ? ".again" : "");
     const bool padded = l.practice.expert_rows == ExpertRows::padded;
     const BufferId sent = output(n, 0, m), gathered = padded ? make(name_of(n, m) + ".rows", value(n.out[0]), dtype_of(n)) : sent;
+    std::vector<BufferId> read{m.in[0], m.in[1], m.in[3]};
+    if (l.practice.keeps_masks) {
+        make_masks(n, m);
+        read.push_back(masks_of.at(n.layer).sent);
+    }
     emit(name_of(n, m),
          Permute{Permute::Part::gather, Direction::forward, rows(n.in[0]), rows(n.out[0]), cols(n.out[0]), s().runtime.permute_fusion,
                  l.practice.expert_rows},
-         {m.in[0], m.in[1], m.in[3]}, {gathered, output(n, 1, m)});
+         std::move(read), {gathered, output(n, 1, m)});
     if (padded)
         emit(name_of(n, m) + ".pad", Pointwise{PointwiseKind::pad_rows, Direction::forward, elements(value(n.out[0])), n.fused}, {gathered},
              {sent});
@@ -251,6 +314,7 @@ BufferId Emitter::rows_to_sum(const Node& n, const std::string& name, BufferId r
 void Emitter::forward_unpermute(const Node& n, const Making& m) {
     std::vector<BufferId> in = m.in;
     in[0] = rows_to_sum(n, name_of(n, m), in[0]);
+    if (l.practice.keeps_masks) in.push_back(masks_of.at(n.layer).fetched);
     emit(name_of(n, m),
          Permute{Permute::Part::scatter, Direction::forward, rows(n.out[0]), rows(n.in[0]), cols(n.out[0]), s().runtime.permute_fusion,
                  l.practice.expert_rows},
@@ -259,7 +323,8 @@ void Emitter::forward_unpermute(const Node& n, const Making& m) {
 
 bool Emitter::sums_read_rows(const Node& n) const {
     const ExpertRows by = l.practice.expert_rows;
-    return n.kind == NodeKind::unpermute && (by == ExpertRows::gathered || (by == ExpertRows::added && n.fused));
+    const bool reads = l.practice.keeps_masks || by == ExpertRows::gathered || (by == ExpertRows::added && n.fused);
+    return n.kind == NodeKind::unpermute && reads;
 }
 
 // How many rows of whole sequences each expert has: the sum over the ranks that hold parts of them (Megatron-Core reduces over its
@@ -305,9 +370,15 @@ void Emitter::adjoint_permute(const Node& n, BufferId dy) {
              {plain});
         dy = plain;
     }
+    std::vector<BufferId> read{dy, gradient_of(n.out[1]), need(n.in[1]), need(n.in[3])};
+    if (l.practice.keeps_masks) {
+        const Masks& masks = masks_of.at(n.layer);
+        read.push_back(masks.sent);
+        if (masks.gradient >= 0) read.push_back(masks.gradient);
+    }
     emit(n.name + ".bwd",
          Permute{Permute::Part::scatter, Direction::backward, rows(n.in[0]), rows(n.out[0]), cols(n.out[0]), fused, l.practice.expert_rows},
-         {dy, gradient_of(n.out[1]), need(n.in[1]), need(n.in[3])}, {dx, dp});
+         std::move(read), {dx, dp});
     add_gradient(n.in[0], dx, true);
     add_gradient(n.in[3], dp, true);
 }
@@ -363,6 +434,10 @@ void Emitter::adjoint_unpermute(const Node& n, BufferId dy) {
     std::vector<BufferId> read{dy, need(n.in[1])}, weighted; // for the gradient of the weights, the rows themselves
     if (sums_read_rows(n)) weighted.push_back(need(n.in[0]));
     if (const auto wide = wide_rows.find(n.layer); wide != wide_rows.end()) weighted.push_back(wide->second);
+    if (l.practice.keeps_masks) {
+        read.push_back(masks_of.at(n.layer).fetched);
+        mask_gradients(n, dy);
+    }
     const bool apart = l.practice.expert_rows == ExpertRows::added;
     if (!apart) read.insert(read.end(), weighted.begin(), weighted.end());
     const BufferId back = apart ? fresh_gradient(n.in[0], ".scored.grad", n.gradient_dtype) : drows;

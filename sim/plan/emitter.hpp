@@ -4,6 +4,7 @@
 #include "sim/plan/lowering.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace orrery {
 
@@ -32,6 +33,13 @@ struct LossRows {
     std::string suffix;
 };
 
+// One-hot masks of a rank's tokens and of the experts' slots (Practice::keeps_masks): what dispatches rows and what fetches them back, in
+// the activations' dtype; the tokens' places in fp32 where these are kept, and the gradient of the weights, else -1.
+struct Masks {
+    BufferId sent = -1, fetched = -1, places = -1, gradient = -1;
+    ValueId probabilities = -1;
+};
+
 // The buffers that a loss leaves for its gradient: exponentials or softmax, statistics, and a second copy where there is one (else -1).
 struct LossMade {
     BufferId kept, stats, second;
@@ -54,13 +62,16 @@ struct Emitter {
     std::vector<Op> weight_ops;                 // of the weight block, in order
     std::map<std::int16_t, BufferId> counts_of; // by layer: rows each rank sends to each expert
     std::map<std::int16_t, BufferId> wide_rows; // by layer: the experts' results in fp32, kept for the gradient of their weights
+    std::map<std::int16_t, Masks> masks_of;     // by layer
     std::vector<Op> pending;                    // weight-gradient ops held back to run under the next collective
+    bool mlp_border = false;                    // of the next op: Op::mlp_border
 
     Emitter(Lowering& lowering, const Graph& graph);
 
     const Scenario& s() const { return l.scenario; }
     const Value& value(ValueId v) const { return g.value(v); }
     std::int64_t rows(ValueId v) const { return value(v).shape[0]; }
+    std::int64_t filled(ValueId v) const { return value(v).filled > 0 ? value(v).filled : rows(v); }
     std::int64_t cols(ValueId v) const { return value(v).shape.back(); }
 
     DType gradient_dtype(ValueId v) const; // activations', but where autocast or the framework has fp32
@@ -103,6 +114,8 @@ struct Emitter {
 
     // The host hands the forward pass its microbatch (emit_batch.cpp): the op that the first computation after it waits for, -1: none.
     BufferId fetch_batch();
+    // The scales of 8-bit tensors follow from maxima of all ranks (emit_maxima.cpp).
+    void reduce_maxima(const char* pass, int tensors);
     // A kernel that writes to another place what it reads; here it stays in its own.
     BufferId passed(const std::string& name, Direction direction, BufferId b, bool fused, PointwiseKind kind = PointwiseKind::copy);
 
@@ -112,20 +125,29 @@ struct Emitter {
     ForwardRule forward_embedding, forward_positions, forward_dropout, forward_norm, forward_linear, forward_rope, forward_attention,
         forward_clamp, forward_activation, forward_residual, forward_adapt, forward_cast, forward_enter, forward_exit; // emit_forward.cpp
     AdjointRule adjoint_embedding, adjoint_positions, adjoint_dropout, adjoint_norm, adjoint_linear, adjoint_rope, adjoint_attention,
-        adjoint_clamp, adjoint_activation, adjoint_residual, adjoint_adapt, adjoint_cast; // adjoint.cpp
-    ForwardRule forward_loss, forward_chunked_loss, forward_join_vocabulary;              // emit_loss.cpp
+        adjoint_low_attention, adjoint_clamp, adjoint_activation, adjoint_residual, adjoint_adapt, adjoint_cast; // adjoint.cpp
+    ForwardRule forward_loss, forward_chunked_loss, forward_join_vocabulary;                                     // emit_loss.cpp
     AdjointRule adjoint_loss, adjoint_chunked_loss, adjoint_join_vocabulary;
-    AdjointRule adjoint_enter, adjoint_exit;                                          // adjoint_regions.cpp
+    ForwardRule forward_join_heads; // adjoint_regions.cpp
+    AdjointRule adjoint_enter, adjoint_exit, adjoint_join_heads;
+    Value columns_of_all(const Value& part) const;
+    bool casts_turn(ValueId v) const;
+    void gather_sequence(const Node& n, const std::string& name, const Value& like, BufferId shard, BufferId whole, std::uint8_t pieces,
+                         bool turns);
+    BufferId rank_by_rank(const Node& n, const std::string& name, const Value& like, BufferId b);
+    static Pointwise turned(const Value& like);
     ForwardRule forward_copy_heads, forward_scores, forward_softmax, forward_context; // emit_unfused.cpp
     AdjointRule adjoint_copy_heads, adjoint_scores, adjoint_softmax, adjoint_context;
-    ForwardRule forward_joined; // emit_latent.cpp
-    AdjointRule adjoint_narrow, adjoint_joined;
+    ForwardRule forward_joined, forward_apart; // emit_latent.cpp
+    AdjointRule adjoint_narrow, adjoint_joined, adjoint_apart;
     ForwardRule forward_route, forward_permute, forward_dispatch, forward_combine, forward_weigh, forward_weighted_bias,
         forward_unpermute; // emit_moe.cpp
     bool host_waits() const;
     bool biases_by_expert() const;
     BufferId widen_rows(const Node& n, const std::string& name, BufferId rows);
     BufferId rows_to_sum(const Node& n, const std::string& name, BufferId rows);
+    void make_masks(const Node& n, const Making& m);
+    void mask_gradients(const Node& n, BufferId dy);
     bool sums_read_rows(const Node& n) const; // the adjoint of a sum of experts' rows reads these
 
     AdjointRule adjoint_route, adjoint_permute, adjoint_dispatch, adjoint_combine, adjoint_weigh, adjoint_weighted_bias, adjoint_unpermute;
@@ -147,7 +169,7 @@ struct Emitter {
                    const std::string& name);
     void move_tokens(const std::vector<BufferId>& from, const std::vector<BufferId>& to, bool to_experts, const std::string& name);
     void collect_rows(const std::string& name, CollectiveKind kind, Bytes size, const std::vector<BufferId>& in,
-                      const std::vector<BufferId>& out, const char* comm);
+                      const std::vector<BufferId>& out, const char* comm, std::int64_t most = std::numeric_limits<std::int64_t>::max());
     BufferId gradient_of(ValueId v) const { return gradient[v]; }
     BufferId fresh_gradient(ValueId v, const char* suffix = ".grad");
     BufferId fresh_gradient(ValueId v, const char* suffix, DType dtype);

@@ -383,7 +383,7 @@ std::int32_t ProgramBinder::skip(const BinderState& before, const BinderState& n
 void ProgramBinder::walk(std::int32_t step) {
     constexpr int most_states = 32; // that are compared: some never repeat
     const std::int32_t count = static_cast<std::int32_t>(program.actions.size());
-    blocking = compute = {};
+    compute = {}; // what blocks at a step's end blocks the next one's computation
     std::size_t next_explicit = 0;
     std::optional<BinderState> before;
     int states = 0;

@@ -15,6 +15,7 @@ PlanInputs plan_inputs(const Scenario& scenario) {
     in.runtime.plan_allocator = false;
     in.runtime.expandable_segments = false;
     in.runtime.reserved_gb = -1;
+    if (!in.runtime.routed) in.runtime.expert_room = 0;
     return in;
 }
 

@@ -1,5 +1,7 @@
 #include "sim/plan/lowering.hpp"
 
+#include <algorithm>
+
 namespace orrery {
 
 DType activation_dtype(const Scenario& s) {
@@ -16,6 +18,7 @@ DType activation_dtype(const Scenario& s) {
 
 std::uint8_t modules_of(const Lowering& l, const Node& n) {
     if (!l.practice.separate_linears) return 1;
+    if (n.part == LinearPart::adapter_down || n.part == LinearPart::adapter_up) return n.adapts;
     const bool gated = l.scenario.model.gated() && (n.part == LinearPart::fc1 || n.part == LinearPart::shared_fc1);
     return n.part == LinearPart::qkv ? 3 : gated ? 2 : 1;
 }
@@ -46,6 +49,17 @@ std::vector<int> Lowering::chunks_in_model_order() const {
     for (int c = 0; c < length; ++c)
         for (int direction = 0; direction < plan.directions; ++direction) order.push_back(direction * length + c);
     return order;
+}
+
+std::vector<std::int16_t> stages_of_embedding(const Lowering& l) {
+    std::vector<std::int16_t> stages;
+    if (l.plan.directions > 1) return stages;
+    for (std::int16_t stage = 0; stage < l.plan.stages; ++stage)
+        if (std::any_of(l.parameters[stage].begin(), l.parameters[stage].end(),
+                        [&](const Parameter& p) { return l.plan.tensors[p.tensor].use == TensorUse::embedding; }))
+            stages.push_back(stage);
+    if (stages.size() < 2) stages.clear();
+    return stages;
 }
 
 std::int64_t elements_of(const Buffer& b) {

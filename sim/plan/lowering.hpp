@@ -66,6 +66,10 @@ struct Lowering {
 // For a chunk that has been emitted, by value: notes in Lowering::leaving what strategy.offload names.
 void note_leaving(Lowering& l, const Graph& g, const std::vector<BufferId>& forward_buffers);
 
+// The stages that hold the embedding, in order, where there are several: its gradient is the sum of theirs. (Copies of the model that run
+// in several directions are summed as a whole.)
+std::vector<std::int16_t> stages_of_embedding(const Lowering& l);
+
 // Modules of the software that a linear of the plan stands for: queries, keys and values, and gate and up, are one product here and a
 // linear each in much software.
 std::uint8_t modules_of(const Lowering& l, const Node& linear);

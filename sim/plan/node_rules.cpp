@@ -22,6 +22,8 @@ const NodeRule& rule_of(NodeKind kind) {
         return row<&Emitter::forward_norm, &Emitter::adjoint_norm>;
     case NodeKind::linear:
         return row<&Emitter::forward_linear, &Emitter::adjoint_linear>;
+    case NodeKind::join_heads:
+        return row<&Emitter::forward_join_heads, &Emitter::adjoint_join_heads>;
     case NodeKind::rope:
         return row<&Emitter::forward_rope, &Emitter::adjoint_rope>;
     case NodeKind::head_norm:
@@ -62,6 +64,8 @@ const NodeRule& rule_of(NodeKind kind) {
         return row<&Emitter::forward_joined, &Emitter::adjoint_narrow>;
     case NodeKind::concat:
         return row<&Emitter::forward_joined, &Emitter::adjoint_joined>;
+    case NodeKind::apart:
+        return row<&Emitter::forward_apart, &Emitter::adjoint_apart>;
     case NodeKind::latent_join:
         return row<&Emitter::forward_joined, &Emitter::adjoint_joined>;
     case NodeKind::route:

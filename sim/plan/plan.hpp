@@ -76,8 +76,10 @@ struct Op {
     // user buffers): the simulator lets the two overlap. The runtime has no such kernels and runs one after the other; the deps stay.
     std::uint8_t pieces = 1;
     std::uint8_t modules = 1;       // modules of the software that it stands for (queries, keys and values may be a linear each)
+    bool of_adapter = false;        // LoRA's: A, or the dropout ahead of it, whose rows are those of the linear that it is beside
     double share = 1;               // of the steps in which it has something to do: its time is that share of it in the mean of all steps
     bool eager = false;             // no captured graph can hold it: what it works on depends on counts the host had to wait for
+    bool mlp_border = false;        // before it, attention and MLP of a layer without experts meet: joined steps may change sides there
     std::vector<BufferId> in, out;  // in the kernel's documented order
     std::vector<std::int32_t> deps; // earlier ops of this block it waits for, beyond its queue's order
     std::string name;               // "l17.qkv.fwd"
@@ -97,7 +99,7 @@ struct Block {
     std::string name; // "F3", "B3", "W3", "(F3;B2)", "X:..", "reduce:b2"
     BlockKind kind = BlockKind::other;
     std::int16_t stage = 0, chunk = -1;
-    bool blocking = false;    // an exchange the computation after it waits for, sends included
+    bool blocking = false;    // an exchange (sends included) or a gather that the computation after it waits for
     std::int16_t version = 0; // of the parameters it reads, or of an optimizer's block writes, where a stage holds several
     Indexed<std::int32_t, Op> ops;
     std::vector<std::int32_t> unit_begin{}; // first op of each unit (a layer, or the ops before or after the layers); empty: one unit

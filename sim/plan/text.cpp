@@ -76,7 +76,8 @@ std::string shape_text(const Plan& plan, const Work& work) {
             [](const Compress& c) { return fmt::format("{} {}", name(c.part), c.elements); },
             [&](const Collective& c) {
                 const std::string times = c.times > 1 ? fmt::format("{} x ", c.times) : "";
-                return fmt::format("{} {}{} B over {}", name(c.dtype), times, c.bytes.count, plan.communicators[c.comm].name);
+                return fmt::format("{} {}{} B over {}{}", name(c.dtype), times, c.bytes.count, plan.communicators[c.comm].name,
+                                   c.whole ? ", as an all-reduce" : "");
             },
             [&](const Exchange& x) {
                 std::string text;

@@ -249,8 +249,9 @@ void StageGradients::visit(const Op& op) {
     if (const auto* a = std::get_if<Alloc>(&op.work)) {
         if (tracked(a->buffer)) gradients_[at(a->buffer)] = Gradient{0, true, false, false};
     } else if (const auto* f = std::get_if<Free>(&op.work)) {
-        const Gradient& g = gradients_[at(f->buffer)];
+        Gradient& g = gradients_[at(f->buffer)];
         if (tracked(f->buffer) && g.summed && !g.handed_on) fault("gradient-lost", f->buffer, "is freed and its sum went nowhere");
+        g.summed = g.handed_on = false; // the next one is another
     } else if (const auto* c = std::get_if<Collective>(&op.work)) {
         const bool to_add = !op.out.empty() && plan_.buffers[at(op.out[0])].role == Role::gradient_summands; // by everyone
         if (c->kind == CollectiveKind::all_gather && !to_add)

@@ -205,6 +205,11 @@ void PlacementCheck::same_as_input(const Op& op, Axis a) {
                    ? void()
                    : fault("placement", op.out[0], a, "is not the rank's columns of what all have");
     const int in = along(op.in[0], a), out = along(op.out[0], a);
+    if (a == Axis::tp && p && p->kind == PointwiseKind::join_columns && p->direction == Direction::input_gradient) { // among zeros
+        if (in != last_dimension(op.in[0]) || out != summand)
+            fault("placement", op.out[0], a, "is not a summand of what the ranks have columns of");
+        return;
+    }
     if ((in >= 0) != (out >= 0)) fault("placement", op.out[0], a, "is not split as what it is made from");
 }
 

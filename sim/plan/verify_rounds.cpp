@@ -90,6 +90,7 @@ void check_stage(const Plan& plan, std::size_t stage, Findings& findings) {
         const Meeting& m = met[b];
         const bool followed = m.sums == 0 && m.averages == 0 && m.copies == 1, averaged = m.sums == 1 && m.averages == 1 && m.copies == 0;
         if (x.role == Role::parameter && (!plan.tensors[at(x.tensor)].trained || x.scope == Scope::action)) continue;
+        if (x.role == Role::parameter_shard && x.scope == Scope::action) continue; // made of a shard that stays
         const bool weights = x.role == Role::parameter || (x.role == Role::parameter_shard && trained_shard(plan, x)),
                    must = weights || x.role == Role::master || (x.role == Role::outer_parameters && x.scope == Scope::run);
         if (must && !(weights && copied ? followed : averaged))

@@ -62,6 +62,8 @@ const char* pointwise_name(const Pointwise& p) {
     case PointwiseKind::pad_rows:
     case PointwiseKind::score_rows:
         return "copy";
+    case PointwiseKind::one_hot:
+        return "one-hot";
     case PointwiseKind::clamp:
         return "clamp";
     case PointwiseKind::average:

@@ -7,13 +7,29 @@
 
 namespace orrery {
 
+namespace {
+
+double link_to_storage(const Cluster& c) {
+    return c.storage.per_node.value > 0 ? c.storage.per_node.value : c.inter.nics_per_node * c.inter.nic_bandwidth.value;
+}
+
+} // namespace
+
+double storage_rate_of_node(const Cluster& c) {
+    const double link = link_to_storage(c);
+    if (c.storage.requests_per_node <= 0 || c.storage.latency.seconds() <= 0) return link;
+    const double asked = c.storage.requests_per_node * static_cast<double>(c.storage.request.count) / c.storage.latency.seconds();
+    return link > 0 ? std::min(link, asked) : asked;
+}
+
 InputSupply input_supply(const Scenario& s) {
     const Cluster& c = s.cluster;
     InputSupply supply;
     supply.devices = s.world_size();
     supply.nodes = c.nodes;
     supply.storage = c.storage.read.value > 0 ? c.storage.read.value : 1e9 * c.nodes; // assumed: 1 GB/s a node
-    supply.per_node = c.storage.per_node.value > 0 ? c.storage.per_node.value : c.inter.nics_per_node * c.inter.nic_bandwidth.value;
+    supply.per_node = storage_rate_of_node(c);
+    if (supply.per_node != link_to_storage(c)) supply.of_node = "a node's requests to storage";
     return supply;
 }
 
@@ -25,7 +41,7 @@ InputPeriod input_period(const InputPipeline& data, double samples, const InputS
         if (seconds > period.seconds) period = {seconds, what, varies};
     };
     if (supply.storage > 0) limit(bytes / supply.storage, "storage", spread);
-    if (supply.per_node > 0) limit(bytes / (supply.per_node * supply.nodes), "a node's link to storage", spread);
+    if (supply.per_node > 0) limit(bytes / (supply.per_node * supply.nodes), supply.of_node, spread);
     if (data.reader_mb_per_s > 0) limit(bytes / (data.reader_mb_per_s * 1e6 * readers), "readers", spread);
     limit(samples * data.cpu_ms_per_sample * 1e-3 / readers, "decoding", 0);
     return period;
@@ -43,6 +59,20 @@ double input_stall(const InputPipeline& data, double step_s, const InputPeriod& 
     return behind / -std::expm1(-x); // towards `behind` for a large x, towards 0 for a small one
 }
 
+double computing_share(const InputPipeline& data, double step_s, const InputPeriod& period) {
+    if (step_s <= 0) return 0;
+    const double behind = period.seconds - step_s, batches = static_cast<double>(data.workers) * data.prefetch;
+    const double variance = period.spread * period.spread * period.seconds;
+    // What of a longer step its shorter stall takes up: by x (input_stall) the derivative of behind / (1 - e^-x).
+    double taken_up = behind > 0 ? 1 : 0;
+    if (data.workers == 0) taken_up = 0;
+    if (data.workers > 0 && variance > 0) {
+        const double x = 2 * behind * batches / variance, e = -std::expm1(-x);
+        if (std::abs(x) < 500) taken_up = std::abs(x) < 1e-6 ? 0.5 : (1 - x * (1 - e) / e) / e;
+    }
+    return std::clamp((1 - taken_up) * step_s / (step_s + input_stall(data, step_s, period)), 0.0, 1.0);
+}
+
 double input_first_batch(const InputPipeline& data, const InputPeriod& period) { return data.workers * period.seconds; }
 
 void wait_for_input(Report& r, const Scenario& s) {
@@ -57,7 +87,9 @@ void wait_for_input(Report& r, const Scenario& s) {
         throw InputError("/training/data: a step waits " + seconds_text(stall) +
                          " for its samples, which is longer than steps can be told: " +
                          "lower bytes_per_sample or cpu_ms_per_sample, or raise the rate of " + period.limit);
-    const double longer = (r.step_time_s + stall) / r.step_time_s;
+    const double longer = (r.step_time_s + stall) / r.step_time_s, own = computing_share(data, r.step_time_s, period);
+    r.input = {stall, 1 - own, period.limit};
+    for (double& share : r.shares) share *= own;
     r.step_time_s += stall;
     r.breakdown_s[Category::other] += stall;
     for (double* rate :

@@ -10,7 +10,10 @@ namespace orrery {
 // Who reads: devices with their workers, on nodes, from storage. Rates in bytes a second; 0: no limit.
 struct InputSupply {
     double devices = 1, nodes = 1, storage = 0, per_node = 0;
+    const char* of_node = "a node's link to storage"; // what limits per_node
 };
+// The rate that one node reaches at storage: its limit there or its network cards, and the requests that it has in flight. 0: nothing says.
+double storage_rate_of_node(const Cluster& cluster);
 // The readers of a scenario and their rates.
 InputSupply input_supply(const Scenario& scenario);
 
@@ -26,6 +29,10 @@ InputPeriod input_period(const InputPipeline& data, double samples, const InputS
 // batches that lie ready, workers x prefetch of them: a Brownian motion between an empty and a full store, whose mean wait is known.
 // Without workers the training process reads between steps: it waits for all of the period.
 double input_stall(const InputPipeline& data, double step_s, const InputPeriod& period);
+
+// What the step, wait included, follows its own computation to, and not its samples: d ln(step + stall) / d ln(step). Both together make it
+// so many times as long, so that the samples' share is the rest of 1.
+double computing_share(const InputPipeline& data, double step_s, const InputPeriod& period);
 
 // Readers begin all at once, one batch each, and share what they read from: the first batch is ready when the first of every reader is.
 double input_first_batch(const InputPipeline& data, const InputPeriod& period);

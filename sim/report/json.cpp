@@ -133,8 +133,12 @@ std::string to_json(const Report& r) {
                           {"slower", e.interval.slower}};
     if (r.error_bar.learned > 0) j["error_bar"]["learned"] = r.error_bar.learned;
     if (r.error_bar.all_stated > 0) j["error_bar"]["step_time_all_stated"] = r.error_bar.all_stated;
-    if (*std::max_element(r.shares.begin(), r.shares.end()) > 0)
+    // A step that waits for its samples alone follows no group: its own computation has the shares of its configuration.
+    if (r.shares != CostShares{} || r.configuration.shares != CostShares{}) {
         for (int g = 0; g < cost_group_count; ++g) j["sensitivities"][name(static_cast<CostGroup>(g))] = r.shares[g];
+        if (r.input.stall_s > 0) j["sensitivities"]["samples"] = r.input.share;
+    }
+    if (r.input.stall_s > 0) j["input"] = {{"stall_s", r.input.stall_s}, {"limit", r.input.limit}};
     if (r.step_time_s > 0) {
         j["per_trillion_tokens"] = pace_json(r, 1e12);
         if (r.run_tokens > 0) j["run_at_this_pace"] = pace_json(r, r.run_tokens);

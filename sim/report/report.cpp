@@ -6,7 +6,9 @@
 #include "sim/report/model_flops.hpp"
 #include "sim/report/traffic.hpp"
 #include "sim/scenario/parameters.hpp"
+#include "sim/scenario/router_at_start.hpp"
 #include "sim/scenario/trainable.hpp"
+#include "topology/catalog.hpp"
 #include "topology/indexed.hpp"
 
 #include <fmt/format.h>
@@ -96,8 +98,29 @@ void fill_tokens(Report& r, const Scenario& s) {
     if (s.run) r.run_tokens = s.run->steps > 0 ? static_cast<double>(s.run->steps) * r.tokens_per_step : s.run->tokens;
 }
 
+// What loads that nobody stated may be: nothing hides the fullest rank, and a rank's products of unlike rows fill their tiles less.
+void note_even_loads(Report& r, const Scenario& s) {
+    MoeSpec moe = *s.model.moe;
+    if (!moe.even() || moe.pads() || !s.defaults.contains("/model/moe/imbalance")) return;
+    const std::string assumed = "experts' loads are taken to be even (model.moe.imbalance)";
+    const int ranks = s.strategy.expert_parallel, layers = mixture_layers(s.model, s.model.layers);
+    if (layers == 0) return;
+    if (ranks == 1) {
+        r.notes.push_back(assumed + ": uneven ones fill the tiles of experts' products less");
+        return;
+    }
+    moe.imbalance = Imbalance::zipf;
+    moe.imbalance_exponent = 0.5;
+    const double learned = fullest_share(moe, ranks);
+    moe.imbalance_loads = {load_at_start(s.model, s.training.sequence_length, layers / 2)};
+    r.notes.push_back(fmt::format("{}: with zipf:0.5 the fullest of {} ranks would have {:.2f} x these rows, in the middle layer of an "
+                                  "untrained router {:.2f} x, and the others would wait for it",
+                                  assumed, ranks, learned, fullest_share(moe, ranks)));
+}
+
 void fill_experts(Report& r, const Scenario& s) {
     if (!s.model.moe) return;
+    note_even_loads(r, s);
     const MoeSpec& moe = *s.model.moe;
     const Strategy& st = s.strategy;
     const std::int64_t of_a_rank = s.training.micro_batch_size * s.training.sequence_length / (st.tensor_parallel * st.context_parallel);
@@ -130,10 +153,7 @@ void add_assumptions(Report& r, const Scenario& s) {
         r.notes.push_back(fmt::format("{} has no {} peak: MFU and HFU are shares of its {} peak", s.cluster.device.title,
                                       name(s.training.precision), r.peak_dtype));
     }
-    if (r.energy_j > 0)
-        r.notes.emplace_back(s.cluster.power_w_per_node > 0
-                                 ? "energy: board power limits and what nodes draw besides, for the whole step, an upper bound"
-                                 : "energy: board power limits for the whole step, an upper bound");
+    if (r.energy_j > 0) r.notes.push_back(energy_basis(s.cluster));
     const auto source = s.cluster.device.sources.find("price_usd_per_hour");
     const bool published = s.cluster.price_usd_per_device_hour <= 0 && source != s.cluster.device.sources.end();
     if (price_of(s.cluster) > 0)
@@ -162,6 +182,7 @@ Report report(const Scenario& scenario, const Plan& plan, const Simulation& simu
     r.flops_per_step = static_cast<double>(scenario.training.global_batch_size) *
                        model_flops_per_sequence(scenario.model, static_cast<double>(scenario.training.sequence_length),
                                                 static_cast<double>(scenario.training.document_tokens));
+    r.notes = scenario.notes;
     fill_experts(r, scenario);
     const Peak peak = peak_of(scenario.cluster.device, scenario.training.precision);
     r.peak_tflops_per_gpu =
@@ -173,7 +194,6 @@ Report report(const Scenario& scenario, const Plan& plan, const Simulation& simu
         fill_energy_and_cost(r, scenario, r.step_time_s);
         set_target(r, scenario);
     }
-    r.notes = scenario.notes;
     r.away = away_of(plan);
     note_away(r, scenario);
     add_assumptions(r, scenario);
@@ -195,9 +215,32 @@ void set_target(Report& r, const Scenario& s) {
 }
 
 double watts_of(const Cluster& c, int devices) {
-    const double board = mean_over_nodes(c, [](const Device& d) { return d.power_limit_w > 0 ? d.power_limit_w : d.power_w; });
+    // A limit above the board's own lets it draw no more: its clocks end there too.
+    const double board = mean_over_nodes(c, [](const Device& d) {
+        const double most = d.power_w > 0 ? d.power_w : d.power_limit_w;
+        return d.power_limit_w > 0 ? std::min(d.power_limit_w, most) : most;
+    });
     const double nodes = static_cast<double>(devices) / std::max(1, c.devices_per_node);
     return board > 0 ? board * devices + c.power_w_per_node * nodes : 0;
+}
+
+std::string assumed_node_power(const Cluster& c) {
+    constexpr std::string_view assumed = "assumed: ";
+    const std::optional<Cluster> preset = find_cluster(c.name);
+    const auto from = c.sources.find("power_w_per_node");
+    const bool own = !preset || preset->power_w_per_node != c.power_w_per_node; // of the scenario
+    if (own || from == c.sources.end() || !from->second.starts_with(assumed)) return {};
+    return fmt::format("a node of {} is assumed to draw {:g} W besides, {}", c.name, c.power_w_per_node,
+                       from->second.substr(assumed.size()));
+}
+
+std::string energy_basis(const Cluster& c) {
+    if (c.power_w_per_node <= 0)
+        return "energy: board power limits alone, for the whole step; what nodes draw besides is not known (cluster.power_w_per_node says "
+               "it)";
+    const std::string besides = assumed_node_power(c);
+    return "energy: board power limits and what nodes draw besides, for the whole step, an upper bound" +
+           (besides.empty() ? "" : "; " + besides);
 }
 
 double usd_per_second(const Cluster& c, int devices) { return price_of(c) * devices / 3600; }

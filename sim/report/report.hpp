@@ -31,6 +31,13 @@ struct WorkerMeetings {
     double bytes_between_nodes = 0; // in a step, as a mean: what leaves nodes for meetings and for the steps themselves
 };
 
+// Where training.data says how samples come: what a step waits for them.
+struct InputWait {
+    double stall_s = 0; // of the step; 0: the samples lie ready
+    double share = 0;   // the step's sensitivity to the time that its samples take, as Report::shares are those to groups of constants
+    std::string limit;  // what that time is of: "storage", "decoding", ..
+};
+
 // Bytes of a step, of all devices: what leaves nodes over their NICs; copies between devices, their hosts' memory and NVMe.
 struct Traffic {
     double between_nodes = 0, to_host = 0, from_host = 0, to_disk = 0, from_disk = 0;
@@ -77,6 +84,7 @@ struct Report {
     Configuration configuration;        // by which validated rows are like this one
     ErrorBar error_bar;                 // of the nearest validated rows
     CostShares shares{};                // of the step, by group of constants: its sensitivities; 0 where not asked for
+    InputWait input;                    // shares and input.share add up to 1
 
     // Updates between the weights that a gradient is made with and those it is added to, in the mean.
     double mean_staleness() const { return loose.step_s > 0 ? loose.staleness : staleness.mean; }
@@ -131,6 +139,10 @@ Report report(const Scenario& scenario, const Plan& plan, const Simulation& simu
 std::string to_json(const Report& report); // report.json, keys in DESIGN.md's order
 // Power and price of a number of a cluster's devices, nodes' own share included; 0: not known.
 double watts_of(const Cluster& cluster, int devices);
+// Where what a node draws besides its boards is assumed for a preset: that and from what, in words; else empty.
+std::string assumed_node_power(const Cluster& cluster);
+// What watts_of() counts, in words: "energy: board power limits and ..".
+std::string energy_basis(const Cluster& cluster);
 double usd_per_second(const Cluster& cluster, int devices);
 const char* in_words(Category category); // "tensor-parallel wait", as reports for a person call it
 // Why it does not fit, in one sentence: which stage, by how much, at which op. Empty where it fits.

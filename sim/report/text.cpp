@@ -142,7 +142,7 @@ std::string experts_line(const Report& r, const Scenario& s, const TextStyle& st
     const double most = r.experts.fullest_expert;
     if (most < 1 + 1e-9) return "";
     std::string text = fmt::format("{} experts: the fullest of a layer has {:.2f} x the mean load", r.experts.load.size(), most);
-    if (s.strategy.expert_parallel > 1 && s.model.moe->capacity_factor <= 0)
+    if (s.strategy.expert_parallel > 1 && !s.model.moe->pads())
         text += fmt::format(", the fullest of {} ranks {:.2f} x, and the others wait for it", s.strategy.expert_parallel,
                             r.experts.fullest_rank);
     if (r.experts.dropped_fraction > 0)
@@ -399,7 +399,9 @@ struct PartOfInterval {
 std::vector<PartOfInterval> parts_of_interval(const Report& r, const Scenario& s) {
     const LearnedConstants* learned = learned_for(s);
     const OpenFields open = learned ? OpenFields{} : open_fields_of(s);
-    BeliefArray parts = parts_of_spread(learned ? learned->time : beliefs_before(open), r.shares);
+    // The interval is of the devices' own step, before it waits for samples (r.shares are of the step with its wait).
+    const CostShares& drawn_by = r.configuration.shares != CostShares{} ? r.configuration.shares : r.shares;
+    BeliefArray parts = parts_of_spread(learned ? learned->time : beliefs_before(open), drawn_by);
     const BeliefArray all = spreads_before().with(open);
     std::vector<PartOfInterval> list;
     for (std::size_t f = 0; f < open.size(); ++f) {
@@ -474,6 +476,7 @@ std::string strategy_text(const Scenario& s, const Away* away) {
     std::string text = degrees(g);
     if (g.pipeline_parallel > 1) text += ", " + g.schedule;
     if (g.virtual_pipeline > 1) text += fmt::format(", {} chunks a stage", g.virtual_pipeline);
+    if (g.microbatch_group_size > 0) text += fmt::format(", {} microbatches a turn", g.microbatch_group_size);
     if (g.sequence_parallel) text += ", sequence parallel";
     if (g.zero_stage > 0) text += fmt::format(", ZeRO {}", g.zero_stage);
     if (g.shard_group_size > 0) text += fmt::format(" over {}", g.shard_group_size);
@@ -483,6 +486,9 @@ std::string strategy_text(const Scenario& s, const Away* away) {
     if (g.recompute == RecomputeKind::budget) text += fmt::format(" of {:g}", g.recompute_budget);
     if (g.recompute_segments > 0)
         text += fmt::format(" in {} segment{} a chunk", g.recompute_segments, g.recompute_segments == 1 ? "" : "s");
+    if (g.recompute_segment_layers > 0) text += fmt::format(" in segments of {}", g.recompute_segment_layers);
+    if (g.recompute != RecomputeKind::none && g.recompute_per_chunk > 0)
+        text += fmt::format(" of {} layer{} a chunk", g.recompute_per_chunk, g.recompute_per_chunk == 1 ? "" : "s");
     return text + offload_text(g.offload, away ? *away : Away{g.offload.optimizer_fraction, true});
 }
 

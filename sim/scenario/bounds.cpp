@@ -1,5 +1,6 @@
 // Scenarios whose fields are each within their limits but whose products are not: more elements than 64 bits count in bytes, or a
 // simulation that would take more memory than simrun allows itself. Tests hold the memory of accepted scenarios to it.
+#include "sim/scenario/practice.hpp"
 #include "sim/scenario/resolve.hpp"
 
 #include <fmt/format.h>
@@ -42,7 +43,8 @@ void check_tensors(Reading& reading) {
     const Strategy& s = sc.strategy;
     const double micro = static_cast<double>(t.micro_batch_size), sequence = static_cast<double>(t.sequence_length) / s.context_parallel;
     const double scores = s.flash_attention ? 0 : micro * sc.model.attention_heads / s.tensor_parallel * sequence * sequence;
-    const double elements = std::max(micro * sequence * widest(sc), scores);
+    const double slots = practice_of(sc).keeps_masks ? micro * sequence * sc.model.moe->top_k * sc.model.moe->capacity_factor : 0;
+    const double elements = std::max(micro * sequence * std::max(widest(sc), slots), scores);
     const double microbatches = static_cast<double>(sc.microbatches());
     const double kept = s.schedule == "gpipe" ? microbatches : std::min(microbatches, 4.0 * s.pipeline_parallel * s.virtual_pipeline);
     const double all = elements * (sc.model.layers + sc.model.mtp_layers) * kept;

@@ -2,6 +2,7 @@
 #include "sim/scenario/resolve.hpp"
 #include "sim/scenario/whole_run_text.hpp"
 
+#include "sim/scenario/abilities.hpp"
 #include "sim/scenario/frameworks.hpp"
 #include "sim/scenario/layers.hpp"
 #include "sim/scenario/perturb.hpp"
@@ -60,6 +61,30 @@ void check_world(Reading& reading) {
                                                    way_out);
 }
 
+// Whether ranks divide the key heads, or several share one where the software gathers heads; if not it is said.
+bool key_heads_divide(Reading& reading, std::int64_t all) {
+    const Scenario& sc = reading.scenario;
+    const std::int64_t tp = sc.strategy.tensor_parallel, keys = sc.model.kv_heads;
+    if (keys % tp == 0 || sc.model.attention.kind != AttentionSpec::Kind::full) return true;
+    const std::int64_t columns = (sc.model.attention_heads + 2 * keys) * sc.model.head_dim;
+    const bool gathers = practice_of(sc).gathers_heads;
+    if (gathers && columns % tp == 0) return true;
+    if (gathers) {
+        reading.problem("/strategy/tensor_parallel", eq("strategy.tensor_parallel", tp) +
+                                                         " must divide the columns of queries, keys and values, " +
+                                                         std::to_string(columns) + ": try " + join(common_divisors(keys, all)));
+        return false;
+    }
+    std::string other;
+    if (tp > keys && tp % keys == 0 && megatron_core(sc.strategy.framework))
+        other = ", or runtime.year = 2025, whose Megatron-Core has several ranks share a key head";
+    else if (megatron_core(sc.strategy.framework) && sc.runtime.year >= 2025)
+        other = ", or a multiple of kv_heads";
+    reading.problem("/strategy/tensor_parallel", eq("strategy.tensor_parallel", tp) + " must divide " + eq("kv_heads", keys) + ": try " +
+                                                     join(common_divisors(keys, all)) + other);
+    return false;
+}
+
 void check_tensor_parallel(Reading& reading) {
     if (!sound(reading, {"/model", "/strategy/tensor_parallel"})) return;
     const Model& m = reading.scenario.model;
@@ -68,9 +93,7 @@ void check_tensor_parallel(Reading& reading) {
     // One message: the first rule broken, with degrees that satisfy all of them.
     if (m.attention_heads % tp != 0)
         must_divide(reading, "/strategy/tensor_parallel", tp, "attention_heads", m.attention_heads, all);
-    else if (m.kv_heads % tp != 0 && m.attention.kind == AttentionSpec::Kind::full)
-        must_divide(reading, "/strategy/tensor_parallel", tp, "kv_heads", m.kv_heads, all);
-    else if (m.ffn_size % tp != 0)
+    else if (key_heads_divide(reading, all) && m.ffn_size % tp != 0)
         must_divide(reading, "/strategy/tensor_parallel", tp, "ffn_size", m.ffn_size, all);
 }
 
@@ -136,6 +159,7 @@ void report_shape(Reading& reading, const ShapeProblem& problem) {
     const std::string what = "strategy.schedule = " + problem.what;
     if (problem.count == ShapeCount::stages) return reading.problem("/strategy/pipeline_parallel", what);
     if (problem.count == ShapeCount::chunks_per_stage) return reading.problem("/strategy/virtual_pipeline", what);
+    if (problem.count == ShapeCount::group) return reading.problem("/strategy/microbatch_group_size", what);
     if (!sound(reading, {"/strategy", "/training", "/cluster"}) || sc.strategy.data_parallel == 0) return;
     const std::int64_t ranks_batch = sc.strategy.data_parallel * sc.training.micro_batch_size;
     if (ranks_batch <= 0 || sc.training.global_batch_size % ranks_batch != 0) return; // check_batch() says it
@@ -152,6 +176,7 @@ void check_schedule(Reading& reading) {
     ScheduleShape shape;
     shape.stages = s.pipeline_parallel;
     shape.chunks_per_stage = s.virtual_pipeline;
+    shape.group = s.microbatch_group_size;
     const bool counted = sound(reading, {"/strategy", "/training", "/cluster"}) && s.data_parallel > 0;
     if (counted) shape.microbatches = reading.scenario.microbatches();
     for (const ShapeProblem& problem : schedule->check(shape))
@@ -199,6 +224,30 @@ void check_sharding(Reading& reading) {
                                 " must be a multiple of context_parallel = " + std::to_string(s.context_parallel) +
                                 ": shards lie on all context ranks: try " + std::to_string(s.context_parallel));
     }
+}
+
+void check_overlap_of_experts(Reading& reading) {
+    const Scenario& sc = reading.scenario;
+    const Strategy& s = sc.strategy;
+    if (!sound(reading, {"/strategy/overlap", "/strategy/recompute", "/model"})) return;
+    if (s.overlap.shared_experts && sc.runtime.token_dispatcher != TokenDispatcher::alltoall)
+        reading.problem(
+            "/strategy/overlap/shared_experts",
+            "strategy.overlap.shared_experts works with runtime.token_dispatcher = alltoall alone, as in Megatron-Core: set it to "
+            "false, or the dispatcher to alltoall");
+    if (s.overlap.shared_experts && s.overlap.expert_parallel)
+        reading.problem("/strategy/overlap/shared_experts",
+                        "strategy.overlap.shared_experts and overlap.expert_parallel exclude each other: under the second, shared experts "
+                        "are computed beside the other microbatch's exchanges already. Set one of them to false");
+    if (s.overlap.shared_experts && s.recompute == RecomputeKind::list &&
+        std::ranges::find(s.recompute_ops, RecomputeOp::shared_experts) != s.recompute_ops.end())
+        reading.problem("/strategy/overlap/shared_experts",
+                        "strategy.overlap.shared_experts runs the two linears of shared experts apart, and strategy.recompute names "
+                        "shared_experts, which are made again as one: set it to false, or take them off the list");
+    if (sc.model.moe && sc.model.moe->capacity_factor > 0 && !sc.model.moe->pad_to_capacity && practice_of(sc).masked_dispatch)
+        reading.problem("/model/moe/pad_to_capacity",
+                        std::string("model.moe.pad_to_capacity = false: products with one-hot masks, by which ") + name(s.framework) +
+                            " sends tokens to experts, give every expert the slots of its capacity: leave it out");
 }
 
 void check_experts(Reading& reading) {
@@ -381,6 +430,10 @@ void check_framework(Reading& reading) {
     if (sc.cluster.device.vendor == "google" && !runs_on_tpus(s.framework))
         reading.problem("/strategy/framework", std::string("strategy.framework = ") + name(s.framework) + " does not run on " +
                                                    sc.cluster.device.name + ": try jax, or fsdp, fsdp2 or ddp (PyTorch/XLA)");
+    if (s.overlap.tensor_parallel && s.tensor_parallel > 1 && !may_overlap_tensor_parallel(sc))
+        reading.problem("/strategy/overlap/tensor_parallel",
+                        "strategy.overlap.tensor_parallel = true is asynchronous tensor parallelism, which framework = torchtitan has in "
+                        "compiled code alone: try false, or strategy.fused = true");
     if (s.framework != Framework::horovod) return;
     for (const auto& [field, degree] : {std::pair{"tensor_parallel", s.tensor_parallel},
                                         {"pipeline_parallel", s.pipeline_parallel},
@@ -442,6 +495,7 @@ void check_combinations(Reading& reading) {
     check_synchronization(reading);
     check_offload(reading);
     check_experts(reading);
+    check_overlap_of_experts(reading);
     check_device(reading);
     check_framework(reading);
     check_torus(reading);

@@ -61,7 +61,7 @@ void check_delayed_update(Reading& reading) {
 
 } // namespace
 
-// The host's optimizer steps on whole parameters in fp32.
+// The host's optimizer steps on whole parameters, in fp32 or in what all of the training has.
 void check_offload(Reading& reading) {
     if (!sound(reading, {"/strategy", "/training", "/model"})) return;
     const Scenario& sc = reading.scenario;
@@ -76,7 +76,10 @@ void check_offload(Reading& reading) {
     refuse(t.optimizer == Optimizer::lamb || t.optimizer == Optimizer::lars, "/training/optimizer",
            std::string("training.optimizer = ") + name(t.optimizer) + " needs norms of whole tensors, which is not modelled with " + host +
                ": try adamw, or offload.optimizer = none");
-    refuse(t.moment_dtype != DType::fp32, "/training/moment_dtype",
+    // FSDP's CPUOffloadPolicy leaves the step to torch.optim, whose moments are like the parameters (torchtune's recipes in bf16).
+    const bool like_parameters =
+        !t.master_weights && t.moment_dtype == t.precision && bytes_per_element(t.moment_dtype) == 2 && practice_of(sc).fully_sharded();
+    refuse(t.moment_dtype != DType::fp32 && !like_parameters, "/training/moment_dtype",
            std::string("training.moment_dtype = ") + (t.moment_dtype == DType::uint8 ? "int8" : name(t.moment_dtype)) +
                " is not modelled with " + host + ": set it to fp32");
     refuse(t.master_remainders, "/training/master_remainders",

@@ -4,6 +4,8 @@
 #include "sim/scenario/suggest.hpp"
 #include "sim/scenario/trainable.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace orrery {
@@ -70,6 +72,10 @@ void check_trainable(Reading& reading) {
     refuse(t.lora && experts && sc.runtime.fp8_dispatch, "/runtime/fp8_dispatch",
            "runtime.fp8_dispatch sends 8-bit tokens, which is not modelled with model.trainable.lora beside experts' linears: set it to "
            "false");
+    refuse(
+        t.dropout > 0 && sc.strategy.tensor_parallel > 1, "/model/trainable/lora/dropout",
+        fmt::format("model.trainable.lora.dropout = {:g} is not modelled with tensor_parallel = {}: set it to 0, or tensor_parallel to 1",
+                    t.dropout, sc.strategy.tensor_parallel));
     for (const auto& [key, tier] : {std::pair{"parameters", sc.strategy.offload.parameters}, {"gradients", sc.strategy.offload.gradients}})
         refuse(tier != Tier::none, (std::string("/strategy/offload/") + key).c_str(),
                std::string("strategy.offload.") + key + " = " + name(tier) +

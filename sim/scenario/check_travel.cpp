@@ -153,18 +153,22 @@ void check_quantized_sharding(Reading& reading) {
 // Segments are stretches of a chunk's layers.
 void check_segments(Reading& reading) {
     const Strategy& s = reading.scenario.strategy;
-    if (s.recompute_segments == 0 || !sound(reading, {"/strategy", "/model"})) return;
+    if (!s.recomputes_segments() || !sound(reading, {"/strategy", "/model"})) return;
+    const bool counted = s.recompute_segment_layers > 0;
     const auto refuse = [&](bool broken, const std::string& why) {
         if (broken)
-            reading.problem("/strategy/recompute", "strategy.recompute = {segments: " +
-                                                       (s.recompute_segments < 0 ? "auto" : std::to_string(s.recompute_segments)) + "} " +
-                                                       why);
+            reading.problem("/strategy/recompute", std::string("strategy.recompute = {") + (counted ? "segment_layers: " : "segments: ") +
+                                                       (counted                    ? std::to_string(s.recompute_segment_layers)
+                                                        : s.recompute_segments < 0 ? "auto"
+                                                                                   : std::to_string(s.recompute_segments)) +
+                                                       "} " + why);
     };
     int most = 0;
     for (int n : s.layers_per_chunk) most = std::max(most, n);
-    refuse(most > 0 && s.recompute_segments > most,
+    refuse(most > 0 && std::max(s.recompute_segments, s.recompute_segment_layers) > most,
            "is more than the " + std::to_string(most) + " layers of a chunk: try " + std::to_string(most) + ", or full, a layer at a time");
-    refuse(s.recompute_segments < 0 && !s.recompute_layers.empty(), "chooses the layers: leave strategy.recompute_layers out");
+    refuse(s.recompute_segments < 0 && (!s.recompute_layers.empty() || s.recompute_per_chunk > 0),
+           "chooses the layers: leave strategy.recompute_layers out");
     refuse(s.recompute_every > 0, "is of layers that follow one another: leave strategy.recompute_layers.every out");
 }
 

@@ -173,10 +173,18 @@ void note_whole_run(Reading& reading) {
     note("/run/checkpoint/fraction", r.checkpoint.full_every == 1, "full_every is 1");
     note("/run/checkpoint/full_every", r.checkpoint.fraction >= 1, "fraction is 1");
     note("/run/checkpoint/copy_gb_per_s", r.checkpoint.kind == CheckpointKind::sync, "kind is sync");
-    note("/run/spares/cold_s", r.spares.warm, "spares are warm");
+    // Options that the run is compared with have spares that are cold, and survivors that go on.
+    const bool compared = sc.cluster.nodes > 1 && r.failures.per_node_day > 0;
+    const auto note_of_run = [&](const std::string& pointer, bool elsewhere, bool idle, const std::string& why) {
+        if (idle && reading.has(pointer))
+            sc.notes.push_back(dotted(pointer) + " has no effect" + (elsewhere ? " on this run, only on the options compared: " : ": ") +
+                               why);
+    };
+    note_of_run("/run/spares/cold_s", compared, r.spares.warm, "spares are warm");
     note("/run/elastic", r.elastic != Elasticity::none && r.elastic != Elasticity::replan && sc.strategy.data_parallel == 1,
          "there is one data-parallel replica");
-    note("/run/restart/regroup_s", r.elastic != Elasticity::stepwise, "elastic is not stepwise");
+    note_of_run("/run/restart/regroup_s", compared && sc.strategy.data_parallel > 1, r.elastic != Elasticity::stepwise,
+                "elastic is not stepwise");
     note("/run/evaluation/seconds", r.evaluate_every_steps <= 0, "every_steps is 0");
     note("/run/evaluation/every_steps", r.evaluate_every_steps > 0 && r.evaluation_s <= 0, "seconds is 0");
     note("/run/restart/warmup_factor", r.restart.warmup_steps == 0, "warmup_steps is 0");

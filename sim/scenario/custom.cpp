@@ -99,6 +99,13 @@ void read_recompute(Reading& reading, const Json& value, const std::string& wher
             strategy.recompute_segments = -1; // settled by sim/memory/best_segments.hpp
             return;
         }
+        const auto length = value.find("segment_layers");
+        if (value.size() == 1 && length != value.end() && length->is_number_integer() && length->get<double>() >= 1 &&
+            length->get<double>() < 1e6) {
+            strategy.recompute = RecomputeKind::full;
+            strategy.recompute_segment_layers = length->get<int>();
+            return;
+        }
         const auto budget = value.find("memory_budget");
         if (value.size() == 1 && budget != value.end() && budget->is_number() && budget->get<double>() >= 0 && budget->get<double>() <= 1) {
             strategy.recompute = RecomputeKind::budget;
@@ -109,9 +116,8 @@ void read_recompute(Reading& reading, const Json& value, const std::string& wher
     if (!value.is_array()) {
         reading.problem(where, dotted(where) + " = " + short_text(value) + " is " + type_name(value) +
                                    ": expected none, selective, full, a list of op kinds, {\"segments\": n} with n >= 1, "
-                                   "{\"segments\": \"auto\"}, or "
-                                   "{\"memory_budget\": x} with x from 0 "
-                                   "to 1");
+                                   "{\"segments\": \"auto\"}, {\"segment_layers\": n} with n >= 1, or {\"memory_budget\": x} with x "
+                                   "from 0 to 1");
         return;
     }
     strategy.recompute = value.empty() ? RecomputeKind::none : RecomputeKind::list;
@@ -175,6 +181,12 @@ void read_recompute_layers(Reading& reading, const Json& value, const std::strin
             strategy.recompute_every = every->get<int>();
             return;
         }
+        const auto per_chunk = value.find("per_chunk");
+        if (value.size() == 1 && per_chunk != value.end() && per_chunk->is_number_integer() && per_chunk->get<double>() >= 1 &&
+            per_chunk->get<double>() < 1e6) {
+            strategy.recompute_per_chunk = per_chunk->get<int>();
+            return;
+        }
     } else if (value.is_number_integer() && value.get<double>() >= 0 && value.get<double>() < 1e6) {
         strategy.recompute_layers = {value.get<int>()}; // made one a stage in layers.cpp
         return;
@@ -183,7 +195,7 @@ void read_recompute_layers(Reading& reading, const Json& value, const std::strin
         return;
     }
     reading.problem(where, dotted(where) + " = " + short_text(value) +
-                               " must be a count of layers per stage, a list with one a stage, or {\"every\": n}");
+                               " must be a count of layers per stage, a list with one a stage, {\"per_chunk\": n}, or {\"every\": n}");
 }
 
 void read_imbalance(Reading& reading, const Json& value, const std::string& where) {
@@ -193,9 +205,13 @@ void read_imbalance(Reading& reading, const Json& value, const std::string& wher
         const std::string exponent = word.starts_with("zipf:") ? word.substr(5) : "";
         const bool digits = !exponent.empty() && exponent.size() < 8 && exponent.find_first_not_of("0123456789.") == std::string::npos &&
                             std::count(exponent.begin(), exponent.end(), '.') <= 1 && exponent != ".";
-        if (word == "none" || digits) {
-            moe.imbalance = digits ? Imbalance::zipf : Imbalance::none;
-            if (digits) moe.imbalance_exponent = std::stod(exponent);
+        if (digits) {
+            moe.imbalance = Imbalance::zipf;
+            moe.imbalance_exponent = std::stod(exponent);
+            return;
+        }
+        if (word == "none" || word == "forced" || word == "untrained") {
+            moe.imbalance = named<Imbalance>(word).value();
             return;
         }
     } else if (value.is_array() && !value.empty() && std::all_of(value.begin(), value.end(), is_load)) {
@@ -207,8 +223,8 @@ void read_imbalance(Reading& reading, const Json& value, const std::string& wher
     }
     reading.problem(where,
                     dotted(where) + " = " + short_text(value) +
-                        " must be \"none\", \"zipf:1.2\" (any exponent), a list of shares, one an expert, or {\"file\": path} of such "
-                        "lists, one a mixture layer");
+                        " must be \"none\", \"forced\", \"untrained\", \"zipf:1.2\" (any exponent), a list of shares, one an expert, or "
+                        "{\"file\": path} of such lists, one a mixture layer");
 }
 
 void read_bucket_bytes(Reading& reading, const Json& value, const std::string& where) {

@@ -5,6 +5,7 @@
 #include "sim/scenario/layers.hpp"
 #include "sim/scenario/parameters.hpp"
 #include "sim/scenario/practice.hpp"
+#include "sim/scenario/router_at_start.hpp"
 #include "sim/scenario/suggest.hpp"
 #include "sim/schedules/schedule.hpp"
 
@@ -33,6 +34,13 @@ void resolve_training(Reading& reading) {
                 ? "fp16 training accumulates and reduces in fp16 (Megatron-LM, DeepSpeed)"
                 : "16-bit gradients are accumulated and reduced in fp32 (Megatron-LM with bf16, DeepSpeed's BF16_Optimizer)";
         note_default(reading, "/training/gradient_dtype", name(t.gradient_dtype), source);
+    }
+    if (!reading.has("/training/gradient_dtype") && !t.master_weights && sixteen_bits_or_less(t.precision) &&
+        (framework == Framework::ddp || framework == Framework::fsdp || framework == Framework::fsdp2 ||
+         framework == Framework::torchtitan || framework == Framework::composer)) {
+        t.gradient_dtype = t.precision == DType::fp16 ? DType::fp16 : DType::bf16;
+        note_default(reading, "/training/gradient_dtype", name(t.gradient_dtype),
+                     "autograd's gradients have the dtype of their parameters");
     }
     const GradientCompression sent = reading.scenario.strategy.gradient_compression;
     if (!reading.has("/training/gradient_clipping") &&
@@ -69,6 +77,7 @@ void resolve_schedule(Reading& reading) {
         s.virtual_pipeline = schedule->usual_chunks;
         note_default(reading, "/strategy/virtual_pipeline", std::to_string(s.virtual_pipeline), "the schedule's chunks a rank");
     }
+    if (schedule && !schedule->groups_microbatches) s.microbatch_group_size = 0; // a note says so
 }
 
 // The share of the ranks that is left over for data parallelism; 0 where the degrees do not divide it (check.cpp says so).
@@ -88,6 +97,44 @@ bool prefetches_less_than_a_layer(const Reading& reading) {
     if (s.strategy.framework != Framework::deepspeed || !sound(reading, {"/model", "/strategy/tensor_parallel"})) return false;
     constexpr std::int64_t bucket = 50'000'000;
     return s.model.layers > 0 && layer_parameters(s.model, s.model.layers - 1) / std::max(1, s.strategy.tensor_parallel) > bucket;
+}
+
+// Only where there is a capacity: the field says nothing else.
+void resolve_capacity(Reading& reading) {
+    Scenario& sc = reading.scenario;
+    if (!sc.model.moe || sc.model.moe->capacity_factor <= 0 || reading.has("/model/moe/pad_to_capacity")) return;
+    const bool megatron = megatron_core(sc.strategy.framework);
+    note_default(
+        reading, "/model/moe/pad_to_capacity", "true",
+        megatron ? "apply_moe_token_drop of NeMo's and Megatron Bridge's recipes sets moe_pad_expert_input_to_capacity with the capacity "
+                   "(Megatron-LM's own default is off)"
+                 : "buffers of experts x capacity rows, as GShard has them (MaxText's dense_matmul, DeepSpeed's sharded_moe.py)");
+}
+
+void resolve_loads(Reading& reading) {
+    Scenario& sc = reading.scenario;
+    if (!sc.model.moe || !sound(reading, {"/model", "/training/sequence_length"})) return;
+    MoeSpec& moe = *sc.model.moe;
+    const std::int64_t layers = mixture_layers(sc.model, sc.model.layers + sc.model.mtp_layers), most = 1'000'000;
+    if (moe.imbalance == Imbalance::untrained && layers * moe.experts > most)
+        return reading.problem("/model/moe/imbalance", "model.moe.imbalance = untrained is worked out for " + std::to_string(most) +
+                                                           " experts of all layers at most, " + std::to_string(layers) + " x " +
+                                                           std::to_string(moe.experts) + " here: give zipf:<exponent> or a list");
+    if (moe.imbalance == Imbalance::untrained) moe.imbalance_loads = loads_at_start(sc.model, sc.training.sequence_length);
+    if (!reading.has("/model/moe/imbalance"))
+        note_default(reading, "/model/moe/imbalance", "none",
+                     "as many rows for each expert, which a router is trained towards or forced to");
+}
+
+// What cannot go with sharded states has replicas where only a default says otherwise.
+void resolve_sharding(Reading& reading) {
+    Strategy& s = reading.scenario.strategy;
+    const ScheduleInfo* schedule = find_schedule(s.schedule);
+    const bool replicas = (schedule && schedule->directions > 1) || s.synchronization.kind != Synchronization::Kind::synchronous ||
+                          s.gradient_compression != GradientCompression::none;
+    if (s.framework != Framework::jax || !replicas || reading.has("/strategy/zero_stage")) return;
+    s.zero_stage = 0;
+    note_default(reading, "/strategy/zero_stage", "0", "replicas: the schedule, synchronization or compression needs them");
 }
 
 void resolve_overlap(Reading& reading) {
@@ -215,23 +262,66 @@ void resolve_loss(Reading& reading) {
                        : "as Liger chooses: the logits of a chunk take the memory of hidden states");
 }
 
+// By the recipes of NeMo and Megatron Bridge (nemo/collections/llm/recipes/precision/mixed_precision.py of 2025,
+// megatron/bridge/training/mixed_precision.py of 2026).
+void resolve_low_parameters(Reading& reading) {
+    Scenario& s = reading.scenario;
+    const DType t = s.training.precision;
+    if (s.strategy.framework != Framework::nemo || reading.has("/runtime/fp8_parameters") || (t != DType::fp8 && t != DType::mxfp8)) return;
+    const ScalingRecipe recipe = t == DType::mxfp8 ? ScalingRecipe::mxfp8 : s.runtime.fp8_recipe;
+    const bool by_tensor = recipe == ScalingRecipe::delayed || recipe == ScalingRecipe::current,
+               bridge = recipe == ScalingRecipe::mxfp8 && s.runtime.year >= 2026;
+    s.runtime.fp8_parameters = by_tensor || bridge;
+    note_default(reading, "/runtime/fp8_parameters", s.runtime.fp8_parameters ? "true" : "false",
+                 by_tensor ? "fp8_param_gather = True in bf16_with_fp8_mixed and bf16_with_fp8_current_scaling_mixed"
+                 : bridge  ? "fp8_param_gather = True in Megatron Bridge's bf16_with_mxfp8_mixed (NeMo 2.0's has False)"
+                 : recipe == ScalingRecipe::mxfp8 ? "fp8_param_gather = False in NeMo 2.0's bf16_with_mxfp8_mixed"
+                                                  : "fp8_param_gather = False in bf16_with_fp8_subchannel_scaling_mixed");
+}
+
+// Whether it is Hugging Face's Trainer that DeepSpeed works under (transformers/integrations/deepspeed.py, of January 2021) before 2025:
+// of a model after Llama. Megatron-DeepSpeed trains GPTs so, whose MLPs are not gated and whose norms are LayerNorms, splits sequences
+// (Ulysses) and has DeepSpeed's own mixtures, of a capacity or across ranks.
+bool trainer_under_deepspeed(const Reading& reading) {
+    const Scenario& s = reading.scenario;
+    if (s.runtime.year < 2021 || s.strategy.context_parallel > 1 || !sound(reading, {"/model"})) return false;
+    const bool own_mixture = s.model.moe && (s.model.moe->capacity_factor > 0 || s.strategy.expert_parallel > 1);
+    return (s.model.gated() || s.model.norm == NormKind::rmsnorm) && !own_mixture;
+}
+
 // Megatron-DeepSpeed, which DeepSpeed's defaults are of, has pipelines and tensor parallelism; without them it is Transformers' models that
-// DeepSpeed trains by 2025.
+// DeepSpeed trains by 2025, and some before.
 void resolve_layers_of_deepspeed(Reading& reading) {
     Strategy& s = reading.scenario.strategy;
-    if (s.framework != Framework::deepspeed || reading.scenario.runtime.year < 2025 || s.tensor_parallel > 1 || s.pipeline_parallel > 1 ||
-        reading.has("/strategy/fused"))
-        return;
+    if (s.framework != Framework::deepspeed || s.tensor_parallel > 1 || s.pipeline_parallel > 1 || reading.has("/strategy/fused")) return;
+    const bool late = reading.scenario.runtime.year >= 2025;
+    if (!late && !trainer_under_deepspeed(reading)) return;
     s.fused = false;
-    note_default(reading, "/strategy/fused", "false",
-                 "DeepSpeed of 2025 without tensor and pipeline parallelism trains Transformers' models, in PyTorch's eager kernels");
-    if (reading.has("/runtime/fused_softmax")) return;
+    note_default(
+        reading, "/strategy/fused", "false",
+        late ? "DeepSpeed of 2025 without tensor and pipeline parallelism trains Transformers' models, in PyTorch's eager kernels"
+             : "a model with RMSNorm or a gated MLP without tensor and pipeline parallelism is Hugging Face's Trainer's, whose layers "
+               "are PyTorch's eager kernels");
+    if (!late || reading.has("/runtime/fused_softmax")) return;
     reading.scenario.runtime.fused_softmax = false;
     note_default(reading, "/runtime/fused_softmax", "false", "follows from strategy.fused");
 }
 
+// A compiler drops from a checkpointed block what no gradient needs; torchtitan's eager blocks run again as a whole since August 2025
+// (its pull request 1580: activation_checkpoint.early_stop is false by default; 0.3.0 knows nothing else).
+void resolve_early_stop(Reading& reading) {
+    Scenario& sc = reading.scenario;
+    if (sc.strategy.framework != Framework::torchtitan || sc.runtime.year < 2025 || sc.strategy.fused ||
+        reading.has("/runtime/recompute_early_stop"))
+        return;
+    sc.runtime.recompute_early_stop = false;
+    note_default(reading, "/runtime/recompute_early_stop", "false",
+                 "torchtitan of August 2025: early_stop = False, so that eager blocks run again as a whole (compiled ones do not)");
+}
+
 void resolve_kernels(Reading& reading) {
     resolve_layers_of_deepspeed(reading);
+    resolve_early_stop(reading);
     Scenario& sc = reading.scenario;
     const bool flash_given = reading.has("/strategy/flash_attention"), kernel_given = reading.has("/runtime/attention_kernel");
     if (kernel_given && !flash_given) {
@@ -268,6 +358,7 @@ void resolve_kernels(Reading& reading) {
         sc.runtime.fp8_recipe = precision == DType::mxfp8 ? ScalingRecipe::mxfp8 : ScalingRecipe::nvfp4;
         note_default(reading, "/runtime/fp8_recipe", name(precision), "training.precision names the recipe");
     }
+    resolve_low_parameters(reading);
     resolve_loss(reading);
     // Megatron-Core of 2026 on Blackwell: experts' kernels that hold activation and casts and need no counts on the host, graphs of the
     // whole step and the overlap of dispatch and combine are one recipe (hybridep, MXFP8).
@@ -333,12 +424,15 @@ void resolve_derived(Reading& reading) {
     resolve_training(reading);
     resolve_schedule(reading);
     resolve_data_parallel(reading);
+    resolve_sharding(reading);
     if (sc.strategy.zero_stage == 0) sc.strategy.shard_group_size = 0; // nothing is sharded: a note says so
     if (sc.model.moe && !reading.has("/strategy/expert_tensor_parallel")) {
         sc.strategy.expert_tensor_parallel = sc.strategy.tensor_parallel;
         note_default(reading, "/strategy/expert_tensor_parallel", std::to_string(sc.strategy.tensor_parallel),
                      "tensor_parallel, as Megatron-Core");
     }
+    resolve_capacity(reading);
+    resolve_loads(reading);
     resolve_overlap(reading);
     resolve_asynchronous(reading);
     resolve_in_backward(reading);

@@ -76,11 +76,16 @@ const Fields& moe_fields() {
               "tokens an expert takes, as a multiple of the even share; 0: dropless"}
             .least(0)
             .most(10000),
+        Field{"pad_to_capacity", BoolSlot{[](Scenario& s) { return &s.model.moe->pad_to_capacity; }},
+              "with a capacity, every expert's rows are filled up to it, so that their numbers are known beforehand (Megatron's "
+              "moe-pad-expert-input-to-capacity); false: what is over it is dropped, and the rest travels as it is"},
         Field{"imbalance", CustomSlot{read_imbalance},
-              "load of the experts: none, zipf:<exponent> (the n-th most popular has n^-exponent of the first's rows; popular experts are "
+              "load of the experts: none (even, an assumption), forced (even: benchmarks force it, as with Megatron's "
+              "moe-router-force-load-balancing), untrained (of a router that has just been initialised and is not forced: derived, the "
+              "spread grows with depth), zipf:<exponent> (the n-th most popular has n^-exponent of the first's rows; popular experts are "
               "spread over the ranks), a list of shares, one an expert in order, or {\"file\": path} of such lists, one a mixture layer"}
             .like(
-                R"({"oneOf":[{"type":"string","pattern":"^(none|zipf:[0-9.]+)$"},{"type":"array","items":{"type":"number","minimum":0}},{"type":"object","properties":{"file":{"type":"string"}},"required":["file"],"additionalProperties":false}]})"),
+                R"({"oneOf":[{"type":"string","pattern":"^(none|forced|untrained|zipf:[0-9.]+)$"},{"type":"array","items":{"type":"number","minimum":0}},{"type":"object","properties":{"file":{"type":"string"}},"required":["file"],"additionalProperties":false}]})"),
         Field{"scoring", ChoiceSlot{[](Scenario& s, int i) { s.model.moe->scoring = static_cast<RouterScoring>(i); }},
               "how the router turns logits to weights"}
             .one_of(words<RouterScoring>()),
@@ -103,6 +108,10 @@ const Fields& lora_fields() {
         Field{"alpha", NumberSlot{[](Scenario& s) { return &s.model.trainable.alpha; }}, "what B A x is multiplied by, over rank"}
             .over(0)
             .most(1e6),
+        Field{"dropout", NumberSlot{[](Scenario& s) { return &s.model.trainable.dropout; }},
+              "the probability that A sees a number of its rows as 0 (PEFT's lora_dropout); simulated only, and without tensor parallelism"}
+            .least(0)
+            .most(0.999),
         Field{"targets", CustomSlot{read_lora_targets},
               "the linears of layers that have adapters; default: all but those of experts. Queries, keys and values share one, and so do "
               "gate "

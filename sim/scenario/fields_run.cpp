@@ -77,7 +77,8 @@ const Fields& training_fields() {
             1e30),
         Field{"warmup_steps", LongSlot{[](Scenario& s) { return &s.training.warmup_steps; }}, "for runs on real devices"}.least(0).most(
             1e12),
-        Field{"seed", SeedSlot{[](Scenario& s) { return &s.training.seed; }}, "of jitter, hashed routes, initial weights and failures"}
+        Field{"seed", SeedSlot{[](Scenario& s) { return &s.training.seed; }},
+              "of what is drawn by chance: jitter, failures, clients, peers, steps of servers' workers, initial weights"}
             .least(0),
         Field{"data", SectionSlot{data_fields, [](Scenario& s) { s.training.data.emplace(); }},
               "how samples reach the devices; default: at no cost"},
@@ -92,13 +93,21 @@ const Fields& overlap_fields() {
         Field{"grad_reduce", BoolSlot{[](Scenario& s) { return &s.strategy.overlap.grad_reduce; }},
               "gradients are reduced while the backward pass goes on"},
         Field{"param_gather", BoolSlot{[](Scenario& s) { return &s.strategy.overlap.param_gather; }},
-              "parameters are gathered while the layer before computes"},
+              "parameters are gathered while the layer before computes; under ZeRO 1 and 2, which gather at a step's end what it has "
+              "changed, while the next step's forward pass goes on, else before it begins"},
+        Field{"backward_prefetch", BoolSlot{[](Scenario& s) { return &s.strategy.overlap.backward_prefetch; }},
+              "of FullyShardedDataParallel with overlap.param_gather: false, as Hugging Face's Trainer has it (NO_PREFETCH), asks in the "
+              "backward pass for a unit's parameters when it comes to it, behind the reduction of the unit before"},
         Field{"tensor_parallel", BoolSlot{[](Scenario& s) { return &s.strategy.overlap.tensor_parallel; }},
               "tensor-parallel collectives run under weight gradients"},
         Field{"pipeline", BoolSlot{[](Scenario& s) { return &s.strategy.overlap.pipeline; }},
               "transfers between stages run beside computation"},
         Field{"expert_parallel", BoolSlot{[](Scenario& s) { return &s.strategy.overlap.expert_parallel; }},
-              "the experts' all-to-all runs beside computation"},
+              "the experts' all-to-all runs beside computation: with a pipeline, of the other microbatch of a joined forward and backward "
+              "step (Megatron's overlap-moe-expert-parallel-comm)"},
+        Field{"shared_experts", BoolSlot{[](Scenario& s) { return &s.strategy.overlap.shared_experts; }},
+              "shared experts run beside the exchanges of the routed ones' tokens (Megatron's moe-shared-expert-overlap); not together "
+              "with overlap.expert_parallel"},
         Field{"offload", BoolSlot{[](Scenario& s) { return &s.strategy.overlap.offload; }},
               "copies to the host run beside computation (those of activations always do)"},
     };
@@ -180,8 +189,22 @@ const Fields& strategy_fields() {
             .least(1)
             .most(1e6)
             .in("steps"),
-        Field{"layer_split", CustomSlot{read_layer_split}, "layers per pipeline stage, or per chunk in model order"}.like(
-            R"({"type":"array","items":{"type":"integer","minimum":0}})"),
+        Field{"microbatch_group_size", IntSlot{[](Scenario& s) { return &s.strategy.microbatch_group_size; }},
+              "with schedule interleaved-1f1b: microbatches that a chunk runs one after another before the stage turns to its next chunk "
+              "(Megatron's microbatch-group-size-per-virtual-pipeline-stage): at least pipeline_parallel, at most the microbatches of a "
+              "step; more leave transfers more time and keep more activations"}
+            .least(1)
+            .most(1e6)
+            .in("microbatches"),
+        Field{"layer_split", CustomSlot{read_layer_split},
+              "layers per pipeline stage, or per chunk in model order; of the chunks some may have none, as in Megatron's "
+              "pipeline-model-parallel-layout"}
+            .like(R"({"type":"array","items":{"type":"integer","minimum":0}})"),
+        Field{"mtp_chunk", IntSlot{[](Scenario& s) { return &s.strategy.mtp_chunk; }},
+              "chunk, in model order from 0, that holds the multi-token-prediction layers (the m of Megatron's "
+              "pipeline-model-parallel-layout): the last of its stage, behind all layers; their loss stays with the output layer"}
+            .least(0)
+            .most(max_degree),
         degree(
             "context_parallel", [](Scenario& s) { return &s.strategy.context_parallel; }, "ranks that share each sequence"),
         choice<&Scenario::strategy, &Strategy::context_parallel_kind>("context_parallel_kind", "how attention meets keys of other ranks"),
@@ -201,16 +224,18 @@ const Fields& strategy_fields() {
         Field{"recompute", CustomSlot{read_recompute},
               "activations made again in the backward pass: none, selective (attention), full (a layer at a time), a list of op kinds, or "
               "{\"segments\": n}: each chunk's layers in n segments, of which the inputs alone are kept (\"auto\": as few layers, in the "
-              "number of segments, as fit the memory); {\"memory_budget\": x}: of the "
+              "number of segments, as fit the memory); {\"segment_layers\": n}: in segments of n layers, a chunk's last of what is left "
+              "(Megatron's recompute-method uniform); {\"memory_budget\": x}: of the "
               "results "
               "of products and attention those are kept that save the most work in the part x of their bytes (torch.compile's "
               "activation_memory_budget)"}
             .like(
-                R"({"oneOf":[{"enum":["none","selective","full"]},{"type":"array","items":{"type":"string"}},{"type":"object","properties":{"segments":{"anyOf":[{"type":"integer","minimum":1},{"enum":["auto"]}]}},"required":["segments"],"additionalProperties":false},{"type":"object","properties":{"memory_budget":{"type":"number","minimum":0,"maximum":1}},"required":["memory_budget"],"additionalProperties":false}]})"),
+                R"({"oneOf":[{"enum":["none","selective","full"]},{"type":"array","items":{"type":"string"}},{"type":"object","properties":{"segments":{"anyOf":[{"type":"integer","minimum":1},{"enum":["auto"]}]}},"required":["segments"],"additionalProperties":false},{"type":"object","properties":{"segment_layers":{"type":"integer","minimum":1}},"required":["segment_layers"],"additionalProperties":false},{"type":"object","properties":{"memory_budget":{"type":"number","minimum":0,"maximum":1}},"required":["memory_budget"],"additionalProperties":false}]})"),
         Field{"recompute_layers", CustomSlot{read_recompute_layers},
-              "how many layers are recomputed: a count per stage, a list with one a stage, or {\"every\": n}"}
+              "how many layers are recomputed: a count per stage, a list with one a stage, {\"per_chunk\": n}: the first n of each chunk "
+              "(Megatron's recompute-num-layers with recompute-method block, which counts in each virtual stage), or {\"every\": n}"}
             .like(
-                R"({"oneOf":[{"type":"integer","minimum":0},{"type":"array","items":{"type":"integer","minimum":0}},{"type":"object","properties":{"every":{"type":"integer","minimum":1}},"required":["every"],"additionalProperties":false}]})"),
+                R"({"oneOf":[{"type":"integer","minimum":0},{"type":"array","items":{"type":"integer","minimum":0}},{"type":"object","properties":{"per_chunk":{"type":"integer","minimum":1}},"required":["per_chunk"],"additionalProperties":false},{"type":"object","properties":{"every":{"type":"integer","minimum":1}},"required":["every"],"additionalProperties":false}]})"),
         Field{"flash_attention", BoolSlot{[](Scenario& s) { return &s.strategy.flash_attention; }},
               "attention that never stores the scores"},
         Field{"fused", BoolSlot{[](Scenario& s) { return &s.strategy.fused; }}, "element-wise kernels fused (torch.compile or by hand)"},
@@ -287,19 +312,47 @@ const Fields& runtime_fields() {
         Field{"recompute_early_stop", BoolSlot{[](Scenario& s) { return &s.runtime.recompute_early_stop; }},
               "the last op of a checkpointed layer is not recomputed"},
         choice<&Scenario::runtime, &Runtime::fp8_recipe>("fp8_recipe", "how 8-bit and 4-bit scales are found"),
+        choice<&Scenario::runtime, &Runtime::attention_dtype>(
+            "attention_dtype",
+            "what cuDNN's fused attention multiplies in where precision has 8 or 4 bits: fp8 (Megatron's fp8-dot-product-attention, "
+            "Transformer Engine's fp8_dpa) casts queries, keys, values and their result's gradient ahead of it"),
         Field{"fp8_activation_input", BoolSlot{[](Scenario& s) { return &s.runtime.fp8_activation_input; }},
               "an MLP's activation keeps its input in 8 bits for the backward pass (Megatron's activation-func-fp8-input-store)"},
         Field{"fp8_all_gather", BoolSlot{[](Scenario& s) { return &s.runtime.fp8_all_gather; }},
               "weights of 8-bit linears that are sharded over ranks are cast before they are gathered (torchao's "
               "enable_fsdp_float8_all_gather)"},
+        Field{
+            "fp8_parameters", BoolSlot{[](Scenario& s) { return &s.runtime.fp8_parameters; }},
+            "weights of 8-bit linears are parameters of 8 bits (Megatron's fp8-param-gather, Transformer Engine's fp8_model_init), and are "
+            "gathered so with zero_stage 1 and 2 unless their recipe is mxfp8; false: parameters of 16 bits, beside which Megatron keeps "
+            "copies in 8 or 4 bits"},
+        Field{
+            "tensor_parallel_maxima", BoolSlot{[](Scenario& s) { return &s.runtime.tensor_parallel_maxima; }},
+            "maxima of fp8_recipe delayed are reduced over tensor- and context-parallel ranks alone (Megatron's tp-only-amax-red); false: "
+            "over data-parallel ranks as well, behind every forward and backward pass"},
         Field{"fp8_dispatch", BoolSlot{[](Scenario& s) { return &s.runtime.fp8_dispatch; }},
               "tokens go to their experts in the linears' 8 bits, and so do the gradients of what they bring back (DeepSeek-V3)"},
         choice<&Scenario::runtime, &Runtime::token_dispatcher>("token_dispatcher", "how tokens reach experts"),
-        Field{"permute_fusion", BoolSlot{[](Scenario& s) { return &s.runtime.permute_fusion; }}, "tokens are permuted in one kernel"},
+        Field{
+            "permute_fusion", BoolSlot{[](Scenario& s) { return &s.runtime.permute_fusion; }},
+            "tokens are permuted in one kernel (under DeepSpeed Tutel's, in the place of products with one-hot masks where experts have a "
+            "capacity)"},
         Field{"fused_experts", BoolSlot{[](Scenario& s) { return &s.runtime.fused_experts; }},
               "experts run in one kernel a linear, their activation and casts inside it, and the host need not know their loads"},
+        Field{
+            "expert_room", NumberSlot{[](Scenario& s) { return &s.runtime.expert_room; }},
+            "simexec run and check: what the buffers of a rank's experts hold, as a multiple of the rows it gets in the mean, at most all "
+            "rows of its expert-parallel ranks, where no capacity bounds them; a run ends where its router sends more. Predictions are of "
+            "software that takes as much as comes"}
+            .least(1)
+            .most(1e6),
+        Field{"tensor_parallel_buffers", BoolSlot{[](Scenario& s) { return &s.runtime.tensor_parallel_buffers; }},
+              "where tensor parallelism overlaps, gathers travel in pieces under the linears that read them, in Transformer Engine's user "
+              "buffers (Megatron's tp-comm-overlap); false: communication of the backward pass alone is hidden, under the products of "
+              "gradients"},
         Field{"cuda_graphs", BoolSlot{[](Scenario& s) { return &s.runtime.cuda_graphs; }},
-              "kernels are launched as captured graphs; of a mixture whose loads the host must know, all but the experts'"},
+              "kernels are launched as captured graphs; of a mixture whose loads the host must know, all but the experts' (a recipe that "
+              "captures less, by Megatron-Core's cuda_graph_scope, lies between true and false: parts cannot be named)"},
         Field{"launch_us", NumberSlot{[](Scenario& s) { return &s.runtime.launch_us; }}, "host time per kernel launch"}
             .least(0)
             .most(1e6)
@@ -316,7 +369,8 @@ const Fields& runtime_fields() {
             .least(0)
             .most(1e6)
             .in("GB"),
-        Field{"dataloader_us", NumberSlot{[](Scenario& s) { return &s.runtime.dataloader_us; }}, "host time to load a microbatch"}
+        Field{"dataloader_us", NumberSlot{[](Scenario& s) { return &s.runtime.dataloader_us; }},
+              "host time to load a microbatch, in each forward pass of the first and of the last stage, beside what the device computes"}
             .least(0)
             .most(1e9)
             .in("us"),

@@ -64,15 +64,54 @@ bool by_cost(const Scenario& sc) {
     return practice_of(sc).stages_by_cost && s.virtual_pipeline == 1 && s.pipeline_parallel > 1;
 }
 
-void check_chunks(Reading& reading, const std::string& where) {
-    const std::vector<int>& chunks = reading.scenario.strategy.layers_per_chunk;
-    for (std::size_t c = 1; c + 1 < chunks.size(); ++c) {
-        if (chunks[c] > 0) continue;
-        reading.problem(where,
-                        dotted(where) + " leaves chunk " + std::to_string(c) + " of " + std::to_string(chunks.size()) +
-                            " without a layer: only the first, beside the embedding, and the last, beside the output layer, may have none");
-        return;
+// Where Megatron puts what predicts further tokens: behind all layers, in the last chunk of a stage that is not the first
+// (validate_layer_layout of megatron/core/transformer/pipeline_parallel_layer_layout.py, 2025; its guide on multi-token prediction).
+void resolve_mtp_chunk(Reading& reading) {
+    Strategy& s = reading.scenario.strategy;
+    const int last = static_cast<int>(s.layers_per_chunk.size()) - 1, chunk = s.mtp_chunk;
+    if (reading.scenario.model.mtp_layers == 0 || chunk == last) s.mtp_chunk = -1; // of the first a note says so
+    if (s.mtp_chunk < 0) return;
+    const auto refuse = [&](const std::string& why) {
+        reading.problem("/strategy/mtp_chunk",
+                        "strategy.mtp_chunk = " + std::to_string(chunk) + " " + why + ": leave it out, for the last chunk");
+    };
+    if (chunk > last)
+        return refuse("is none of the " + std::to_string(last + 1) + " chunks, 0 to " + std::to_string(last) +
+                      ", of pipeline_parallel x virtual_pipeline");
+    if (const ScheduleInfo* schedule = find_schedule(s.schedule); schedule && schedule->directions > 1)
+        return refuse("is not modelled with strategy.schedule = " + s.schedule + ", which has several copies of the model");
+    for (int c = chunk + 1; c <= last; ++c)
+        if (s.layers_per_chunk[c] > 0)
+            return refuse("has layers behind it, in chunk " + std::to_string(c) + ", and what predicts further tokens needs the last one");
+    const int stage = stage_of_chunk(s, chunk);
+    bool ends = stage > 0;
+    for (int c = chunk + 1; c <= last; ++c) ends = ends && stage_of_chunk(s, c) != stage;
+    if (!ends) refuse("is not the last chunk of its stage, or is on the first stage, where Megatron does not put it");
+}
+
+// Chunks of a list that is stated may be empty (Megatron's layout "Ettt|(tt|)*29,m|L" has such for what predicts further tokens, and
+// "tt||t" passes on what it gets); a stage of nothing but these has no parameters, and is not modelled.
+void check_chunks(Reading& reading, const std::string& where, bool stated) {
+    const Strategy& s = reading.scenario.strategy;
+    const std::vector<int>& chunks = s.layers_per_chunk;
+    const ScheduleInfo* schedule = find_schedule(s.schedule);
+    const bool may = stated && !(schedule && (schedule->splits_backward || schedule->directions > 1));
+    std::vector<bool> holds(static_cast<std::size_t>(s.pipeline_parallel));
+    for (std::size_t c = 0; c < chunks.size(); ++c) {
+        const bool end = c == 0 || c + 1 == chunks.size();
+        if (chunks[c] > 0 || end || s.mtp_chunk == static_cast<int>(c))
+            holds[stage_of_chunk(s, static_cast<int>(c))] = true;
+        else if (!may)
+            return reading.problem(where, dotted(where) + " leaves chunk " + std::to_string(c) + " of " + std::to_string(chunks.size()) +
+                                              " without a layer: only the first, beside the embedding, and the last, beside the output "
+                                              "layer, may have none" +
+                                              (stated ? " with strategy.schedule = " + s.schedule : std::string()));
     }
+    const auto none = std::find(holds.begin(), holds.end(), false);
+    if (none != holds.end())
+        reading.problem(where, dotted(where) + " leaves stage " + std::to_string(none - holds.begin()) + " of " +
+                                   std::to_string(holds.size()) +
+                                   " without a layer: a chunk may have none where another of its stage has some");
 }
 
 void resolve_split(Reading& reading) {
@@ -82,7 +121,7 @@ void resolve_split(Reading& reading) {
     const std::int64_t chunks = static_cast<std::int64_t>(s.pipeline_parallel) * s.virtual_pipeline;
     const std::vector<int>& split = reading.layer_split;
     const std::string where = "/strategy/layer_split";
-    if (layers + 2 < chunks) {
+    if (layers + 2 < chunks && split.empty()) {
         reading.problem("/strategy/pipeline_parallel",
                         "strategy.pipeline_parallel = " + std::to_string(s.pipeline_parallel) +
                             (s.virtual_pipeline > 1 ? " x virtual_pipeline = " + std::to_string(s.virtual_pipeline) : std::string()) +
@@ -92,7 +131,8 @@ void resolve_split(Reading& reading) {
     }
     if (split.empty()) {
         s.layers_per_chunk = usual_split(sc);
-        check_chunks(reading, "/strategy/pipeline_parallel");
+        resolve_mtp_chunk(reading);
+        check_chunks(reading, "/strategy/pipeline_parallel", false);
         if (layers % chunks != 0)
             note_default(reading, "/strategy/layer_split", list_text(s.layers_per_chunk),
                          by_cost(sc) ? "layers of each stage, divided by what they cost"
@@ -114,13 +154,17 @@ void resolve_split(Reading& reading) {
         return;
     }
     s.layers_per_chunk = count == chunks ? split : spread_stages(split, s);
-    check_chunks(reading, where);
+    resolve_mtp_chunk(reading);
+    check_chunks(reading, where, true);
 }
 
 void resolve_recompute_layers(Reading& reading) {
     Strategy& s = reading.scenario.strategy;
-    if (s.recompute_layers.empty()) return;
     const std::string where = "/strategy/recompute_layers";
+    if (const int most = *std::max_element(s.layers_per_chunk.begin(), s.layers_per_chunk.end()); s.recompute_per_chunk > most)
+        reading.problem(where, "strategy.recompute_layers = {per_chunk: " + std::to_string(s.recompute_per_chunk) +
+                                   "} is more than a chunk holds: at most " + std::to_string(most));
+    if (s.recompute_layers.empty()) return;
     std::vector<int> held(static_cast<std::size_t>(s.pipeline_parallel));
     for (int chunk = 0; chunk < static_cast<int>(s.layers_per_chunk.size()); ++chunk)
         held[stage_of_chunk(s, chunk)] += s.layers_per_chunk[chunk];

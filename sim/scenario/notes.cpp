@@ -2,6 +2,7 @@
 #include "sim/scenario/resolve.hpp"
 
 #include "sim/scenario/documents.hpp"
+#include "sim/scenario/frameworks.hpp"
 #include "sim/scenario/parameters.hpp"
 #include "sim/scenario/practice.hpp"
 #include "sim/scenario/trainable.hpp"
@@ -9,8 +10,11 @@
 #include "sim/schedules/schedule.hpp"
 #include "topology/catalog.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace orrery {
 
@@ -42,6 +46,8 @@ void note_network(Reading& reading) {
         if (idle && reading.has(pointer)) sc.notes.push_back(dotted(pointer) + " has no effect: " + why);
     };
     const bool spans = c.intra.kind == IntraKind::torus && (c.inter.kind == InterKind::torus || c.inter.topology == InterTopology::torus);
+    // A node's NICs are its way to storage too.
+    const bool stores = (sc.run || sc.training.data) && c.storage.per_node.value <= 0;
     for (const char* field :
          {"kind", "fabric", "nics_per_node", "gbit_per_s", "latency_us", "topology", "oversubscription", "nodes_per_leaf", "hashed_routes",
           "routing", "queue_pairs", "dragonfly", "dimensions", "shape", "wrap", "planes", "ports_per_nic", "sharp", "down"}) {
@@ -50,8 +56,8 @@ void note_network(Reading& reading) {
         const bool shape = key == "kind" || key == "topology" || key == "dimensions" || key == "shape" || key == "wrap";
         if (c.graph)
             note(pointer, !shape && key != "fabric" && key != "hashed_routes" && key != "routing", "cluster.graph has links of its own");
-        else if (c.nodes == 1 && c.intra.kind != IntraKind::none)
-            note(pointer, !spans || !shape, "there is one node");
+        else if (c.nodes == 1 && (c.intra.kind != IntraKind::none || c.devices_per_node == 1))
+            note(pointer, (!spans || !shape) && !(stores && (key == "nics_per_node" || key == "gbit_per_s")), "there is one node");
         else if (spans)
             note(pointer, !shape, "the torus inside the nodes goes on between them");
     }
@@ -112,6 +118,7 @@ void note_model(Reading& reading) {
     note("/model/attention/full_every", m.attention.sliding_window == 0, "the model has no sliding window");
     for (const char* field : {"kv_lora_rank", "q_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"})
         note(std::string("/model/attention/") + field, !latent, "model.attention.kind is not mla");
+    note("/model/moe/pad_to_capacity", m.moe && m.moe->capacity_factor <= 0, "model.moe.capacity_factor is 0: nothing is dropped");
     note("/model/activation_clamp", !m.moe || !m.gated(), "it is of experts with a gated activation");
     note("/model/trainable/lora/alpha", true, "time and memory do not depend on it");
     for (const ModelPart part : m.trainable.frozen) {
@@ -138,7 +145,7 @@ void note_hosts(Reading& reading) {
     note("/cluster/host/memory_gb", spared && !sc.run && (!copied || c.host.cxl.count == 0),
          "nothing is offloaded"); // copies of a run's saves lie there
     note("/cluster/host/memory_gb_per_s", !copied && !sc.run, "nothing is offloaded");
-    note("/cluster/host/adam_gparams_per_s", o.optimizer == Tier::none, "no optimizer runs on the host");
+    note("/cluster/host/adam_gparams_per_s", o.optimizer == Tier::none && !sc.strategy.served(), "no optimizer runs on the host");
     // Bytes cross a node's PCIe to its host, to its NICs, and between devices that nothing else joins.
     const bool crossed = c.nodes > 1 || c.graph || c.intra.kind == IntraKind::pcie || copied;
     const std::string why = "there is one node, its devices have links of their own, and nothing is offloaded";
@@ -159,6 +166,13 @@ void note_device(Reading& reading) {
     const Cluster& c = sc.cluster;
     if (reading.has("/cluster/device/l2_mib"))
         sc.notes.push_back("cluster.device.l2_mib has no effect: in training a product finds none of its operands in the cache");
+    const auto note = [&](const char* pointer, bool idle, const std::string& why) {
+        if (idle && reading.has(pointer)) sc.notes.push_back(dotted(pointer) + " has no effect: " + why);
+    };
+    note("/cluster/device/memory_gb", reading.has("/cluster/device/memory_mib"), "cluster.device.memory_mib says it");
+    note("/cluster/device/launch_us", reading.has("/runtime/launch_us"), "runtime.launch_us says it");
+    note("/cluster/device/power_w", c.device.power_limit_w > c.device.power_w,
+         fmt::format("the board's own limit is {:g} W, and it draws no more", c.device.power_w));
     const bool rate = reading.has("/cluster/device/scale_up_gb_per_s") && !c.graph,
                processors = reading.has("/cluster/device/processors") && !reading.has("/cluster/device/peak_tflops");
     if (!rate && !processors) return;
@@ -227,6 +241,55 @@ void note_nvme(Reading& reading) {
                    : "nvme_write_gb_per_s says the rate of writes, and nothing is read");
 }
 
+// What Transformer Engine's modules do where they can: parameters of 8 bits, user buffers, graphs.
+void note_modules(Reading& reading) {
+    Scenario& sc = reading.scenario;
+    const Strategy& s = sc.strategy;
+    const auto note = [&](const char* pointer, bool idle, const char* why) {
+        if (idle && reading.has(pointer)) sc.notes.push_back(dotted(pointer) + " has no effect: " + why);
+    };
+    const bool core = megatron_core(s.framework), eight = sc.training.precision == DType::fp8 || sc.training.precision == DType::mxfp8;
+    const bool given = std::exchange(sc.runtime.fp8_parameters, true), possible = practice_of(sc).low_parameters;
+    sc.runtime.fp8_parameters = given;
+    note("/runtime/fp8_parameters", !possible,
+         sc.training.precision == DType::nvfp4   ? "weights of 4 bits stay parameters of 16 bits"
+         : !eight                                ? "precision has 16 bits or more"
+         : !core && s.framework != Framework::te ? "parameters of 8 bits are Megatron-Core's and Transformer Engine's"
+         : s.zero_stage > 1 && (s.zero_stage > 2 || !core)
+             ? "weights are sharded: runtime.fp8_all_gather says what they are gathered in"
+             : "it is not modelled with states on the host or a model that is trained in part");
+    note("/runtime/tensor_parallel_maxima", !practice_of(sc).reduces_maxima,
+         sc.training.precision != DType::fp8               ? "precision is not fp8"
+         : sc.runtime.fp8_recipe != ScalingRecipe::delayed ? "runtime.fp8_recipe is not delayed: no maxima are kept for later"
+         : !core && s.framework != Framework::te           ? "reductions of maxima are Transformer Engine's"
+                                                           : "before 2024 maxima were reduced beside the next pass");
+    const bool low = eight || sc.training.precision == DType::nvfp4;
+    note("/runtime/attention_dtype", sc.runtime.attention_dtype == AttentionPrecision::fp8 && !practice_of(sc).low_attention,
+         !low                                    ? "precision has 16 bits or more"
+         : !core && s.framework != Framework::te ? "attention in 8 bits is Megatron-Core's and Transformer Engine's"
+         : sc.runtime.attention_kernel != AttentionKernel::cudnn
+             ? "runtime.attention_kernel is not cudnn, and no other kernel trains in 8 bits"
+             : "what context-parallel ranks exchange is not modelled in 8 bits");
+    note("/runtime/attention_dtype", sc.runtime.attention_dtype == AttentionPrecision::activations && !low,
+         "precision has 16 bits or more");
+    if (core && sc.runtime.cuda_graphs && reading.has("/runtime/cuda_graphs"))
+        sc.notes.push_back(
+            "runtime.cuda_graphs: all that can be captured is; a recipe's narrower scope (cuda_graph_scope: attn, moe_router, "
+            "..) launches the rest kernel by kernel, and its step lies between those with true and false");
+    if (practice_of(sc).gathers_heads)
+        sc.notes.push_back("strategy.tensor_parallel = " + std::to_string(s.tensor_parallel) +
+                           " is more than model.kv_heads = " + std::to_string(sc.model.kv_heads) +
+                           ": Megatron-Core gathers the queries, keys and values of all ranks in every layer, and sums their gradients");
+    note("/runtime/tensor_parallel_buffers",
+         !core || s.tensor_parallel == 1 || !s.overlap.tensor_parallel || !s.sequence_parallel ||
+             s.tensor_parallel > sc.cluster.devices_per_node,
+         !core                        ? "user buffers are Megatron-Core's"
+         : s.tensor_parallel == 1     ? "tensor_parallel is 1"
+         : !s.overlap.tensor_parallel ? "strategy.overlap.tensor_parallel is false"
+         : !s.sequence_parallel       ? "strategy.sequence_parallel is false: nothing is gathered"
+                                      : "they are mapped into the devices of one node");
+}
+
 } // namespace
 
 void note_without_effect(Reading& reading) {
@@ -238,7 +301,7 @@ void note_without_effect(Reading& reading) {
     note("/training/learning_rate", true, "time and memory do not depend on it");
     note("/training/warmup_steps", true, "time and memory do not depend on it");
     const bool jitter = std::ranges::any_of(sc.perturb, [](const Perturbation& p) { return p.kind == Perturbation::Kind::jitter; });
-    note("/training/seed", !jitter && !sc.run && !sc.federated && !s.workers(),
+    note("/training/seed", !jitter && !sc.run && !sc.federated && !s.workers(), // of workers: notes_idle.cpp
          "a simulated step draws nothing by chance without jitter (perturb)");
     note("/strategy/sequence_parallel", s.sequence_parallel && s.tensor_parallel == 1, "tensor_parallel is 1");
     note("/strategy/overlap/tensor_parallel", s.overlap.tensor_parallel && s.tensor_parallel == 1, "tensor_parallel is 1");
@@ -290,9 +353,18 @@ void note_without_effect(Reading& reading) {
          "there is one data-parallel rank");
     note("/strategy/overlap/param_gather", s.overlap.param_gather && (s.zero_stage == 0 || s.data_parallel * s.context_parallel == 1),
          "no parameters are gathered");
+    note("/strategy/overlap/backward_prefetch",
+         practice_of(sc).sharding != Sharding::flat_units || one_rank || !s.overlap.param_gather || s.zero_stage != 3,
+         practice_of(sc).sharding != Sharding::flat_units ? "it is of FullyShardedDataParallel's units"
+         : one_rank                                       ? "there is one data-parallel rank"
+         : s.zero_stage == 3                              ? "overlap.param_gather is false"
+                                                          : "no parameters are gathered for the backward pass");
     const ScheduleInfo* schedule = find_schedule(s.schedule);
     note("/strategy/overlap/expert_parallel",
          s.overlap.expert_parallel && s.expert_parallel == 1 && !(schedule && schedule->joins_without_experts), "expert_parallel is 1");
+    const bool shared = sc.model.moe && sc.model.moe->shared_experts > 0;
+    note("/strategy/overlap/shared_experts", s.overlap.shared_experts && (!shared || s.expert_parallel * s.expert_tensor_parallel == 1),
+         shared ? "no tokens are exchanged: expert_parallel and expert_tensor_parallel are 1" : "the model has no shared experts");
     const bool flows = schedule && schedule->asynchronous;
     note("/strategy/weight_versions", !flows, "the schedule drains at the end of each step");
     note("/strategy/flush_every", !flows, "the schedule drains at the end of each step");
@@ -314,9 +386,16 @@ void note_without_effect(Reading& reading) {
     note("/strategy/offload/buffers", o.parameters != Tier::nvme, "no parameters come from NVMe");
     note("/strategy/offload/activation_ops", o.activations == Tier::none, "offload.activations is none");
     note("/strategy/offload/activation_layers", o.activations == Tier::none, "offload.activations is none");
-    note("/strategy/gradient_compression", s.gradient_compression != GradientCompression::none && s.data_parallel * s.context_parallel == 1,
-         "there is one data-parallel rank");
     const GradientCompression sent = s.gradient_compression;
+    // Signs come with a clipping that is off, on one rank too.
+    const bool unclipped = sent >= GradientCompression::onebit_adam && !reading.has("/training/gradient_clipping");
+    note("/strategy/gradient_compression", sent != GradientCompression::none && !unclipped && s.data_parallel * s.context_parallel == 1,
+         "there is one data-parallel rank");
+    if (unclipped && s.data_parallel * s.context_parallel == 1)
+        sc.notes.push_back(
+            fmt::format("strategy.gradient_compression = {}: there is one data-parallel rank and nothing is sent; what differs "
+                        "is training.gradient_clipping, which is 0 by default with it",
+                        name(sent)));
     const bool factors = sent == GradientCompression::powersgd, largest = sent == GradientCompression::top_k,
                signs = sent == GradientCompression::onebit_adam || sent == GradientCompression::onebit_lamb ||
                        sent == GradientCompression::zero_one_adam;
@@ -342,12 +421,28 @@ void note_without_effect(Reading& reading) {
     note("/strategy/expert_tensor_parallel", !sc.model.moe && s.expert_tensor_parallel > 1, "the model has no experts");
     note("/strategy/shard_group_size", s.zero_stage == 0, "zero_stage is 0, nothing is sharded");
     note("/strategy/recompute_layers", s.recompute == RecomputeKind::none, "recompute is none");
+    note("/strategy/microbatch_group_size", !(schedule && schedule->groups_microbatches), "the schedule has no groups of microbatches");
+    note("/strategy/mtp_chunk", sc.model.mtp_layers == 0, "the model predicts no further tokens");
     if (s.recompute == RecomputeKind::list && sc.model.position != PositionKind::rope &&
         std::count(s.recompute_ops.begin(), s.recompute_ops.end(), RecomputeOp::rope) > 0)
         sc.notes.push_back("strategy.recompute: \"rope\" has no effect: the model has no rotary positions");
+    if (s.recompute == RecomputeKind::list && !shared &&
+        std::count(s.recompute_ops.begin(), s.recompute_ops.end(), RecomputeOp::shared_experts) > 0)
+        sc.notes.push_back("strategy.recompute: \"shared_experts\" has no effect: the model has no shared experts");
     if (s.framework == Framework::deepspeed && s.zero_stage == 0 && s.data_parallel > 1 && sc.training.precision == DType::bf16)
         sc.notes.push_back("strategy.zero_stage = 0: DeepSpeed's BF16_Optimizer divides its states among the data-parallel ranks without "
                            "ZeRO too; 1 says so");
+    if (s.framework == Framework::torchtitan && !reading.has("/strategy/fused"))
+        sc.notes.push_back(
+            "strategy.fused = true is assumed: torchtitan compiles where compile.enable says so, and its own default is false; "
+            "false has its eager layers, which take longer and more memory");
+    const bool trainers = s.framework == Framework::deepspeed && sc.runtime.year >= 2020 && sc.runtime.year < 2025 && !s.fused;
+    if (trainers && !reading.has("/strategy/fused"))
+        sc.notes.push_back(
+            "strategy.fused = false is assumed: DeepSpeed without tensor and pipeline parallelism, of a model with RMSNorm or a gated MLP, "
+            "is taken for Hugging Face's Trainer and its eager layers; true has Megatron-DeepSpeed's");
+    note("/runtime/fused_weight_gradient_accumulation", sc.runtime.fused_weight_gradient_accumulation && practice_of(sc).fully_sharded(),
+         "FullyShardedDataParallel and fully_shard reduce the gradients that autograd makes");
     note("/runtime/fp8_recipe",
          sc.training.precision != DType::fp8 && sc.training.precision != DType::mxfp8 && sc.training.precision != DType::nvfp4,
          "precision has 16 bits or more");
@@ -355,6 +450,7 @@ void note_without_effect(Reading& reading) {
     note("/runtime/fp8_dispatch", sc.runtime.fp8_dispatch && (!low || !sc.model.moe),
          low ? "the model has no experts" : "precision has 16 bits or more");
     note("/runtime/fp8_activation_input", sc.runtime.fp8_activation_input && s.recompute == RecomputeKind::full, "the input is recomputed");
+    note_modules(reading);
     note("/runtime/fp8_all_gather", sc.runtime.fp8_all_gather && (sc.training.precision != DType::fp8 || s.zero_stage < 3),
          sc.training.precision != DType::fp8 ? "precision is not fp8" : "zero_stage is below 3: weights are not gathered layer by layer");
     note("/training/bf16_first_layers", sc.training.bf16_first_layers > 0 && !low, "precision has 16 bits or more");
@@ -381,6 +477,10 @@ void note_without_effect(Reading& reading) {
          "alltoall and allgather send every copy of a token on its own; deepep sends one to a node");
     note("/runtime/permute_fusion", !sc.model.moe, "the model has no experts");
     note("/runtime/fused_experts", !sc.model.moe, "the model has no experts");
+    note("/runtime/expert_room", true,
+         !sc.model.moe          ? "the model has no experts"
+         : sc.model.moe->pads() ? "model.moe.capacity_factor says how many rows experts take"
+                                : "predictions are of software that takes memory for the rows that come; simexec run has the room");
     note("/runtime/fused_rope", sc.model.position != PositionKind::rope, "the model has no rotary positions");
     note("/runtime/compiled_loss", !sc.runtime.fused_loss || !(practice_of(sc).compiles_loss || practice_of(sc).loss_in_place),
          "it is of Megatron's fused loss (runtime.fused_loss)");
@@ -409,6 +509,7 @@ void note_without_effect(Reading& reading) {
     note_nvme(reading);
     note_network(reading);
     note_whole_run(reading);
+    note_idle(reading);
     if (sc.model.mtp_layers > 0) sc.notes.push_back("model.mtp_layers: multi-token-prediction layers are not counted among the parameters");
     if (sc.training.gradient_clipping > 0 && s.post_validation)
         sc.notes.push_back(

@@ -35,6 +35,9 @@ void resolve_layers(Practice& p, const Scenario& s, const Software& w) {
     p.bias_apart = w.is({F::megatron, F::deepspeed}) && w.year < 2024;
     p.repeats_heads = w.is({F::megatron}) && w.year == 2023;
     p.repeats_heads_for_fused = w.is({F::torchtitan}) && w.year < 2026 && s.model.attention.kind == AttentionSpec::Kind::full;
+    const int ranks = s.strategy.tensor_parallel, keys = s.model.kv_heads;
+    p.gathers_heads =
+        core && w.year >= 2025 && s.model.attention.kind == AttentionSpec::Kind::full && keys > 0 && ranks > keys && ranks % keys == 0;
     p.fused_rope_scales = !core;
     p.fused_latent_rope = !core || w.year >= 2026;
     p.clamps_ahead = core;
@@ -42,6 +45,8 @@ void resolve_layers(Practice& p, const Scenario& s, const Software& w) {
     p.holds_branches = p.turns_attention = nanotron;
     p.rotates_halves = w.is({F::ddp, F::horovod, F::fsdp}) || transformers;
     p.keeps_gathered = nanotron || w.is({F::fsdp2, F::torchtitan});
+    p.turns_scattered = w.is({F::fsdp2, F::torchtitan}) && s.strategy.sequence_parallel && !s.strategy.overlap.tensor_parallel;
+    p.turns_gathered = p.turns_scattered && !(w.year >= 2026 && s.training.micro_batch_size == 1);
     p.selective_by_op = w.is({F::fsdp2, F::torchtitan});
     p.keeps_named_alone = w.is({F::jax});
     p.separate_linears = w.is({F::ddp, F::fsdp, F::fsdp2, F::torchtitan}) || transformers;
@@ -59,8 +64,17 @@ void resolve_loss(Practice& p, const Scenario& s, const Software& w) {
     const bool transformers = transformers_under_deepspeed(s, w);
     p.torch_loss = w.is({F::ddp, F::horovod}) || (p.fully_sharded() && !w.is({F::te})) || transformers;
     p.hands_logits_out = w.year < 2025 && (w.is({F::ddp, F::fsdp}) || transformers);
-    p.upcasts_in_loss = w.year >= 2025 && (w.is({F::fsdp}) || transformers);
+    // (Logits of a chunk live until its backward pass; a divided loss has copies of its own.)
+    const bool fully_shards = w.is({F::fsdp2, F::torchtitan}) && !divides_vocabulary(s) && s.runtime.loss != LossKind::chunked;
+    p.upcasts_in_loss = w.year >= 2025 && (w.is({F::fsdp}) || transformers || fully_shards);
     p.reads_loss = w.is({F::megatron}) && w.year >= 2024;
+}
+
+// They are mapped into the devices of a node, and only what is split along the sequence travels in them.
+bool user_buffers(const Scenario& s) {
+    const Strategy& t = s.strategy;
+    return s.runtime.tensor_parallel_buffers && t.overlap.tensor_parallel && t.sequence_parallel && t.tensor_parallel > 1 &&
+           t.tensor_parallel <= s.cluster.devices_per_node;
 }
 
 void resolve_parallelism(Practice& p, const Scenario& s, const Software& w) {
@@ -69,8 +83,9 @@ void resolve_parallelism(Practice& p, const Scenario& s, const Software& w) {
     p.batch_at_ends_only = w.is({F::deepspeed});
     // (torch.compile's asynchronous tensor parallelism pipelines gathers and reductions with the products beside them, where it is asked
     // for.)
-    p.pieced_gathers = (megatron_core(w.name) && w.year >= 2025) || (w.is({F::torchtitan, F::fsdp2}) && s.strategy.overlap.tensor_parallel);
-    p.issues_within_linears = w.is({F::nemo});
+    p.user_buffers = megatron_core(w.name) && user_buffers(s);
+    p.pieced_gathers = (p.user_buffers && w.year >= 2025) || (w.is({F::torchtitan, F::fsdp2}) && s.strategy.overlap.tensor_parallel);
+    p.issues_within_linears = megatron_core(w.name) && s.runtime.tensor_parallel_buffers;
     const Strategy& st = s.strategy;
     const auto level = [&](int ranks) { return ranks > 1 && ranks < st.data_parallel && st.data_parallel % ranks == 0 ? ranks : 0; };
     p.second_copy_ranks = level(st.secondary_shard_size);
@@ -81,6 +96,9 @@ void resolve_parallelism(Practice& p, const Scenario& s, const Software& w) {
 void resolve_step(Practice& p, const Scenario& s, const Software& w) {
     const bool core = megatron_core(w.name), deepspeed = w.is({F::deepspeed});
     p.gradients_none = w.year >= 2023 && (w.is({F::ddp}) || p.fully_sharded());
+    const bool wide = s.training.precision == DType::fp32 || s.training.precision == DType::tf32;
+    p.fp32_shards = p.fully_sharded() && s.training.master_weights && !s.training.master_remainders && !wide;
+    p.root_is_a_unit = !(w.is({F::torchtitan}) && w.year >= 2025) && !(deepspeed && w.year >= 2022);
     if (s.strategy.zero_stage >= 3)
         p.alone_beyond = deepspeed && w.year < 2022         ? 1'000'000
                          : p.sharding == Sharding::compiler ? std::max<std::int64_t>(1, s.strategy.bucket_bytes.count / 2)
@@ -88,6 +106,9 @@ void resolve_step(Practice& p, const Scenario& s, const Software& w) {
     p.gathers_where_used = deepspeed && w.year < 2022;
     p.keeps_regathered = p.sharding == Sharding::per_parameter && w.year >= 2025;
     p.collectives_on_lists = deepspeed && w.year < 2022;
+    const bool in_fp32 = s.training.precision == DType::bf16 && s.training.gradient_dtype == DType::fp32;
+    p.reduces_whole = deepspeed && (s.strategy.zero_stage == 1 || s.strategy.zero_stage == 2) &&
+                      (w.year >= 2024 || (in_fp32 && s.strategy.zero_stage == 1 && w.year >= 2022));
     p.tensors_have_owners = w.is({F::internlm});
     p.reads_gradient_norm = core || deepspeed;
     p.keeps_master_on_device = core;
@@ -104,6 +125,19 @@ void resolve_offload(Practice& p, const Scenario& s, const Software& w) {
     p.adds_on_host = p.sharding == Sharding::per_parameter && o.gradients != Tier::none;
 }
 
+// (Transformers' mixtures have no capacity.)
+bool keeps_masks(const Scenario& s, const Software& w) {
+    return w.is({F::deepspeed}) && s.model.moe && s.model.moe->capacity_factor > 0 && !s.runtime.permute_fusion &&
+           !s.runtime.fused_experts && s.runtime.token_dispatcher == TokenDispatcher::alltoall;
+}
+
+void resolve_adapters(Practice& p, const Scenario& s, const Software& w) {
+    const bool compiled = w.is({F::jax}) || (s.strategy.fused && w.is({F::ddp, F::fsdp, F::fsdp2, F::torchtitan}));
+    p.scales_adapters_apart = s.model.trainable.lora && !compiled;
+    p.casts_adapters_rows =
+        s.model.trainable.lora && !compiled && w.is({F::ddp}) && w.year >= 2024 && in_sixteen_bits(s) && s.training.master_weights;
+}
+
 ExpertRows expert_rows_of(const Scenario& s, const Software& w) {
     if (s.runtime.permute_fusion || s.runtime.fused_experts || s.runtime.token_dispatcher != TokenDispatcher::alltoall)
         return ExpertRows::kernels;
@@ -118,6 +152,9 @@ void resolve_kernels(Practice& p, const Scenario& s, const Software& w) {
     p.module_calls = modules && w.year >= 2024 && interpreted;
     p.engine_norms = core && w.year >= 2024;
     p.early_casts = core && w.year < 2025 && !s.defaults.contains("/runtime/year");
+    p.ported_casts = (core || w.is({F::te})) && w.year < 2026;
+    p.reduces_maxima =
+        (core || w.is({F::te})) && w.year >= 2024 && s.training.precision == DType::fp8 && s.runtime.fp8_recipe == ScalingRecipe::delayed;
     p.casts_weights_at_use = !s.runtime.fp8_all_gather && (w.is({F::ddp, F::jax}) || (p.fully_sharded() && !modules));
     p.looks_types_up = w.is({F::ddp, F::horovod}) || (p.fully_sharded() && !modules);
     p.narrows_apart = w.year >= 2025;
@@ -125,20 +162,47 @@ void resolve_kernels(Practice& p, const Scenario& s, const Software& w) {
     p.compiler_sees_casts = w.is({F::fsdp2, F::torchtitan, F::jax});
     p.module_hooks = w.is({F::deepspeed}) && s.strategy.zero_stage == 3 && w.year >= 2022 && interpreted;
     p.pads_expert_rows = modules;
-    p.expert_rows = expert_rows_of(s, w);
-    p.loops_over_experts = w.year < 2026 && s.strategy.expert_parallel == 1 && !s.runtime.fused_experts && !s.runtime.permute_fusion &&
-                           (w.is({F::ddp, F::fsdp}) || transformers_under_deepspeed(s, w));
-    p.masked_dispatch = w.is({F::jax});
+    p.keeps_masks = keeps_masks(s, w);
+    p.expert_rows = p.keeps_masks ? ExpertRows::kernels : expert_rows_of(s, w);
+    p.loops_over_experts = w.year < 2026 && !p.keeps_masks && s.strategy.expert_parallel == 1 && !s.runtime.fused_experts &&
+                           !s.runtime.permute_fusion && (w.is({F::ddp, F::fsdp}) || transformers_under_deepspeed(s, w));
+    p.masked_dispatch = w.is({F::jax}) || p.keeps_masks;
+    p.static_shapes = w.is({F::jax});
+    p.worst_case_rows = p.static_shapes && s.strategy.expert_parallel > 1 && s.model.moe && s.model.moe->capacity_factor <= 0;
     p.rings_between_two_nodes = w.year < 2022;
     if (w.year >= 2025) p.releases = {KernelRelease::long_blocks, KernelRelease::aiter};
     if (w.year >= 2026) p.releases.push_back(KernelRelease::cudnn_9_19);
 }
 
+// (What is sharded by Megatron-FSDP, and what lives on the host, is not modelled with parameters of 8 bits.)
+void resolve_low_weights(Practice& p, const Scenario& s, const Software& w) {
+    const DType t = s.training.precision;
+    const Offload& o = s.strategy.offload;
+    const bool low = t == DType::fp8 || t == DType::mxfp8 || t == DType::nvfp4,
+               here = o.optimizer == Tier::none && o.parameters == Tier::none && o.gradients == Tier::none,
+               whole = s.strategy.zero_stage < 3 && p.sharding == Sharding::buckets, core = megatron_core(w.name);
+    const bool by_rows_and_columns = t == DType::mxfp8 || s.runtime.fp8_recipe == ScalingRecipe::mxfp8;
+    p.low_parameters =
+        (core || w.is({F::te})) && whole && here && low && t != DType::nvfp4 && s.runtime.fp8_parameters && !s.model.trainable.partial();
+    p.gathers_low_parameters = p.low_parameters && !by_rows_and_columns;
+    p.keeps_low_weights = core && whole && low && !p.low_parameters;
+}
+
+// (What context ranks send each other would be in 8 bits as well: not modelled.)
+void resolve_low_attention(Practice& p, const Scenario& s, const Software& w) {
+    const DType t = s.training.precision;
+    const bool low = t == DType::fp8 || t == DType::mxfp8 || t == DType::nvfp4;
+    p.low_attention = s.runtime.attention_dtype == AttentionPrecision::fp8 && low && (megatron_core(w.name) || w.is({F::te})) &&
+                      s.runtime.attention_kernel == AttentionKernel::cudnn && s.strategy.context_parallel == 1;
+}
+
 void resolve_memory(Practice& p, const Scenario& s, const Software& w) {
     const bool core = megatron_core(w.name);
     p.lazy_loading = w.year >= 2023;
-    const bool by_tensor = s.runtime.fp8_recipe == ScalingRecipe::delayed || s.runtime.fp8_recipe == ScalingRecipe::current;
-    p.keeps_low_weights = w.is({F::megatron}) && w.year < 2025 && s.strategy.zero_stage < 3 && by_tensor;
+    resolve_low_weights(p, s, w);
+    resolve_low_attention(p, s, w);
+    p.graph_pools = core && s.runtime.cuda_graphs && !s.runtime.fused_experts; // with fused experts one graph has the whole step
+    p.graph_pool_a_microbatch = p.graph_pools && w.year < 2026 && s.strategy.pipeline_parallel > 1;
     p.copies_to_buckets = w.is({F::ddp}) && s.strategy.zero_stage == 0 && s.strategy.data_parallel * s.strategy.context_parallel > 1;
     p.keeps_scores = core && w.year >= 2022;
     p.grouped_workspaces = core;
@@ -179,6 +243,7 @@ Practice practice_of(const Scenario& scenario) {
     resolve_step(p, scenario, software);
     resolve_offload(p, scenario, software);
     resolve_kernels(p, scenario, software);
+    resolve_adapters(p, scenario, software);
     resolve_memory(p, scenario, software);
     return p;
 }

@@ -87,6 +87,12 @@ struct Practice {
     // Unfused attention copies keys and values for every head and keeps the copies for the backward pass, where each head has its own as
     // well: Megatron-LM of 2023, which took up grouped queries that summer.
     bool repeats_heads = false;
+    // There are more tensor-parallel ranks than key heads, several to a head: each has its part of the columns of the linear that makes
+    // queries, keys and values, whatever heads these are of. Its results are gathered along the columns, and a rank takes its queries and
+    // the key head of these; gradients, which each rank has of its own columns, are summed and scattered (Megatron-Core of 2025,
+    // core/transformer/attention.py: num_query_groups < world_size, with all_gather_last_dim_from_tensor_parallel_region; before, and in
+    // other software, the ranks must divide the key heads).
+    bool gathers_heads = false;
     // Fused attention reads keys and values that were repeated for every head, and keeps them so (torchtitan's repeat_kv, until its pull
     // request 2259 of January 2026). Where a layer is made again its copies are too, and live as long as the attention's adjoint runs.
     bool repeats_heads_for_fused = false;
@@ -106,6 +112,14 @@ struct Practice {
     // A linear keeps its gathered input for the weight gradient (nanotron, and PyTorch's DTensor: the gather is an op of autograd's like
     // any other). Megatron keeps the shard and gathers it again.
     bool keeps_gathered = false;
+    // Tensors are [batch, sequence, hidden], and collectives join or part ranks along the first dimension alone: what was gathered along
+    // the sequence is copied together (torch.cat of torch.chunk in all_gather_tensor: torch/distributed/_functional_collectives.py, which
+    // DTensor's Shard(1) calls). With one sequence in a microbatch it is a view since PyTorch 2.11 (2026, its pull request 169404:
+    // _maybe_view_chunk_cat) ..
+    bool turns_gathered = false;
+    // .. and what is reduced and scattered along the sequence is copied apart first (reduce_scatter_tensor, with one sequence as well).
+    // Neither where a compiler pipelines collectives with the products beside them.
+    bool turns_scattered = false;
     // Rotary positions are spelt out over the halves of each head, negated and joined again (Transformers' rotate_half). Elsewhere eager
     // code multiplies complex numbers in fp32 (Llama's own, torchtitan's).
     bool rotates_halves = false;
@@ -136,7 +150,8 @@ struct Practice {
     // autograd keeps (Transformers until 4.45, 2024).
     bool hands_logits_out = false;
     // The loss casts logits to fp32 by itself and lets the copy go: of fp32 copies autograd keeps the log-softmax alone, beside which its
-    // backward pass makes two (Transformers' ForCausalLMLoss, from the end of 2024 on; counted in a step of its code: 3.0).
+    // backward pass makes two (Transformers' ForCausalLMLoss, from the end of 2024 on; counted in a step of its code: 3.0. torchtitan's
+    // cross_entropy_loss casts inside too, and its train.py of 2025 lets the logits go ahead of the backward pass: "del pred").
     bool upcasts_in_loss = false;
     // The host reads each microbatch's loss before it goes on, unless graphs are replayed: Megatron-LM's loss_func asserts that it is a
     // number (2024).
@@ -163,6 +178,11 @@ struct Practice {
     // A forward pass gets its microbatch from Megatron's get_batch (runtime.batch_us) on the first and the last stage alone: what
     // DeepSpeed's pipeline engine loads. Elsewhere every stage calls it.
     bool batch_at_ends_only = false;
+    // Operands of tensor-parallel linears travel in buffers that all ranks of a node see (Transformer Engine's user buffers:
+    // runtime.tensor_parallel_buffers, Megatron's --tp-comm-overlap). Without them gathers and reductions of a linear's gradients still run
+    // under its two products (_Linear.backward and _LayerNormLinear.backward in TransformerEngine's pytorch/module: asynchronous
+    // collectives, waited for after dgrad and wgrad).
+    bool user_buffers = false;
     // The gather ahead of a linear travels round a ring a shard at a time while the shards that are there are multiplied (Transformer
     // Engine's user buffers; NeMo's runs of 24.09 and 24.11 take what bare gathers take, those of 25.02 and later less).
     bool pieced_gathers = false;
@@ -183,6 +203,17 @@ struct Practice {
 
     // zero_grad() sets gradients to None (PyTorch 2.0, March 2023): autograd makes them anew. Not where buckets hold them.
     bool gradients_none = false;
+    // The shards of parameters are the fp32 ones that the optimizer steps on. What is gathered is a copy in 16 bits, cast on a stream of
+    // its own for each gather and gone behind it (FSDPParam.all_gather_inputs and all_gather_copy_in_stream of fully_shard:
+    // torch/distributed/fsdp/_fully_shard; FlatParamHandle._use_low_precision_shard, _free_low_precision_sharded_param and
+    // _pre_unshard_stream of FullyShardedDataParallel: torch/distributed/fsdp/_flat_param.py, _runtime_utils.py).
+    bool fp32_shards = false;
+    // Embedding and output layer are one unit, the root, gathered as a pass begins and kept until its end (FullyShardedDataParallel;
+    // fully_shard's root, whose post_forward_mesh_info is None: FSDPState._lazy_init). Elsewhere the output layer alone stays, which the
+    // backward pass wants first, and the embedding is gathered for each pass as a layer is: torchtitan since 2025 (apply_fsdp in
+    // models/llama3), DeepSpeed since 2022, which lets go of what is used again behind 1e9 other parameters
+    // (stage3_max_reuse_distance, partitioned_param_coordinator.py).
+    bool root_is_a_unit = true;
     // A unit's parameters of more elements than this are gathered and reduced each by itself, the others together; 0: all together.
     // DeepSpeed's ZeRO-3 before 2022 took every parameter by itself; those of up to a million elements it left whole. From 0.5.10 on it
     // joins a module's parameters (its pull request 1453). XLA's combiners join collectives up to a threshold (strategy.bucket_bytes).
@@ -197,6 +228,11 @@ struct Practice {
     // A collective on a list of tensors makes a view and a copy for each member (DeepSpeed's ZeRO-3 before 2022; calibration:
     // list_copy_us).
     bool collectives_on_lists = false;
+    // Buckets of gradients are all-reduced, and a rank keeps its part: DeepSpeed's ZeRO 1 and 2 since 0.12.5 (December 2023, its pull
+    // request 4695: use_multi_rank_bucket_allreduce is true by default, and allreduce_and_scatter in stage_1_and_2.py calls all_reduce);
+    // before, each part was reduced to its owner. Its BF16_Optimizer (ZeRO 1 with fp32 gradients, 2022) always did so (_bf16_reduce_grads
+    // in runtime/engine.py: buffered_allreduce_fallback).
+    bool reduces_whole = false;
     // Each larger tensor's optimizer states belong to one rank, which broadcasts what it has stepped (InternLM's HybridZeroOptimizer).
     bool tensors_have_owners = false;
     // The optimizer reads the gradient norm back: the host, else far ahead of the device, comes into step with it (Megatron's,
@@ -230,6 +266,13 @@ struct Practice {
     bool module_calls = false;
     // Queries, keys and values are a linear each, and so are gate and up (Transformers, torchtitan).
     bool separate_linears = false;
+    // LoRA's adapters are scaled by a kernel of their own ahead of the sum (PEFT's Linear.forward, torchtune's LoRALinear.forward,
+    // ParallelLinearAdapter.forward of NeMo and Megatron-Bridge); a compiler makes one of both.
+    bool scales_adapters_apart = false;
+    // Adapters are fp32 beside weights of 16 bits, and each of them casts its rows to fp32, and autocast casts them back (PEFT's
+    // _cast_input_dtype, with autocast_adapter_dtype since 0.12 of July 2024). Not under FSDP and DeepSpeed, where the weights that a
+    // forward pass sees have 16 bits all (MixedPrecision.param_dtype; the engine's module.bfloat16()).
+    bool casts_adapters_rows = false;
     // Under tensor parallelism each of these linears gathers its input and reduces its gradient for itself: torch's ColwiseParallel of
     // plans without a prepared input, Transformers' plans (a profile of KempnerForge counts 12 gathers and 8 reductions a layer that is
     // made again). torchtitan prepares the input of a whole module (PrepareModuleInput). The copy of the input that each keeps where
@@ -244,6 +287,15 @@ struct Practice {
     // Casts to 8 bits are Transformer Engine's of before 2025 under Megatron, slower with the recipes that calibration lists
     // (quantize.earlier). Only where the scenario states the year: unstated, the kernels that are known best count.
     bool early_casts = false;
+    // On AMD's devices casts to 8 bits are kernels that were ported, not written for them (ROCm/TransformerEngine before its pull request
+    // 519 of April 2026; calibration: quantize.ported).
+    bool ported_casts = false;
+    // Maxima of delayed scaling are reduced over tensor-, context- and data-parallel ranks behind the layers of each forward and of each
+    // backward pass of a chunk, and the device waits (reduce_and_update_fp8_tensors, async_op = False: transformer_engine/pytorch/fp8.py
+    // since 2024; earlier ones reduced beside the next pass. The group: Megatron-Core's get_amax_reduction_group in core/fp8_utils.py; the
+    // context around all layers: use_outer_fp8_context in core/transformer/transformer_block.py). Some releases reduce once more for each
+    // layer that is made again, over all ranks: left out.
+    bool reduces_maxima = false;
     // No low copy of the weights is kept for the step: they are cast where they are used, each time (torchao, XLA).
     bool casts_weights_at_use = false;
     // What PyTorch itself casts or adds runs in its elementwise kernels, which look the types of operands up for each element where they
@@ -269,6 +321,19 @@ struct Practice {
     // Tokens are sent to experts' slots and fetched back by products with one-hot masks, where experts have a capacity (GShard,
     // arXiv:2006.16668; MaxText's dense_matmul with a capacity factor).
     bool masked_dispatch = false;
+    // All shapes are fixed when the program is compiled: the host reads no counts of experts' rows (XLA).
+    bool static_shapes = false;
+    // Rows that come from other ranks, without a capacity, have room for the most that could come: of each token of the group as many as
+    // the rank has experts, or a token chooses. These buffers are zeroed, sorted, unsorted, activated and differentiated whole; products
+    // alone pass over what no row fills (MaxText's sparse_matmul: buffer_size ahead of ragged_all_to_all in src/maxtext/layers/moe.py, 2025
+    // and 2026; its ragged_buffer_factor is off by default). Gradients through gate and up, products of their own, are added up in a
+    // kernel, which is counted as a copy here.
+    bool worst_case_rows = false;
+    // These masks are of all tokens of a rank (elsewhere of those of a sequence), and PyTorch's operators make them: weights in fp32, which
+    // of them are not 0, and a cast of either to the activations' dtype. The casts are kept, as the experts' results are, for the gradient
+    // of the weights (DeepSpeed's deepspeed/moe/sharded_moe.py of 2021 to 2025: top1gating, top2gating, topkgating, MOELayer.forward; not
+    // with Tutel's kernels, which are runtime.permute_fusion).
+    bool keeps_masks = false;
     // NCCL's tuner of 2020 and 2021 (2.7, 2.8) expects of a tree between two nodes no more than inside one: large reductions are rings.
     bool rings_between_two_nodes = false;
     std::vector<KernelRelease> releases; // of libraries, in the order of the enum
@@ -279,10 +344,27 @@ struct Practice {
     bool lazy_loading = false;
     // The scores of unfused attention come out of a global buffer that is never freed (Megatron-LM's CoreAttention, 2022 on).
     bool keeps_scores = false;
-    // Weights of products in 8 bits or fewer are cast once a step into copies that are kept, in both layouts on devices whose products need
-    // them (Transformer Engine's get_weight_workspace under Megatron-Core without --fp8-param-gather; NeMo's recipes, and Megatron's from
-    // 2025 on, keep the parameters themselves so; scales of blocks came then).
+    // Weights of products in 8 bits or fewer are parameters of 16 bits, cast once a step into copies that are kept, in each layout that
+    // products read (Transformer Engine's get_weight_workspace, cached where Megatron-Core's layers say which microbatch is the first:
+    // TELinear.forward in core/extensions/transformer_engine.py). What has 4 bits is kept so whatever the scenario says: Megatron Bridge
+    // refuses fp4_param_gather (training/mixed_precision.py, 2026).
     bool keeps_low_weights = false;
+    // Fused attention takes operands of 8 bits: queries, keys and values are cast ahead of it and saved so, its result's gradient is cast
+    // ahead of its backward kernel (Transformer Engine's FusedAttnFunc, pytorch/attention/dot_product_attention/backends.py, with fp8_dpa
+    // and without fp8_mha: cuDNN's kernels alone). By delayed scaling the kernels write 8 bits too, which are saved and cast back.
+    bool low_attention = false;
+    // Such weights are parameters of 8 bits (runtime.fp8_parameters: --fp8-param-gather, fp8_model_init) ..
+    bool low_parameters = false;
+    // .. and so gathered after the optimizer's step. Not those of MXFP8, whose scales run along rows and columns: they are gathered in 16
+    // bits in the gradients' buffer and cast into both layouts (reuse_grad_buf_for_mxfp8_param_ag, core/distributed/
+    // param_and_grad_buffer.py; Bridge's MixedPrecisionConfig.finalize asks for it).
+    bool gathers_low_parameters = false;
+    // Captured graphs allocate from pools of their own, which eager code cannot use while graphs rest (Megatron-Core's CudaGraphManager,
+    // core/transformer/cuda_graphs.py) ..
+    bool graph_pools = false;
+    // .. and with a pipeline each microbatch in flight has one for its forward graphs, all backward graphs another (fwd_mempools,
+    // bwd_mempool: until 2025; cuda_graph_use_single_mempool is off by default). From 2026 on all share one.
+    bool graph_pool_a_microbatch = false;
     // Gradients are copied into the buckets that are reduced, and back, so that each is there twice (DistributedDataParallel:
     // gradient_as_bucket_view is off).
     bool copies_to_buckets = false;

@@ -43,8 +43,10 @@ void check_federated(Reading& reading); // federated_text.cpp
 // Scenarios that would take more memory to simulate than a workstation has, or hold more bytes than can be counted (bounds.cpp).
 void check_bounds(Reading& reading);
 
-// Fields given that do nothing here, into scenario.notes (notes.cpp).
+// Fields given that do nothing here, into scenario.notes (notes.cpp). The second is a part of the first: families of fields
+// (notes_idle.cpp).
 void note_without_effect(Reading& reading);
+void note_idle(Reading& reading);
 
 // True where none of these pointers (or what is below them) has a problem yet.
 bool sound(const Reading& reading, std::initializer_list<const char*> pointers);

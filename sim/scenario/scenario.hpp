@@ -43,9 +43,10 @@ inline int window_of(const AttentionSpec& a, int layer) {
     return a.full_every > 0 && (layer + 1) % a.full_every == 0 ? 0 : a.sliding_window;
 }
 
-// Where experts' shares of the rows come from: even, by rank (1/i^exponent), one list, a list a mixture layer.
-enum class Imbalance : std::uint8_t { none, zipf, list, file };
-template <> struct Spelling<Imbalance> { static constexpr const char* all[] = {"none", "zipf", "list", "file"}; };
+// Where experts' shares of the rows come from: even, as assumed or as a benchmark forces them to be; by rank (1/i^exponent); one list; a
+// list a mixture layer; of a router that has not learned (router_at_start.hpp).
+enum class Imbalance : std::uint8_t { none, forced, zipf, list, file, untrained };
+template <> struct Spelling<Imbalance> { static constexpr const char* all[] = {"none", "forced", "zipf", "list", "file", "untrained"}; };
 enum class RouterScoring : std::uint8_t { softmax, sigmoid };
 template <> struct Spelling<RouterScoring> { static constexpr const char* all[] = {"softmax", "sigmoid"}; };
 
@@ -54,13 +55,18 @@ struct MoeSpec {
     std::int64_t expert_ffn_size = 0;
     std::int64_t shared_expert_ffn_size = 0; // 0: expert_ffn_size for each shared expert
     double capacity_factor = 0;              // 0: dropless
+    bool pad_to_capacity = true;             // with a capacity: every expert has rows of all of it, empty ones too
     Imbalance imbalance = Imbalance::none;
     double imbalance_exponent = 0;                    // of zipf
-    std::vector<std::vector<double>> imbalance_loads; // list: one of every layer; file: one a mixture layer in model order, or one of all
+    std::vector<std::vector<double>> imbalance_loads; // list: one of every layer; file: one a mixture layer in model order, or one of all;
+                                                      // untrained: one a mixture layer
     RouterScoring scoring = RouterScoring::softmax;
     int groups = 1, group_limit = 1;
     bool auxiliary_loss = true;
     bool router_bias = false; // a correction bias per expert (DeepSeek-V3)
+    bool even() const { return imbalance == Imbalance::none || imbalance == Imbalance::forced; }
+    // Rows are as many as capacities, whatever the router says.
+    bool pads() const { return capacity_factor > 0 && pad_to_capacity; }
     bool operator==(const MoeSpec&) const = default;
 };
 
@@ -81,6 +87,7 @@ struct Trainable {
     bool lora = false;
     int rank = 8;
     double alpha = 16;
+    double dropout = 0;                     // of the rows that A reads, under LoRA
     std::vector<LoraTarget> targets;        // empty: all that the model's layers have
     std::vector<ModelPart> frozen;          // without LoRA
     int frozen_layers = 0;                  // the first layers, with the embedding: nothing of them is trained, and adapters have none
@@ -169,11 +176,26 @@ template <> struct Spelling<Framework> {
 };
 enum class RecomputeKind { none, selective, full, list, budget };
 // The ops that a list may recompute; linear: all of qkv, proj, fc1, fc2; latent: what latent attention unfolds its latents to; moe: the
-// whole mixture (Megatron's moe module).
-enum class RecomputeOp : std::uint8_t { attention, norm, activation, rope, residual, cast, linear, qkv, proj, fc1, fc2, latent, moe };
+// whole mixture (Megatron's moe module); shared_experts: those of it that every token meets.
+enum class RecomputeOp : std::uint8_t {
+    attention,
+    norm,
+    activation,
+    rope,
+    residual,
+    cast,
+    linear,
+    qkv,
+    proj,
+    fc1,
+    fc2,
+    latent,
+    moe,
+    shared_experts
+};
 template <> struct Spelling<RecomputeOp> {
     static constexpr const char* all[] = {"attention", "norm", "activation", "rope", "residual", "cast", "linear",
-                                          "qkv",       "proj", "fc1",        "fc2",  "latent",   "moe"};
+                                          "qkv",       "proj", "fc1",        "fc2",  "latent",   "moe",  "shared_experts"};
 };
 enum class ContextKind { ring, allgather, ulysses };
 template <> struct Spelling<ContextKind> { static constexpr const char* all[] = {"ring", "allgather", "ulysses"}; };
@@ -207,7 +229,9 @@ template <> struct Spelling<CollectiveAlgorithm> {
 };
 
 struct Overlap {
+    bool backward_prefetch = true; // of flat units, where param_gather is on: false leaves the forward pass alone with it
     bool grad_reduce = false, param_gather = false, tensor_parallel = false, pipeline = false, expert_parallel = false, offload = false;
+    bool shared_experts = false;
     bool operator==(const Overlap&) const = default;
 };
 // Saved activations that may leave the device: the inputs of layers, or what an op of this kind makes.
@@ -297,6 +321,8 @@ struct Strategy {
     WeightVersions weight_versions = WeightVersions::stash; // of an asynchronous schedule
     int flush_every = 64;                                   // steps between two drains of an asynchronous pipeline
     std::vector<int> layers_per_chunk;                      // resolved from layer_split: one count per chunk in model order, p * v of them
+    int microbatch_group_size = 0; // microbatches that a chunk of an interleaved pipeline runs one after another; 0: as many as stages
+    int mtp_chunk = -1;            // in model order, holds what predicts further tokens; -1: the last, with the output layer
     ContextKind context_parallel_kind = ContextKind::ring;
     int zero_stage = 0;
     int shard_group_size = 0; // HSDP; 0: the whole data-parallel group
@@ -304,8 +330,10 @@ struct Strategy {
     std::vector<RecomputeOp> recompute_ops; // with RecomputeKind::list
     std::vector<int> recompute_layers;      // layers recomputed per pipeline stage; empty: all of them
     int recompute_every = 0;                // {"every": n}: every n-th layer; 0: not used
+    int recompute_per_chunk = 0;            // {"per_chunk": n}: the first n layers of each chunk; 0: not used
     double recompute_budget = 1;            // with RecomputeKind::budget: the part of what a layer would keep that it may keep
     int recompute_segments = 0;             // {"segments": n}: of each chunk, whose inputs alone are kept; 0: not used
+    int recompute_segment_layers = 0;       // {"segment_layers": n}: segments of n layers, a chunk's last of what is left; 0: not used
     bool flash_attention = true;
     bool fused = true;
     Bytes bucket_bytes; // of a gradient bucket
@@ -322,6 +350,12 @@ struct Strategy {
     RankOrder rank_order = parse_rank_order("tp-cp-ep-dp-pp");
     CollectiveAlgorithm collective_algorithm = CollectiveAlgorithm::automatic;
 
+    int microbatch_group() const { return microbatch_group_size > 0 ? microbatch_group_size : pipeline_parallel; }
+    // What predicts further tokens is not in the chunk of the output layer, which makes the loss of these too.
+    bool mtp_apart() const { return mtp_chunk >= 0 && mtp_chunk + 1 < static_cast<int>(layers_per_chunk.size()); }
+    // Recomputation of some layers alone; of several layers at a time.
+    bool recomputes_some() const { return !recompute_layers.empty() || recompute_every > 0 || recompute_per_chunk > 0; }
+    bool recomputes_segments() const { return recompute_segments != 0 || recompute_segment_layers > 0; }
     // Replicas, or groups of them, are workers that meet between steps, not in them.
     bool workers() const {
         return (synchronization.kind != Synchronization::Kind::synchronous || compresses() == GradientCompression::zero_one_adam) &&
@@ -358,6 +392,9 @@ enum class AttentionKernel { unfused, flash1, flash2, flash3, cudnn };
 template <> struct Spelling<AttentionKernel> {
     static constexpr const char* all[] = {"unfused", "flash-1", "flash-2", "flash-3", "cudnn"};
 };
+// What fused attention multiplies in, in layers whose linears have 8 or 4 bits: the activations' type, or 8 bits.
+enum class AttentionPrecision : std::uint8_t { activations, fp8 };
+template <> struct Spelling<AttentionPrecision> { static constexpr const char* all[] = {"16-bit", "fp8"}; };
 // How the scales of 8- and 4-bit operands are found.
 enum class ScalingRecipe : std::uint8_t { delayed, current, blockwise, mxfp8, nvfp4 };
 template <> struct Spelling<ScalingRecipe> { static constexpr const char* all[] = {"delayed", "current", "blockwise", "mxfp8", "nvfp4"}; };
@@ -374,18 +411,24 @@ template <> struct Spelling<LossKind> { static constexpr const char* all[] = {"v
 struct Runtime {
     int year = 2024;
     AttentionKernel attention_kernel = AttentionKernel::flash2;
+    AttentionPrecision attention_dtype = AttentionPrecision::activations;
     bool fused_softmax = true, fused_activation = true, fused_rope = true, fused_loss = true, compiled_loss = false, loss_upcast = true,
          fused_norm = true, fused_optimizer = true, fused_weight_gradient_accumulation = true;
     LossKind loss = LossKind::vocabulary_parallel;
     int loss_chunks = 8; // of a chunked loss
     bool launch_blocking = false, recompute_early_stop = false;
     ScalingRecipe fp8_recipe = ScalingRecipe::delayed;
-    bool fp8_activation_input = false; // an MLP's activation keeps its input in 8 bits for the backward pass
-    bool fp8_all_gather = false;       // sharded weights of 8-bit linears are cast before they are gathered
-    bool fp8_dispatch = false;         // tokens go to their experts in 8 bits, and so do gradients of what they bring back
+    bool fp8_activation_input = false;   // an MLP's activation keeps its input in 8 bits for the backward pass
+    bool fp8_all_gather = false;         // sharded weights of 8-bit linears are cast before they are gathered
+    bool fp8_parameters = false;         // weights of 8-bit linears have 8 bits themselves, not 16 with a copy in 8 that is kept
+    bool tensor_parallel_maxima = false; // maxima of delayed scaling are those of tensor- and context-parallel ranks alone
+    bool fp8_dispatch = false;           // tokens go to their experts in 8 bits, and so do gradients of what they bring back
     TokenDispatcher token_dispatcher = TokenDispatcher::alltoall;
     bool permute_fusion = false;
     bool fused_experts = false; // experts: one kernel a linear for all, with activation and casts inside; counts stay on the device
+    double expert_room = 2;     // of a plan that runs: rows a rank's experts have room for, over the mean
+    bool routed = false;        // no field: the plan leaves that room (exec/runtime/world.hpp, routed_plan)
+    bool tensor_parallel_buffers = false; // operands of tensor-parallel linears travel in Transformer Engine's user buffers
     bool cuda_graphs = false;
     double launch_us = -1;            // host time per kernel launch; -1: the device's own, or that of its calibration
     bool plan_allocator = false;      // allocator: plan; else caching

@@ -34,7 +34,8 @@ struct ScheduleShape {
     bool post_validation = false; // the optimizer needs no barrier (ZB-H2, ZB-V)
     bool join =
         false; // join forwards and backwards also where the schedule has steps of one kind alone (interleaved 1F1B; none, with one stage)
-    double owed = 1; // what a microbatch holds between its input and its weight step, of what it held before: in (0, 1]
+    double owed = 1;        // what a microbatch holds between its input and its weight step, of what it held before: in (0, 1]
+    std::int64_t group = 0; // microbatches that a chunk runs one after another, where the schedule groups them; 0: as many as stages
 };
 
 struct Schedule {
@@ -43,7 +44,7 @@ struct Schedule {
 
 // Why a shape cannot be: the count to change, and a sentence that begins with the schedule's name ("zb-v needs virtual_pipeline = 2, not
 // 1").
-enum class ShapeCount : std::uint8_t { stages, chunks_per_stage, microbatches };
+enum class ShapeCount : std::uint8_t { stages, chunks_per_stage, microbatches, group };
 struct ShapeProblem {
     ShapeCount count;
     std::string what;
@@ -70,6 +71,7 @@ struct ScheduleInfo {
     ScheduleTransfers transfers = ScheduleTransfers::blocking;
     // Joined steps hide other collectives than those of experts too, so that a model without experts may ask for them.
     bool joins_without_experts = false;
+    bool groups_microbatches = false; // ScheduleShape::group says how many
     // Steps flow into each other without a drain: a stage updates its weights while microbatches that read older ones are under way.
     bool asynchronous = false;
 };

@@ -36,10 +36,12 @@ struct Shared {
 };
 
 // Communication starts after the computation issued before it; what is overlapped may run under all that is issued later, gathers for the
-// next step under what comes before its last chunk's first microbatch is through.
+// next step under what comes before its last chunk's first microbatch is through; those that block at a step's end run under nothing.
 Shared once_a_step(const Scenario& s, const StageTime& st, const InFlight::Held& held, const std::vector<ChunkCost>& chunks,
                    const SharingTime& time, double later, double slowdown) {
-    const double last = s.strategy.overlap.grad_reduce ? time_of(held.last, chunks) : 0, first = time_of(held.first, chunks);
+    const bool under_forward = s.strategy.overlap.param_gather || sharing_practice(s).gathers_in_step;
+    const double last = s.strategy.overlap.grad_reduce ? time_of(held.last, chunks) : 0,
+                 first = under_forward ? time_of(held.first, chunks) : 0;
     // Beside what microbatches are, where kernels take `times` as long.
     const auto idle = [&](double times) {
         return std::max({0.0, time.reduce - times * last, st.drains - times * later}) + std::max(st.fills, time.gather - times * first);
@@ -60,7 +62,7 @@ Passes passes(const Scenario& s, const InFlight::Held& held) {
     if (practice.zero <= 1) return {};
     const auto m = static_cast<double>(s.microbatches());
     const bool whole = held.late_weights == 0; // backward steps are not cut in two
-    const double runs = s.strategy.virtual_pipeline == 1 ? m : std::ceil(m / s.strategy.pipeline_parallel);
+    const double runs = s.strategy.virtual_pipeline == 1 ? m : std::ceil(m / s.strategy.microbatch_group());
     const double in_step = held.gathers + held.more_gathers * (m - static_cast<double>(held.microbatches));
     if (!practice.gathers_in_step || practice.keeps) return {whole ? runs : 1, practice.gathers_in_step ? m : 1};
     return {whole ? runs : 1, in_step, s.strategy.pipeline_parallel == 1 ? std::max(0.0, in_step - m) : 0};
@@ -139,7 +141,7 @@ bool uncertain(const Scenario& s) {
 Scenario without_recompute(Scenario s) {
     Strategy& t = s.strategy;
     t.recompute_ops.clear();
-    t.recompute_segments = 0;
+    t.recompute_segments = t.recompute_segment_layers = 0;
     t.recompute = RecomputeKind::none;
     return s;
 }

@@ -35,7 +35,9 @@ class InFlight {
     };
     struct Held {
         std::vector<std::pair<int, int>> of_chunk; // chunk of any direction, microbatches: at the moment that most are held
-        int late_weights = -1;                     // weight steps after its last other backward step; -1: any number
+        // Where the order depends on times, and of_chunk is empty: before a stage's first backward step its chunks have one each.
+        std::vector<std::pair<int, int>> at_least;
+        int late_weights = -1; // weight steps after its last other backward step; -1: any number
         // By chunk. first: until the last chunk's first forward step, that one too. last: from the step that completes a chunk's gradients
         // before any other's on. Empty: not certain.
         std::vector<StepCounts> first, last;
@@ -53,8 +55,8 @@ class InFlight {
 
   private:
     std::mutex mutex_, ordering_;
-    std::map<std::tuple<std::string, int, int, std::int64_t>, std::shared_ptr<const Schedule>> orders_;
-    std::map<std::tuple<std::string, int, int, std::int64_t>, std::vector<Held>> known_;
+    std::map<std::tuple<std::string, int, int, int, std::int64_t>, std::shared_ptr<const Schedule>> orders_;
+    std::map<std::tuple<std::string, int, int, int, std::int64_t>, std::vector<Held>> known_;
 };
 
 // Seconds. The kernels of the busiest stage and the communication between them, and what stands before a stage's first microbatch and

@@ -19,15 +19,15 @@ Settings joined(const Settings& a, const Settings& b) {
 
 // Layers alone whose recompute is not the same for all: bounds take what is certain of both.
 Scenario bound_scenario(const Scenario& s, bool of_time) {
-    const bool some = !s.strategy.recompute_layers.empty() || s.strategy.recompute_every > 0 || s.strategy.recompute_segments > 0;
+    const bool some = s.strategy.recomputes_some() || s.strategy.recomputes_segments();
     Scenario b = some && of_time ? without_recompute(s) : s;
     b.strategy.recompute_layers.clear();
-    b.strategy.recompute_every = 0;
+    b.strategy.recompute_every = b.strategy.recompute_per_chunk = 0;
     return b;
 }
 
 // All layers recompute the same.
-bool plain(const Scenario& s) { return s.strategy.recompute_layers.empty() && s.strategy.recompute_every == 0; }
+bool plain(const Scenario& s) { return !s.strategy.recomputes_some(); }
 
 } // namespace
 
@@ -42,8 +42,8 @@ Branches::Branches(const StrategySpace& space, const std::vector<Objective>& obj
         for (const GroupValue& r : space.machines[m].recomputes) {
             variation.with(r.settings);
             const Strategy& resolved = variation.resolved().strategy;
-            recomputes_.back().push_back(
-                {resolved.recompute, resolved.recompute_ops, resolved.recompute_segments, resolved.recompute_budget});
+            recomputes_.back().push_back({resolved.recompute, resolved.recompute_ops, resolved.recompute_segments,
+                                          resolved.recompute_segment_layers, resolved.recompute_budget});
         }
         of_machine.emplace_back(space.machines[m].variations.base());
     }
@@ -75,6 +75,7 @@ bool Branches::late(const Set& set, const Scenario& s, std::size_t machine) cons
 std::size_t Branches::machine_of(const PointId& id) const { return at(space_.forms[at(id.form)].machine); }
 
 void Branches::push(const Set& set) {
+    if (is_tight(set)) return aside_.push_back(set);
     heap_.push_back(set);
     std::push_heap(heap_.begin(), heap_.end());
 }
@@ -84,6 +85,45 @@ Branches::Set Branches::pop() {
     const Set set = heap_.back();
     heap_.pop_back();
     return set;
+}
+
+void Branches::prefer(double share) {
+    preferred_ = share;
+    std::vector<Set> all = std::move(heap_);
+    all.insert(all.end(), aside_.begin(), aside_.end());
+    heap_.clear();
+    aside_.clear();
+    for (const Set& set : all) (is_tight(set) ? aside_ : heap_).push_back(set);
+    std::make_heap(heap_.begin(), heap_.end());
+}
+
+double Branches::lowest() const {
+    double least = empty() ? std::numeric_limits<double>::infinity() : top().bound;
+    for (const Set& set : aside_) least = std::min(least, set.bound);
+    return least;
+}
+
+std::vector<Branches::Set> Branches::best_points(std::size_t most, double limit) {
+    constexpr float little = 0.7F; // bounds leave a quarter of a plan's bytes out, as a mean
+    std::map<std::int32_t, Set> of_form;
+    const auto before = [&](const Set& a, const Set& b) {
+        const bool tight = a.filled > little, other = b.filled > little;
+        return tight != other ? other : b < a;
+    };
+    for (const Set& set : heap_) {
+        if (set.level < Level::point || !(set.bound < limit)) continue;
+        const auto [it, fresh] = of_form.try_emplace(set.id.form, set);
+        if (!fresh && before(set, it->second)) it->second = set;
+    }
+    std::vector<Set> taken;
+    for (const auto& [form, set] : of_form) taken.push_back(set);
+    std::ranges::sort(taken, before);
+    if (taken.size() > most) taken.resize(most);
+    std::erase_if(heap_, [&](const Set& set) {
+        return std::ranges::any_of(taken, [&](const Set& t) { return t.id == set.id && t.level == set.level; });
+    });
+    std::make_heap(heap_.begin(), heap_.end());
+    return taken;
 }
 
 std::int64_t Branches::points_of(const Set& set) const {
@@ -97,8 +137,9 @@ std::int64_t Branches::points_of(const Set& set) const {
 
 std::int64_t Branches::points(double below) const {
     std::int64_t n = 0;
-    for (const Set& set : heap_)
-        if (set.bound < below) n += points_of(set);
+    for (const std::vector<Set>* sets : {&heap_, &aside_})
+        for (const Set& set : *sets)
+            if (set.bound < below) n += points_of(set);
     return n;
 }
 
@@ -232,6 +273,7 @@ void Branches::split_core(Worker& w, const Set& set, Split& split) {
         s.strategy.recompute = recompute.kind;
         s.strategy.recompute_ops = recompute.ops;
         s.strategy.recompute_segments = recompute.segments;
+        s.strategy.recompute_segment_layers = recompute.segment_layers;
         s.strategy.recompute_budget = recompute.budget;
         if (known) {
             const double bytes = least_memory(w, s, machine);
@@ -271,6 +313,7 @@ void Branches::split_recompute(Worker& w, const Set& set, Split& split) {
                 split.counts.misses.add(miss);
                 continue;
             }
+            point.filled = static_cast<float>(bytes / static_cast<double>(s->cluster.device.memory.count));
             if (bytes > (1 - left_) * static_cast<double>(s->cluster.device.memory.count)) {
                 ++split.counts.too_tight;
                 continue;

@@ -25,6 +25,7 @@ class Branches {
         double bound = 0;  // of the score
         double step_s = 0; // of the step: the order of those whose bounds are the same
         PointId id;        // of its first point
+        float filled = 0;  // share of a device's memory that a point needs at least; 0: not known yet
         Level level = Level::form;
         bool operator<(const Set& other) const { // the worse one, for a heap with the best on top
             if (bound != other.bound) return bound > other.bound;
@@ -51,6 +52,14 @@ class Branches {
     void split(double limit);
     // From now on a set whose bound of memory leaves less than that share of a device's is dropped: it is not what is looked for.
     void leave(double share) { left_ = share; }
+    // Points whose bound of memory leaves less than that share of a device's are put aside, from now on and of those there are; 0: all come
+    // back. Sets are split as before: nothing is dropped.
+    void prefer(double share);
+    bool puts_aside() const { return !aside_.empty(); }
+    double lowest() const; // bound of all there is, what is put aside too; infinity: nothing is left
+    // Takes up to `most` points out of their turn, at most one of each form: of those whose bound is below `limit` the best, those that
+    // surely need little memory first.
+    std::vector<Set> best_points(std::size_t most, double limit);
     std::int64_t points(double below = std::numeric_limits<double>::infinity()) const; // in all sets with a lower bound
     const Counts& counts() const { return counts_; }
     // Those that lack least by their bounds, of the points that were cut by these: for their plans to say which is the nearest.
@@ -60,7 +69,7 @@ class Branches {
     struct Recompute {
         RecomputeKind kind;
         std::vector<RecomputeOp> ops;
-        int segments;
+        int segments, segment_layers;
         double budget;
     };
     struct Split {
@@ -91,9 +100,10 @@ class Branches {
     InFlight in_flight_;
     std::vector<std::unique_ptr<Profiles>> profiles_; // by machine
     std::vector<std::vector<Recompute>> recomputes_;  // by machine
-    std::vector<Set> heap_;
+    bool is_tight(const Set& set) const { return preferred_ > 0 && static_cast<double>(set.filled) > 1 - preferred_; }
+    std::vector<Set> heap_, aside_;
     Counts counts_;
-    double left_ = 0;
+    double left_ = 0, preferred_ = 0;
 };
 
 } // namespace orrery

@@ -44,6 +44,18 @@ std::vector<std::size_t> different(const std::vector<SearchPoint>& points, std::
     return out;
 }
 
+const SearchPoint& named(const SearchResult& result) {
+    return result.refined.empty() ? result.points[leader(result.points)] : result.refined.front();
+}
+
+std::vector<const SearchPoint*> rows_of(const SearchResult& result, std::size_t most) {
+    std::vector<const SearchPoint*> rows;
+    if (!result.refined.empty()) rows.push_back(&result.refined.front());
+    for (const std::size_t i : different(result.points, leader(result.points), most)) rows.push_back(&result.points[i]);
+    if (rows.size() > std::max<std::size_t>(1, most)) rows.resize(std::max<std::size_t>(1, most));
+    return rows;
+}
+
 std::vector<std::size_t> frontier(const std::vector<SearchPoint>& points) {
     // Compared by the token: steps of two points may have different numbers of tokens.
     const auto time = [](const SearchPoint& p) { return p.row.tokens_per_s > 0 ? 1 / p.row.tokens_per_s : p.row.step_time_s; };

@@ -29,6 +29,11 @@ double to_spare(const SweepRow& row);  // share of the memory
 // 0.7.
 std::size_t leader(std::span<const Candidate> best_first);
 std::size_t leader(const std::vector<SearchPoint>& points);
+// The answer's first: the best refinement where there is any, as each of them is better than the leader; else the leader. Points fit.
+const SearchPoint& named(const SearchResult& result);
+// The answer's rows: named(), the leader that it may be a refinement of, and the best of each other kind; at most `most`, at least the
+// first.
+std::vector<const SearchPoint*> rows_of(const SearchResult& result, std::size_t most);
 // The leader and the best of each other kind (its degrees), best first: at most `most` of them.
 std::vector<std::size_t> different(const std::vector<SearchPoint>& points, std::size_t leader, std::size_t most);
 // Points that no other beats in time, peak memory, devices and cost at once, fastest first.

@@ -100,10 +100,17 @@ Evaluator::Evaluator(const StrategySpace& space, const std::vector<Objective>& o
     known_ = store_->rows();
 }
 
-void Evaluator::name(SearchPoint& p, const Scenario& s) const {
+std::string Evaluator::further(const Scenario& s) const {
     std::string more = name_devices_ ? ", " + s.cluster.device.name : "";
     if (space_.steps_differ) more += fmt::format(", {} sequences of {} a step", s.training.global_batch_size, s.training.sequence_length);
-    p.kind = kind_of(s) + more;
+    return more;
+}
+
+std::string Evaluator::kind(const Scenario& s) const { return kind_of(s) + further(s); }
+
+void Evaluator::name(SearchPoint& p, const Scenario& s) const {
+    const std::string more = further(s);
+    p.kind = kind(s);
     p.row.label = label_of(s) + more;
     if (further_.empty()) return;
     const auto j = nlohmann::json::parse(p.json);
@@ -171,19 +178,22 @@ SearchPoint Evaluator::refined(const SearchPoint& from, const Refinement& change
     const std::optional<Scenario> scenario = scenario_of(p.json, options_.space.parsing);
     if (!scenario) return p;
     p.row = row_of(*scenario, p.json, options_, nullptr);
+    p.row.hash = hash_of(p.json, options_.space.parsing);
     name(p, *scenario);
     price(p, scenario->cluster);
     p.score = objectives_[at(space_.forms[at(from.id.form)].machine)].score(p.row);
     return p;
 }
 
+std::optional<Scenario> Evaluator::scenario(const SearchPoint& point) const { return scenario_of(point.json, options_.space.parsing); }
+
 void Evaluator::say_interval(SearchPoint& p) const {
     if (has_interval(p.row)) return;
-    const std::optional<Scenario> scenario = scenario_of(p.json, options_.space.parsing);
+    const std::optional<Scenario> s = scenario(p);
     PredictOptions predicting;
     predicting.meetings = false;
     predicting.shares_up_to = interval_shares;
-    if (scenario) set_interval(p.row, predict(*scenario, lower(*scenario), predicting));
+    if (s) set_interval(p.row, predict(*s, lower(*s), predicting));
 }
 
 std::int64_t Evaluator::lacks_on_node(Worker& w, const PointId& id) const {

@@ -9,6 +9,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@ class Evaluator {
     SearchPoint point(Worker& w, const PointId& id, double bound) const;
     // A point with other layers a chunk, and other layers recomputed; impossible where a rule refuses it.
     SearchPoint refined(const SearchPoint& from, const Refinement& change) const;
+    std::optional<Scenario> scenario(const SearchPoint& point) const; // of its text, refined ones too
     // Bytes that a point's node lacks of its memory and its NVMe, by its plan.
     std::int64_t lacks_on_node(Worker& w, const PointId& id) const;
     // The rows of points that are not known, in groups: computed elsewhere, for point() to find.
@@ -32,8 +34,10 @@ class Evaluator {
     // The interval of its step time, where it was left out.
     void say_interval(SearchPoint& point) const;
     void keep(const std::vector<SearchPoint>& points); // those that are new, into the database
+    std::string kind(const Scenario& s) const;         // SearchPoint::kind, but for fields that a space's file adds
 
   private:
+    std::string further(const Scenario& s) const;       // what tells points of unlike devices and batches apart
     void name(SearchPoint& p, const Scenario& s) const; // its kind and label
     const StrategySpace& space_;
     const std::vector<Objective>& objectives_;

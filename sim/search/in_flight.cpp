@@ -140,8 +140,9 @@ void moments_of(const Steps& steps, int chunks, std::int64_t run, std::int64_t m
 
 const std::vector<InFlight::Held>& InFlight::of(const Scenario& scenario) {
     const Strategy& s = scenario.strategy;
-    const std::int64_t few = std::int64_t{4} * s.pipeline_parallel; // enough to reach the most
-    const std::tuple key{s.schedule, s.pipeline_parallel, s.virtual_pipeline, std::min(scenario.microbatches(), few)};
+    const std::int64_t few = std::int64_t{4} * s.microbatch_group(); // enough to reach the most
+    const std::tuple key{s.schedule, s.pipeline_parallel, s.virtual_pipeline, s.microbatch_group_size,
+                         std::min(scenario.microbatches(), few)};
     const std::lock_guard lock(mutex_);
     if (const auto it = known_.find(key); it != known_.end()) return it->second;
     std::vector<Held> held(at(s.pipeline_parallel));
@@ -149,7 +150,8 @@ const std::vector<InFlight::Held>& InFlight::of(const Scenario& scenario) {
     ScheduleShape shape;
     shape.stages = s.pipeline_parallel;
     shape.chunks_per_stage = s.virtual_pipeline;
-    shape.microbatches = std::get<3>(key);
+    shape.microbatches = std::get<4>(key);
+    shape.group = s.microbatch_group_size;
     Schedule order;
     bool certain = info && info->check(shape).empty();
     if (certain) order = info->make(shape);
@@ -158,7 +160,10 @@ const std::vector<InFlight::Held>& InFlight::of(const Scenario& scenario) {
         other.forward = 3, other.input = 2, other.communication = 0.5;
         certain = info->make(other).ranks == order.ranks;
     }
-    const int run = s.virtual_pipeline > 1 ? static_cast<int>(std::min<std::int64_t>(s.pipeline_parallel, shape.microbatches)) : 1;
+    const int run = s.virtual_pipeline > 1 ? static_cast<int>(std::min<std::int64_t>(s.microbatch_group(), shape.microbatches)) : 1;
+    if (!certain && info && info->directions == 1)
+        for (int chunk = 0; chunk < s.pipeline_parallel * s.virtual_pipeline; ++chunk)
+            held[at(info->stage_of(chunk, s.pipeline_parallel))].at_least.emplace_back(chunk, 1);
     for (std::size_t stage = 0; certain && stage < held.size(); ++stage) {
         const Steps& steps = order.ranks[stage];
         most_held(steps, held[stage]);
@@ -184,7 +189,7 @@ const std::vector<InFlight::Held>& InFlight::of(const Scenario& scenario) {
 std::shared_ptr<const Schedule> InFlight::order_of(const Scenario& scenario) {
     constexpr std::int64_t most_steps = 1 << 20;
     const Strategy& s = scenario.strategy;
-    const std::tuple key{s.schedule, s.pipeline_parallel, s.virtual_pipeline, scenario.microbatches()};
+    const std::tuple key{s.schedule, s.pipeline_parallel, s.virtual_pipeline, s.microbatch_group_size, scenario.microbatches()};
     if (2 * scenario.microbatches() * s.pipeline_parallel * s.virtual_pipeline > most_steps) return nullptr;
     const std::lock_guard lock(ordering_);
     if (const auto it = orders_.find(key); it != orders_.end()) return it->second;
@@ -193,6 +198,7 @@ std::shared_ptr<const Schedule> InFlight::order_of(const Scenario& scenario) {
     shape.stages = s.pipeline_parallel;
     shape.chunks_per_stage = s.virtual_pipeline;
     shape.microbatches = scenario.microbatches();
+    shape.group = s.microbatch_group_size;
     if (const ScheduleInfo* info = find_schedule(s.schedule); info && info->check(shape).empty())
         order = std::make_shared<Schedule>(info->make(shape));
     if (orders_.size() >= 64) orders_.clear(); // those of thousands of microbatches are large

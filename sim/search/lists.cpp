@@ -158,7 +158,8 @@ std::vector<Settings> Lists::degrees() const {
     std::vector<GroupValue> all{{}};
     for (const std::vector<GroupValue>& one : degrees_) all = product(all, one);
     std::vector<Settings> out;
-    for (GroupValue& c : all) out.push_back(std::move(c.settings));
+    for (GroupValue& c : all)
+        if (!twice(c.settings)) out.push_back(std::move(c.settings));
     constexpr std::size_t large = 1000; // combinations: what is legal below one takes up to 20 ms to list
     if (!options_.few) return out;
     return out.size() > large ? usual(out) : std::vector<Settings>{};
@@ -168,6 +169,13 @@ int Lists::degree(const Settings& settings, const std::string& pointer, int own)
     for (const int setting : settings)
         if (variations_.pointer(setting) == pointer) return std::max(1, std::atoi(variations_.value(setting).c_str()));
     return std::max(1, own);
+}
+
+// Whole experts beside whole layers are what is usual there (expert_tensor_parallel follows tensor_parallel): not listed once more by name.
+bool Lists::twice(const Settings& settings) const {
+    if (!variations_.base().model.moe || space_.contains(expert_tensor) || fixed(expert_tensor)) return false;
+    const bool named = std::ranges::any_of(settings, [&](int setting) { return variations_.pointer(setting) == expert_tensor; });
+    return named && degree(settings, tensor, variations_.base().strategy.tensor_parallel) == 1;
 }
 
 // Large jobs keep tensors within a node, and experts on all devices of a stage or on those of a node; sequences stay whole where they can.
@@ -272,11 +280,11 @@ std::vector<GroupValue> Lists::overlaps(const Scenario& shape) const {
     const bool replicas = static_cast<std::int64_t>(s.data_parallel) * s.context_parallel > 1;
     take(overlap_fields[0], replicas);
     take(overlap_fields[1], replicas);
-    take(overlap_fields[2], s.tensor_parallel > 1);
+    take(overlap_fields[2], s.tensor_parallel > 1 && may_overlap_tensor_parallel(shape));
     take(overlap_fields[3], s.pipeline_parallel > 1);
     std::vector<GroupValue> out{{}};
     if (!on.settings.empty()) out.push_back(on);
-    if (s.expert_parallel > 1 && !fixed(overlap_experts) && !space_.contains(overlap_experts)) {
+    if (s.expert_parallel > 1 && !s.overlap.shared_experts && !fixed(overlap_experts) && !space_.contains(overlap_experts)) {
         on.settings.push_back(id(overlap_experts, "true"));
         on.word += ", experts too";
         out.push_back(on);
@@ -297,8 +305,9 @@ std::vector<GroupValue> Lists::cores(const Scenario& shape) const {
     }
     if (s.expert_parallel > 1) {
         std::vector<std::string> dispatchers;
-        for (const TokenDispatcher d : {TokenDispatcher::alltoall, TokenDispatcher::allgather, TokenDispatcher::deepep})
-            if (can.has(d)) dispatchers.push_back(quoted(name(d)));
+        for (const TokenDispatcher d :
+             {TokenDispatcher::alltoall, TokenDispatcher::allgather, TokenDispatcher::deepep, TokenDispatcher::hybridep})
+            if (may_dispatch(variations_.base(), d)) dispatchers.push_back(quoted(name(d)));
         all = product(all, axis(dispatcher, dispatchers));
     }
     all = product(all, first_of(overlaps(shape)));

@@ -40,6 +40,8 @@ class Lists {
     std::vector<Settings> usual(const std::vector<Settings>& degrees) const;
     // A degree among settings, or else the scenario's own.
     int degree(const Settings& settings, const std::string& pointer, int own) const;
+    // Whether the same degrees are listed without the name of expert_tensor_parallel as well.
+    bool twice(const Settings& settings) const;
     std::vector<GroupValue> overlaps(const Scenario& shape) const;
     std::string free_overlaps() const; // in words; empty: all are stated
     // Whether neither the scenario nor the space says anything of a section of the strategy.

@@ -1,8 +1,10 @@
 #include "sim/cost/own_constants.hpp"
+#include "sim/plan/lowering.hpp"
 #include "sim/scenario/parameters.hpp"
 #include "sim/scenario/practice.hpp"
 #include "sim/search/bounds.hpp"
 #include "sim/search/parts.hpp"
+#include "sim/search/sharing.hpp"
 
 #include <algorithm>
 
@@ -25,6 +27,21 @@ bool leaves_masters(const Scenario& s) {
            !s.strategy.served() && !s.strategy.workers();
 }
 
+// A shard per parameter under a pipeline: a stage gathers once a step and reduces once (passes/buckets.cpp), so that it has whole
+// parameters and whole gradients throughout.
+bool once_a_step(const Scenario& s) { return practice_of(s).sharding == Sharding::per_parameter && s.strategy.pipeline_parallel > 1; }
+
+// Outputs of the microbatches before the last one, which a stage with the loss keeps until the step ends (memory/reserve.cpp).
+double kept_outputs(const Scenario& s, int directions) {
+    const Runtime& r = s.runtime;
+    if (!practice_of(s).keeps_outputs || r.plan_allocator || r.loss == LossKind::chunked || r.reserved_gb >= 0) return 0;
+    const Strategy& t = s.strategy;
+    const double rows =
+        static_cast<double>(s.training.micro_batch_size) * static_cast<double>(s.training.sequence_length) / t.context_parallel;
+    const double logits = rows * static_cast<double>(s.model.vocab_size) / t.tensor_parallel;
+    return std::max(0.0, static_cast<double>(s.microbatches()) / directions - 1) * logits * bytes_per_element(activation_dtype(s));
+}
+
 Held bytes_of(const Scenario& s, const Elements& e, int directions) {
     const Strategy& t = s.strategy;
     const Training& training = s.training;
@@ -35,23 +52,30 @@ Held bytes_of(const Scenario& s, const Elements& e, int directions) {
     double states = optimizer_state_bytes(training);
     // In a model that is tuned only frozen parameters are bounded: adapters are few, and gradients and states are theirs.
     const Trainable& tuned = s.model.trainable;
-    const double parameter = tuned.base_dtype == BaseDType::nf4 ? bytes_per_element(DType::nf4) : wide ? 4 : 2;
+    const double parameter = tuned.base_dtype == BaseDType::nf4 ? bytes_per_element(DType::nf4)
+                             : wide                             ? 4
+                             : practice.gathers_low_parameters  ? 1 // and tables more
+                                                                : 2;
     const Offload& o = t.offload;
     const bool away = o.optimizer != Tier::none;
     if (tuned.partial() || t.served() || away) states = 0; // elsewhere: a device's part of them is not bounded
     if (away && leaves_masters(s)) states = training.master_remainders ? 2 : 4;
-    const bool fully = practice.fully_sharded();
-    const double gradient = fully ? std::min(2.0, bytes_per_element(training.gradient_dtype)) : bytes_per_element(training.gradient_dtype);
+    const bool fully = practice.fully_sharded(), once = once_a_step(s);
+    const double gradient =
+        fully && !once ? std::min(2.0, bytes_per_element(training.gradient_dtype)) : bytes_per_element(training.gradient_dtype);
     const bool none = tuned.partial() || training.optimizer_in_backward || o.gradients != Tier::none;
     Held h;
     h.always = states * sharded(t.zero_stage >= 1);
-    if (o.parameters == Tier::none) h.always += parameter * sharded(t.zero_stage >= 3 || (t.zero_stage == 2 && fully));
-    h.gradients = none ? 0 : gradient * sharded(t.zero_stage >= 2);
+    // Shards that the optimizer steps on are among the states: copies of them are there for a gather alone.
+    const bool among_states = states > 0 && practice.fp32_shards && sharing_practice(s).gathers_in_step;
+    if (o.parameters == Tier::none && !among_states)
+        h.always += parameter * sharded(!once && (t.zero_stage >= 3 || (t.zero_stage == 2 && fully)));
+    h.gradients = none ? 0 : gradient * sharded(!once && t.zero_stage >= 2);
     return h;
 }
 
 // Segments of several layers keep less than a layer's input each, and activations that leave the device nothing: not bounded.
-bool keeps_less(const Strategy& t) { return t.recompute_segments > 0 || t.offload.activations != Tier::none; }
+bool keeps_less(const Strategy& t) { return t.recomputes_segments() || t.offload.activations != Tier::none; }
 
 // Bytes of the microbatches held at a moment, and of the parameters and gradients that are whole then.
 class Moments {
@@ -124,7 +148,8 @@ double memory_bound(const Scenario& s, const Profile& profile, InFlight& in_flig
     const int stages = s.strategy.pipeline_parallel, directions = info->directions;
     const std::vector<int>& split = s.strategy.layers_per_chunk;
     const std::vector<ChunkCost> chunks = chunk_costs(s, profile, false);
-    const bool made_anew = practice_of(s).gradients_none;
+    const bool made_anew = practice_of(s).gradients_none && !once_a_step(s);
+    const double outputs = kept_outputs(s, directions);
     const int length = static_cast<int>(split.size());
     const std::vector<Elements> elements = stage_elements(s, *info, chunk_elements(s));
     std::vector<bool> has_tail(at(stages));
@@ -138,13 +163,14 @@ double memory_bound(const Scenario& s, const Profile& profile, InFlight& in_flig
     for (int stage = 0; stage < stages; ++stage) {
         const Held h = bytes_of(s, elements[at(stage)], directions);
         double saved = 0, rise = 0, largest = 0, once = 0;
-        for (const auto& [chunk, count] : held[at(stage)].of_chunk) {
+        const bool ordered = !held[at(stage)].of_chunk.empty();
+        for (const auto& [chunk, count] : ordered ? held[at(stage)].of_chunk : held[at(stage)].at_least) {
             const ChunkCost& c = chunks[at(chunk % length)];
             const double one = segments || count <= 0 ? 0 : std::max(0.0, c.saved);
             saved += count * one;
             largest = std::max(largest, one);
             once += one;
-            if (count > 0) rise = rise == 0 ? c.rise : std::min(rise, c.rise);
+            if (count > 0 && ordered) rise = rise == 0 ? c.rise : std::min(rise, c.rise);
         }
         // One half of a block may let go of what the other has not made yet: all microbatches but that one are whole before it, and the
         // first of each chunk before any backward step.
@@ -157,7 +183,7 @@ double memory_bound(const Scenario& s, const Profile& profile, InFlight& in_flig
         }
         if (!joined && !info->asynchronous) working = std::max(working, moments.most(held[at(stage)].moments));
         const double with = made_anew ? std::max(h.gradients, working) : h.gradients + working;
-        most = std::max(most, h.always + with);
+        most = std::max(most, h.always + with + (has_tail[at(stage)] ? outputs : 0));
     }
     const LearnedConstants* learned = learned_for(s);
     const double less = learned ? std::min(1.0, learned->memory_factor(0)) * std::min(1.0, learned->memory_factor(1)) : 1;

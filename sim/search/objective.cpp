@@ -20,6 +20,24 @@ double tokens_of_a_step(const Scenario& s) {
     return static_cast<double>(s.training.global_batch_size) * static_cast<double>(s.training.sequence_length);
 }
 
+std::string energy_of(const StrategySpace& space, std::vector<Problem>& problems) {
+    if (space.machines.empty()) return {};
+    std::string text = energy_basis(space.machines.front().variations.base().cluster);
+    const Cluster *known = nullptr, *unknown = nullptr;
+    for (const SpaceMachine& machine : space.machines) {
+        const Cluster& cluster = machine.variations.base().cluster;
+        (cluster.power_w_per_node > 0 ? known : unknown) = &cluster;
+        if (const std::string more = assumed_node_power(cluster); text.find(more) == std::string::npos) text += "; " + more;
+    }
+    const auto called = [](const Cluster& c) { return c.name.empty() ? c.device.title : c.name; };
+    if (known && unknown)
+        problems.push_back(
+            {"/cluster/power_w_per_node",
+             "what nodes draw besides their boards is known of " + called(*known) + " and not of " + called(*unknown) +
+                 ", which a ranking by energy would put first for it: set cluster.power_w_per_node, or leave one of them out"});
+    return text;
+}
+
 bool of_run(SearchBy by) { return by == SearchBy::goodput || by == SearchBy::run_time || by == SearchBy::run_cost; }
 
 bool of_target(SearchBy by) { return by == SearchBy::target_time || by == SearchBy::target_cost; }
@@ -59,11 +77,12 @@ Objective Objective::of(SearchBy by, double within_days, const Scenario& scenari
     return o;
 }
 
-bool Objective::late(const SweepRow& row) const {
-    if (std::isinf(within_s)) return false;
-    if (of_run(by)) return row.run_s > within_s;
-    if (until_target()) return row.time_to_target_s > within_s;
-    return (run_steps > 0 ? run_steps * row.step_time_s : run_tokens / row.tokens_per_s) > within_s;
+bool Objective::late(const SweepRow& row) const { return !std::isinf(within_s) && seconds_of_run(row) > within_s; }
+
+double Objective::seconds_of_run(const SweepRow& row) const {
+    if (of_run(by)) return row.run_s;
+    if (until_target()) return row.time_to_target_s;
+    return run_steps > 0 ? run_steps * row.step_time_s : run_tokens / row.tokens_per_s;
 }
 
 double Objective::longest_step(const Scenario& s) const {

@@ -10,6 +10,9 @@ namespace orrery {
 bool of_run(SearchBy by);    // a figure of the scenario's "run"
 bool of_target(SearchBy by); // of its training.convergence
 double tokens_of_a_step(const Scenario& scenario);
+// What the energies of a space's machines count: energy_basis() and what is assumed of each. A problem where what nodes draw besides their
+// boards is known of some machines alone: those would stand behind the others for it.
+std::string energy_of(const StrategySpace& space, std::vector<Problem>& problems);
 
 struct Objective {
     SearchBy by = SearchBy::time;
@@ -23,6 +26,7 @@ struct Objective {
     // Whether the run takes longer than it may: with failures where the search ranks by a figure of the run, else by its steps alone. Where
     // it has no length of its own, or the search ranks by the target, the run ends at the target.
     bool late(const SweepRow& row) const;
+    double seconds_of_run(const SweepRow& row) const;    // what late() compares with within_s
     double longest_step(const Scenario& scenario) const; // seconds of a step of a run that ends just in time
     double score(const SweepRow& row) const;
     // Not above the score of any point of this scenario's batch whose step takes step_s or longer (not of memory). A whole run takes no

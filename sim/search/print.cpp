@@ -37,8 +37,10 @@ double printed_score(const SearchPoint& p, SearchBy by) {
 
 double target_usd(const SearchPoint& p) { return p.row.step_time_s > 0 ? p.cost_usd * p.row.time_to_target_s / p.row.step_time_s : 0; }
 
-Table table_of(const SearchResult& result, const std::vector<std::size_t>& which, const TextStyle& style) {
-    const double best = result.points.front().score;
+std::string strategy_of(const SearchPoint& p) { return p.row.label + (p.refined.empty() ? "" : ", " + p.refined); }
+
+Table table_of(const SearchResult& result, const std::vector<const SearchPoint*>& which, const TextStyle& style) {
+    const double best = std::min(result.points.front().score, named(result).score);
     Table t{{"", "step time", "80 % interval", "behind", "peak memory", "bubble", "MFU", "USD a step", "strategy"},
             {true, true, true, true, true, true, true, true, false},
             {},
@@ -47,12 +49,12 @@ Table table_of(const SearchResult& result, const std::vector<std::size_t>& which
         t.header.insert(t.header.end() - 1, title);
         t.right.insert(t.right.end() - 1, true);
     };
-    const bool target = std::ranges::any_of(which, [&](std::size_t i) { return result.points[i].row.time_to_target_s > 0; });
+    const bool target = std::ranges::any_of(which, [](const SearchPoint* p) { return p->row.time_to_target_s > 0; });
     if (target) add("days to the target"), add("USD to the target");
-    const bool runs = std::ranges::any_of(which, [&](std::size_t i) { return result.points[i].row.run_finished >= 0; });
+    const bool runs = std::ranges::any_of(which, [](const SearchPoint* p) { return p->row.run_finished >= 0; });
     if (runs) add("goodput"), add("days"), add("USD of the run");
-    for (const std::size_t i : which) {
-        const SearchPoint& p = result.points[i];
+    for (const SearchPoint* point : which) {
+        const SearchPoint& p = *point;
         const SweepRow& r = p.row;
         const std::string memory = gigabytes(r.peak_bytes) + " of " + gigabytes(r.capacity_bytes) + " GB";
         t.rows.push_back({std::to_string(t.rows.size() + 1), seconds_text(r.step_time_s), to_text(r.step_time_interval),
@@ -60,7 +62,7 @@ Table table_of(const SearchResult& result, const std::vector<std::size_t>& which
                           !fits_surely(r) ? paint(memory + ", tight", Ink::yellow, style) : memory,
                           fmt::format("{:.1f} %", r.bubble_fraction * 100), fmt::format("{:.1f} %", r.mfu * 100),
                           p.cost_usd > 0 ? fmt::format("{:.3g}", p.cost_usd) : "",
-                          r.label + (p.limits.empty() ? "" : "; time: " + p.limits)});
+                          strategy_of(p) + (p.limits.empty() ? "" : "; time: " + p.limits)});
         auto& cells = t.rows.back();
         if (target) cells.insert(cells.end() - 1, {days_text(r.time_to_target_s), target_usd(p) > 0 ? metric(target_usd(p), 3) : ""});
         if (!runs) continue;
@@ -226,19 +228,29 @@ static std::string varied(const SearchResult& r, const TextStyle& style) {
 }
 
 // Says where memory decided which plan is named, or where the named plan's is short.
-static std::string on_memory(const SearchResult& r, const SearchOptions& options, std::size_t lead) {
-    const SearchPoint &best = r.points.front(), &first = r.points[lead];
-    if (lead != 0 && fits_surely(best.row)) return " Others are as good; this one has most memory to spare.";
-    if (lead != 0)
+static std::string on_memory(const SearchResult& r, const SearchOptions& options, const SearchPoint& first) {
+    const SearchPoint& best = r.points.front();
+    const std::string tie = first.refined.empty() && first.id != best.id ? " Others are as good; this one has most memory to spare." : "";
+    if (fits_surely(first.row)) {
+        if (fits_surely(best.row) || !(best.score < first.score)) return tie;
         return fmt::format(
             " The plan that leads by the model leaves less than {:.0f} % of the memory (tight), and of such plans some do not fit; "
             "the one named here is {:.1f} % behind it, within the interval, and leaves {:.0f} %.",
             margin_of(best.row) * 100, (first.score / best.score - 1) * 100, std::floor(to_spare(first.row) * 100));
-    if (fits_surely(first.row)) return {};
-    std::string text =
-        fmt::format(" It leaves less than {:.0f} % of the memory (tight), and of such plans some do not fit.", margin_of(first.row) * 100);
+    }
+    std::string text = tie + fmt::format(" It leaves less than {:.0f} % of the memory (tight), and of such plans some do not fit.",
+                                         margin_of(first.row) * 100);
     if (r.roomier_sought || options.exhaustive) return text + " No plan that leaves more is as fast within the interval.";
     return options.by == SearchBy::memory ? text : text + " Not all plans that leave more were looked at: --by memory does.";
+}
+
+// A refinement leads: what is proven is of the points before it.
+static std::string on_refining(const SearchPoint& lead, const SearchPoint& first) {
+    if (first.refined.empty()) return {};
+    return fmt::format(
+        " That is said of points with the usual split of layers, the first of which takes {}. The one named here was refined "
+        "from such a point by simulation, {:.1f} % better, which is no part of a proof.",
+        seconds_text(lead.row.step_time_s), (1 - first.score / lead.score) * 100);
 }
 
 // Steps are ranked by their price; a run's also depends on failures, and on spares, which are paid too.
@@ -281,8 +293,8 @@ static std::string refined(const SearchResult& r, const SearchPoint& first, cons
 std::string to_text(const SearchResult& r, const SearchOptions& options, const TextStyle& style) {
     if (r.points.empty()) return {};
     const std::size_t lead = leader(r.points);
-    const SearchPoint& first = r.points[lead];
-    std::string text = paint("Best strategy", Ink::bold, style) + ": " + first.row.label + "\n";
+    const SearchPoint& first = named(r);
+    std::string text = paint("Best strategy", Ink::bold, style) + ": " + strategy_of(first) + "\n";
     std::string proof = "Proven: none of the other legal points is better by the model.";
     if (r.proven && !options.shard.whole())
         proof = fmt::format(
@@ -300,8 +312,9 @@ std::string to_text(const SearchResult& r, const SearchOptions& options, const T
         proof = "Not proven: the search was stopped before every point had a bound.";
     if (options.by == SearchBy::goodput)
         proof += " Goodputs are compared to a thousandth, as simulated runs tell no finer; of those as good the fastest step leads.";
-    proof += on_memory(r, options, lead);
+    proof += on_refining(r.points[lead], first) + on_memory(r, options, first);
     text += wrapped(proof, style.width, "", "  ") + varied(r, style);
+    if (!r.energy_basis.empty()) text += wrapped("Basis of the " + r.energy_basis + ".", style.width, "", "  ") + "\n";
     if (r.nearer_miss)
         text +=
             wrapped(fmt::format("Nothing fits with all states and activations on the devices{} (the nearest found lacks {}), so that some "
@@ -310,13 +323,16 @@ std::string to_text(const SearchResult& r, const SearchOptions& options, const T
                                 r.reach == Reach::disk ? "on NVMe" : "on the host"),
                     style.width, "", "  ") +
             "\n";
-    text += whole_job(first) + to_text(table_of(r, different(r.points, lead, static_cast<std::size_t>(options.top)), style), style);
+    for (const std::string& hint : r.hints) text += wrapped(hint, style.width, "", "  ");
+    if (!r.hints.empty()) text += "\n";
+    text += whole_job(first) + to_text(table_of(r, rows_of(r, static_cast<std::size_t>(options.top)), style), style);
     text += "\n";
     if (options.by == SearchBy::cost) text += cheaper_run(r, first, style);
-    text += equals(r, first, style) + ties(r, first, options) + counted(r, options.by, style) + refined(r, first, style);
+    text += equals(r, first, style) + ties(r, first, options) + counted(r, options.by, style) + refined(r, r.points[lead], style);
     const std::vector<std::size_t> edge = frontier(r.points);
     if (edge.size() > 1) {
-        std::vector<std::size_t> few(edge.begin(), edge.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(edge.size(), 8)));
+        std::vector<const SearchPoint*> few;
+        for (std::size_t i = 0; i < std::min<std::size_t>(edge.size(), 8); ++i) few.push_back(&r.points[edge[i]]);
         text += "\n" + paint("Frontier", Ink::bold, style) +
                 "  simulated points that no other beats in time, memory, devices and cost at once\n" +
                 to_text(table_of(r, few, style), style);
@@ -376,6 +392,7 @@ std::string to_json(const SearchResult& r, const SearchOptions& options) {
            {"within_gap", r.proven || r.near_enough},
            {"gap", r.gap()},
            {"unproven", r.unproven},
+           {"energy_basis", r.energy_basis},
            {"unit", unit(options.by)},
            {"counts",
             {{"legal", c.legal},
@@ -390,11 +407,11 @@ std::string to_json(const SearchResult& r, const SearchOptions& options) {
              {"left", c.left}}},
            {"refused", r.refused},
            {"tightness", {{"mean", r.mean_tightness}, {"least", r.loosest}, {"most", r.tightest}}},
-           {"free", r.free}};
+           {"free", r.free},
+           {"hints", r.hints}};
     j["best"] = Json::array();
     if (!r.points.empty())
-        for (const std::size_t i : different(r.points, leader(r.points), static_cast<std::size_t>(options.top)))
-            j["best"].push_back(point(r.points[i]));
+        for (const SearchPoint* p : rows_of(r, static_cast<std::size_t>(options.top))) j["best"].push_back(point(*p));
     j["refined"] = Json::array();
     for (const SearchPoint& p : r.refined) j["refined"].push_back(point(p));
     j["frontier"] = Json::array();

@@ -56,8 +56,10 @@ Model small_model(const Scenario& s, std::vector<std::int16_t>& like) {
     return m;
 }
 
-// Items of reserve() that grow with the elements of the plan, and the one that grows with those of its shard.
-constexpr std::array<std::string_view, 3> of_elements{"the step's gradients", "16-bit gradients", "flat copies"};
+// Items of reserve() that grow with the elements of the plan, or that are of some stages alone, and the one that grows with those of its
+// shard.
+constexpr std::array<std::string_view, 5> of_elements{"the step's gradients", "16-bit gradients", "flat copies", "weights in low precision",
+                                                      "graphs' pools"};
 constexpr std::string_view gradient_buckets = "framework buffers";
 // The small plan's replicas may share a node, and its strategies' lie on several.
 constexpr std::string_view communicators = "communicator buffers";
@@ -74,7 +76,10 @@ Strategy small_strategy(const Scenario& s) {
     t.offload = {}; // copies are waited for, but timed as nothing, and what has left is not bounded: one small plan for all homes
     t.bucket_bytes = Bytes{25 << 20};
     t.recompute_layers.clear();
-    t.recompute_segments = 0; // a layer at a time takes as long
+    t.recompute_per_chunk = 0;
+    t.recompute_segments = t.recompute_segment_layers = 0; // a layer at a time takes as long
+    t.microbatch_group_size = 0;
+    t.mtp_chunk = s.model.mtp_layers > 0 && s.strategy.mtp_apart() ? 0 : -1; // 0: tells profile_of()
     const int inside = t.tensor_parallel * t.context_parallel, experts = t.expert_parallel * t.expert_tensor_parallel;
     t.data_parallel = std::lcm(inside, experts) / inside;
     t.layers_per_chunk.clear();
@@ -134,7 +139,7 @@ class SmallPlan {
         const CommCost cost = cost_.collective(c, ranks);
         double rate = cost.cap.value;
         for (const LinkLoad& l : cost_.loads(c, cost, ranks))
-            if (l.load > 0) rate = std::min(rate, fabric_.links()[l.link].capacity.value / l.load);
+            if (l.load > 0) rate = std::min(rate, fabric_.links()[l.link].capacity.value / l.taken());
         return at->second = {cost.latency.seconds(), rate > 0 ? cost.payload / rate : 0};
     }
 
@@ -330,6 +335,8 @@ Profile profile_of(const Scenario& whole, const Fabric& fabric) {
     Scenario s = whole;
     s.model = small_model(whole, p.like);
     s.strategy = small_strategy(whole);
+    // Neither the output layer's chunk nor another is known to have what predicts further tokens: bounds do without.
+    if (s.strategy.mtp_chunk >= 0) s.model.mtp_layers = 0, s.strategy.mtp_chunk = -1;
     s.strategy.layers_per_chunk = {s.model.layers};
     s.training.global_batch_size = s.training.micro_batch_size * s.strategy.data_parallel;
     SmallPlan(s, fabric).measure(p);

@@ -99,7 +99,8 @@ std::string list(const std::vector<int>& numbers) {
 RefineFields fields_of(const Strategy& s, RefineFields fields) {
     const ScheduleInfo* info = find_schedule(s.schedule);
     if (!info || info->directions > 1) return {false, false};
-    return {fields.layers && s.pipeline_parallel > 1, fields.recompute && s.recompute != RecomputeKind::none && s.recompute_every == 0};
+    return {fields.layers && s.pipeline_parallel > 1,
+            fields.recompute && s.recompute != RecomputeKind::none && s.recompute_every == 0 && s.recompute_per_chunk == 0};
 }
 
 } // namespace

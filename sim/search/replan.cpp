@@ -98,7 +98,7 @@ class Replanner {
         j["training"]["micro_batch_size"] = s.training.micro_batch_size;
         Json& strategy = j["strategy"];
         for (const char* field : {"data_parallel", "layer_split", "recompute_layers", "recompute_every", "virtual_pipeline", "schedule",
-                                  "recompute", "sequence_parallel"})
+                                  "mtp_chunk", "microbatch_group_size", "recompute", "sequence_parallel"})
             strategy.erase(field);
         strategy["tensor_parallel"] = shape.tensor;
         strategy["pipeline_parallel"] = shape.pipeline;
@@ -108,11 +108,10 @@ class Replanner {
         if (s.model.moe) strategy["expert_parallel"] = g.expert_parallel, strategy["expert_tensor_parallel"] = g.expert_tensor_parallel;
         if (g.context_parallel > 1) strategy["context_parallel_kind"] = name(g.context_parallel_kind);
         const Overlap& o = g.overlap;
-        strategy["overlap"] = {{"grad_reduce", o.grad_reduce},
-                               {"param_gather", o.param_gather},
-                               {"tensor_parallel", o.tensor_parallel},
-                               {"pipeline", o.pipeline},
-                               {"expert_parallel", o.expert_parallel}};
+        strategy["overlap"] = {
+            {"grad_reduce", o.grad_reduce},         {"param_gather", o.param_gather}, {"backward_prefetch", o.backward_prefetch},
+            {"tensor_parallel", o.tensor_parallel}, {"pipeline", o.pipeline},         {"expert_parallel", o.expert_parallel},
+            {"shared_experts", o.shared_experts}};
         return j.dump();
     }
 

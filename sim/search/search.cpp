@@ -5,6 +5,7 @@
 #include "sim/search/branches.hpp"
 #include "sim/search/choose.hpp"
 #include "sim/search/evaluate.hpp"
+#include "sim/search/hints.hpp"
 #include "sim/search/words.hpp"
 #include "sim/sweep/key.hpp"
 #include "sim/sweep/store.hpp"
@@ -13,6 +14,7 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -55,21 +57,36 @@ class Search {
         keeps_all_ = true;
     }
 
-    // A large space takes long to list. Some of its points are simulated before, the best by their bounds of those that large jobs usually
-    // have, until one fits: an answer, wherever the search is stopped.
+    // A large space takes long to list. Some of its points are simulated before, of those that large jobs usually have: the best by their
+    // bounds of each kind, until some kinds have one that fits. An answer, wherever the search is stopped, and few that are better are left
+    // to open afterwards.
     void look_ahead(std::string_view json) {
-        constexpr std::size_t most = 32;
+        constexpr std::size_t most = 48, kinds = 8;
         SpaceOptions part = options_.space;
         part.few = true;
         part.listing = nullptr;
         ahead_ = std::unique_ptr<Search>(new Search(make_space(json, part), options_));
         if (ahead_->space_.forms.empty() || !ahead_->begin()) return;
         options_.fresh = false; // the file is new
-        while (ahead_->result_.points.empty() && ahead_->all_.size() < most) {
+        while (ahead_->all_.size() < most && goes_on()) {
+            ahead_->prefer_room();
             const std::vector<Branches::Set> batch = ahead_->next_batch();
-            if (batch.empty() || !goes_on()) break;
+            if (batch.empty() && !ahead_->take_back()) break;
             ahead_->simulate_all(batch);
+            if (ahead_->close_kinds() >= kinds) break;
         }
+    }
+
+    // Of a kind that has a point that fits, or three that do not, no more are looked at ahead. Kinds with one that fits.
+    std::size_t close_kinds() {
+        constexpr int tries = 3;
+        std::map<std::string, int> missed;
+        std::set<std::string> fit;
+        for (const SearchPoint& p : all_) (p.row.status == PointStatus::fits ? (void)fit.insert(p.kind) : (void)++missed[p.kind]);
+        closed_ = fit;
+        for (const auto& [kind, times] : missed)
+            if (times >= tries) closed_.insert(kind);
+        return fit.size();
     }
 
     // Those points stand at their places now. Where the space was not listed as far, their forms are added.
@@ -108,6 +125,7 @@ class Search {
             result_.unproven = objectives_.back().unproven(machine.variations.base());
             if (space_.steps_differ) objectives_.back().step_tokens = tokens_of_a_step(space_.machines.front().variations.base());
         }
+        if (options_.by == SearchBy::energy) result_.energy_basis = energy_of(space_, result_.problems);
         if (!result_.problems.empty()) return false;
         take_ahead();
         result_.counts.legal = space_.legal();
@@ -132,6 +150,9 @@ class Search {
 
     bool goes_on() const { return (!options_.space.go_on || options_.space.go_on()) && (!options_.go_on || options_.go_on()); }
 
+    // A search that was stopped may have time left to refine what it found.
+    bool refines_on() const { return options_.refine_on ? options_.refine_on() : goes_on(); }
+
     // No answer is looked for that is less than the gap better.
     double goal() const { return best_ * (1 - options_.gap); }
 
@@ -143,12 +164,42 @@ class Search {
 
     double lowest() const { return branches_->empty() ? std::numeric_limits<double>::infinity() : branches_->top().bound; }
 
-    // The next points to simulate: those of the lowest bounds, after all sets with a lower one were split.
+    // Bounds of memory leave much out. Where the fastest points by their bounds turn out not to fit, those come first that surely leave
+    // more memory, until one fits: the more, the more points did not.
+    static constexpr double rooms[] = {0, 0.25, 0.5, 0.75};
+    void prefer_room() {
+        if (options_.exhaustive || options_.by == SearchBy::memory) return;
+        std::size_t wanted = room_;
+        if (!lowering_) wanted = std::min(std::size(rooms) - 1, at(result_.counts.by_memory) / options_.batch);
+        if (!keeps_all_ && !result_.points.empty()) wanted = 0;
+        if (wanted != room_) branches_->prefer(rooms[room_ = wanted]);
+    }
+
+    // Some of what was put aside comes back; false: there is nothing.
+    bool take_back() {
+        if (!branches_->puts_aside()) return false;
+        lowering_ = true;
+        branches_->prefer(rooms[--room_]);
+        return true;
+    }
+
+    // The next points to simulate: those of the lowest bounds, after all sets with a lower one were split; where that takes many small
+    // plans, the best of those that are open already: a better best leaves fewer sets to split.
     std::vector<Branches::Set> next_batch() {
+        constexpr std::int64_t many = 1000;
+        constexpr std::size_t enough = 256;
         std::vector<Branches::Set> taken;
-        while (taken.size() < options_.batch && !branches_->empty() && worth(lowest()) && goes_on()) {
+        while (taken.size() < options_.batch && later_.size() < enough && !branches_->empty() && worth(lowest()) && goes_on()) {
             open_best(taken, lowest() < goal() ? goal() : best_ * (1 + options_.ties) * (1 + 1e-12));
+            if (options_.exhaustive || branches_->counts().profiles < plans_ + many) continue;
+            plans_ = branches_->counts().profiles;
+            take_back();
+            for (const Branches::Set& set : branches_->best_points((options_.batch + 1) / 2, goal())) take_point(set, taken);
+            if (!taken.empty()) break;
         }
+        for (const Branches::Set& set : later_) branches_->push(set);
+        later_.clear();
+        taken_kinds_.clear();
         return taken;
     }
 
@@ -159,14 +210,25 @@ class Search {
             if (options_.progress && std::chrono::steady_clock::now() - reported_ > std::chrono::seconds(1)) report_progress();
             return;
         }
-        const Branches::Set set = branches_->pop();
-        if (taken_ahead_.erase(set.id) == 0) taken.push_back(set);
+        take_point(branches_->pop(), taken);
+    }
+
+    void take_point(const Branches::Set& set, std::vector<Branches::Set>& taken) {
+        if (taken_ahead_.erase(set.id) > 0) return;
+        if (keeps_all_) { // of a part one point of each kind at a time
+            const Scenario* s = workers_->first().resolved(space_, set.id);
+            const std::string kind = s ? evaluator_->kind(*s) : "";
+            if (closed_.contains(kind)) return;
+            if (!taken_kinds_.insert(kind).second) return later_.push_back(set);
+        }
+        taken.push_back(set);
     }
 
     void explore() {
         while (goes_on()) {
+            prefer_room();
             const std::vector<Branches::Set> batch = next_batch();
-            if (batch.empty()) break;
+            if (batch.empty() && !take_back()) break;
             simulate_all(batch);
             report_progress();
         }
@@ -181,9 +243,10 @@ class Search {
         result_.counts.by_memory_bound = counts.by_memory_bound;
         result_.counts.by_deadline = counts.by_deadline;
         result_.counts.profiles = counts.profiles;
+        const double lowest = branches_->lowest();
         const std::int64_t left = branches_->points() + counts.too_tight - static_cast<std::int64_t>(taken_ahead_.size());
-        result_.proven = result_.whole && (!(lowest() < best_) || left == 0) && (result_.unproven.empty() || left == 0);
-        result_.lowest_left = result_.proven ? best_ : result_.whole && result_.unproven.empty() ? lowest() : 0;
+        result_.proven = result_.whole && (!(lowest < best_) || left == 0) && (result_.unproven.empty() || left == 0);
+        result_.lowest_left = result_.proven ? best_ : result_.whole && result_.unproven.empty() ? lowest : 0;
         result_.near_enough = !result_.proven && options_.gap > 0 && result_.lowest_left >= goal() && std::isfinite(best_);
         result_.counts.by_time_bound = result_.proven || result_.near_enough ? left : 0;
         result_.counts.left = left - result_.counts.by_time_bound;
@@ -224,7 +287,7 @@ class Search {
         p.legal = result_.counts.legal, p.simulated = result_.counts.simulated, p.too_big = result_.counts.by_memory;
         p.left = branches_->points(goal());
         p.best = std::isinf(best_) ? 0 : best_;
-        p.lowest_left = lowest();
+        p.lowest_left = branches_->lowest();
         options_.progress(p);
         reported_ = std::chrono::steady_clock::now();
     }
@@ -351,20 +414,44 @@ class Search {
         std::vector<std::size_t> few = different(result_.points, leader(result_.points), at(options_.top));
         for (const std::size_t i : frontier(result_.points))
             if (std::ranges::find(few, i) == few.end()) few.push_back(i);
-        // A search that was stopped ends soon: there, what takes longer than a moment is left out, but for the leader's.
+        if (result_.refined.empty())
+            say_first(result_.points[few.front()]);
+        else
+            say_first(result_.refined.front());
+        // A search that was stopped ends soon: there, what takes longer than a moment is left out, but for the first's.
         const auto enough = std::chrono::steady_clock::now() + std::chrono::seconds(1);
         workers_->each(few.size(), [&](Worker& w, std::size_t i) {
             SearchPoint& p = result_.points[few[i]];
-            if (i > 0 && !goes_on() && std::chrono::steady_clock::now() > enough) return;
-            const Scenario* s = w.resolved(space_, p.id);
-            if (!s) return;
-            PredictOptions predicting;
-            predicting.shares_up_to = has_interval(p.row) ? 0 : interval_shares;
-            const Prediction prediction = predict(*s, lower(*s), predicting);
-            if (!has_interval(p.row)) set_interval(p.row, prediction);
-            p.limits = largest_parts(prediction.report.breakdown_s);
-            if (p.row.run_finished < 0) add_run(p.row, *s, prediction);
+            if (!p.limits.empty() || (!refines_on() && std::chrono::steady_clock::now() > enough)) return;
+            if (const Scenario* s = w.resolved(space_, p.id)) say_limits_of(p, *s);
         });
+    }
+
+    // The step's parts.
+    static ByEnum<Category, double, category_count> say_limits_of(SearchPoint& p, const Scenario& s) {
+        PredictOptions predicting;
+        predicting.shares_up_to = has_interval(p.row) ? 0 : interval_shares;
+        const Prediction prediction = predict(s, lower(s), predicting);
+        if (!has_interval(p.row)) set_interval(p.row, prediction);
+        p.limits = largest_parts(prediction.report.breakdown_s);
+        if (p.row.run_finished < 0) add_run(p.row, s, prediction);
+        return prediction.report.breakdown_s;
+    }
+
+    // Of the point that is named first, with what it does not say by itself.
+    void say_first(SearchPoint& p) {
+        const std::optional<Scenario> s = evaluator_->scenario(p);
+        if (!s) return;
+        const ByEnum<Category, double, category_count> parts = say_limits_of(p, *s);
+        const std::size_t machine = at(space_.forms[at(p.id.form)].machine);
+        const Variations& variations = space_.machines[machine].variations;
+        const auto open = [&](const char* section) {
+            return !variations.given(section) && options_.space.space.find(section) == std::string::npos;
+        };
+        const Unasked unasked{space_.homes_open && options_.space.farthest == Reach::devices, open("/strategy/synchronization"),
+                              !options_.space.compression && open("/strategy/gradient_compression")};
+        const double wait = p.row.step_time_s > 0 ? parts[Category::exposed_dp] / p.row.step_time_s : 0;
+        result_.hints = hints(*s, p.row, wait, unasked, objectives_[machine]);
     }
 
     // The usual split of layers that stages do not divide puts strategies in the wrong order: beside the leader, the best of each other
@@ -377,7 +464,7 @@ class Search {
         for (const std::size_t i : different(result_.points, lead, at(of_steps ? std::max(1, options_.top) : 1))) {
             const SearchPoint& from = result_.points[i];
             const Scenario* resolved = workers_->first().resolved(space_, from.id);
-            if (!resolved || !goes_on()) continue;
+            if (!resolved || !refines_on()) continue;
             const Scenario scenario = *resolved;
             if (i != lead && from.score * least_share(scenario, from.row, refine_fields(from)) >= best.score) continue;
             std::vector<SearchPoint> steps = refinements(scenario, from);
@@ -402,7 +489,7 @@ class Search {
             std::vector<SearchPoint> found(moves.size());
             workers_->each(moves.size(), [&](Worker&, std::size_t i) {
                 found[i].row.status = PointStatus::impossible;
-                if (goes_on()) found[i] = evaluator_->refined(from, moves[i]);
+                if (refines_on()) found[i] = evaluator_->refined(from, moves[i]);
             });
             result_.counts.refinements += static_cast<std::int64_t>(moves.size());
             return found;
@@ -413,9 +500,15 @@ class Search {
 
     SearchOptions options_;
     StrategySpace space_;
-    std::unique_ptr<Search> ahead_; // its points, until this space is listed
-    std::set<PointId> taken_ahead_; // .. and whose sets are still among the branches
-    bool keeps_all_ = false;        // in all_: every point that was simulated
+    std::unique_ptr<Search> ahead_;     // its points, until this space is listed
+    std::set<PointId> taken_ahead_;     // .. and whose sets are still among the branches
+    std::set<std::string> closed_;      // kinds of which no more points are looked at (of a part alone)
+    std::set<std::string> taken_kinds_; // of a batch of a part
+    std::vector<Branches::Set> later_;  // as those, after the batch
+    std::size_t room_ = 0;              // of rooms: what is preferred
+    bool lowering_ = false;             // nothing that left more memory was found
+    std::int64_t plans_ = 0;            // small plans that were made when points came out of their turn
+    bool keeps_all_ = false;            // in all_: every point that was simulated
     std::vector<SearchPoint> all_;
     std::chrono::steady_clock::time_point reported_ = std::chrono::steady_clock::now();
     SearchResult result_;

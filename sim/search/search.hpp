@@ -54,6 +54,8 @@ struct SearchOptions {
     std::function<void(const SearchProgress&)> progress{}; // after each batch, and now and then while there is none
     // Asked by any thread before each piece of work, as space.go_on is, but not while the space is listed; false: stop with what there is.
     std::function<bool()> go_on{};
+    // Asked before each point of a refinement, where a search that was stopped may still refine what it has; empty: as the search itself.
+    std::function<bool()> refine_on{};
 };
 
 struct SearchCounts {
@@ -96,6 +98,8 @@ struct SearchResult {
     bool proven = false;                     // of points.front()
     bool near_enough = false;                // not proven, but within the gap that was asked for
     bool roomier_sought = false;             // the best is tight, and whatever could leave more within its interval was looked at
+    std::vector<std::string> hints;          // a sentence each: what was not looked at, and may be better than the first
+    std::string energy_basis;                // what energies count, where they rank (energy_of())
     std::string unproven;                    // why no bound holds, whatever was simulated; empty: they do
     double lowest_left = 0;                  // no point has a better score than this; the best's own: proven; 0: nothing is known
     // How much less than the best's the score of any other could be, as a fraction; 1: nothing is known.

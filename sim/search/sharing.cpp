@@ -52,7 +52,7 @@ SharingPractice sharing_practice(const Scenario& s) {
     p.one_queue = practice.fully_sharded();
     p.gathers_in_step = p.zero == 3 || (p.zero == 2 && practice.fully_sharded() && !stages);
     p.keeps = p.gathers_in_step && p.zero == 2;
-    if (t.gradient_sync == GradientSync::no_sync) p.zero = std::min(p.zero, 1);
+    if (t.gradient_sync == GradientSync::no_sync && s.microbatches() > 1) p.zero = std::min(p.zero, 1);
     return p;
 }
 
@@ -98,11 +98,11 @@ SharedWire::Rate SharedWire::rate(Group& group, CollectiveKind kind, DType dtype
             for (const LinkLoad& l : loads)
                 if (l.load > 0) {
                     const double capacity = fabric_.links()[l.link].capacity.value;
-                    limit = std::min(limit, capacity / l.load);
-                    if (choose && l.load / capacity > most_loaded) most_loaded = l.load / capacity, group.link = l.link;
+                    limit = std::min(limit, capacity / l.taken());
+                    if (choose && l.taken() / capacity > most_loaded) most_loaded = l.taken() / capacity, group.link = l.link;
                 }
             for (const LinkLoad& l : loads)
-                if (l.link == group.link) one.link = payload * l.load / fabric_.links()[l.link].capacity.value;
+                if (l.link == group.link) one.link = payload * l.taken() / fabric_.links()[l.link].capacity.value;
             one.all = limit > 0 ? payload / limit : 0;
         }
         best.all = std::min(best.all, one.all);
@@ -132,7 +132,8 @@ SharingTime SharedWire::of(const Scenario& s, const Elements& e, int stage) {
         time.reduce = bytes * reduce.all, time.link_reduce = reduce.on_link(bytes, in_small);
         return time;
     }
-    const DType narrow = s.runtime.fp8_all_gather ? DType::fp8 : activation_dtype(s);
+    const bool low = s.runtime.fp8_all_gather || practice_of(s).gathers_low_parameters;
+    const DType narrow = low ? DType::fp8 : activation_dtype(s);
     const double whole = elements * bytes_per_element(narrow);
     const Rate reduce = rate(group, CollectiveKind::reduce_scatter, wide, bytes),
                gather = rate(group, CollectiveKind::all_gather, narrow, whole);
@@ -159,7 +160,7 @@ SharedWire::Hop SharedWire::hop(const Scenario& s, int from, int to, double byte
     double slowest = cost.cap.value, fastest = slowest;
     for (const LinkLoad& l : group.cost->transfer_loads(a, b)) {
         if (l.load <= 0) continue;
-        const double rate = fabric_.links()[l.link].capacity.value / l.load;
+        const double rate = fabric_.links()[l.link].capacity.value / l.taken();
         slowest = std::min(slowest, rate), fastest = std::max(fastest, rate);
     }
     return {cost.latency.seconds() + (slowest > 0 ? cost.payload / slowest : 0), fastest > 0 ? cost.payload / fastest : 0};
@@ -174,7 +175,7 @@ double SharedWire::on_link(const Scenario& s, int stage, int from, int to, doubl
         double load = 0;
         for (std::size_t i = 0; i < senders.size(); ++i)
             for (const LinkLoad& l : group.cost->transfer_loads(senders[i], receivers[i]))
-                if (l.link == group.link) load += l.load;
+                if (l.link == group.link) load += l.taken();
         known->second = load / fabric_.links()[group.link].capacity.value;
     }
     return bytes * known->second;

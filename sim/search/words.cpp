@@ -29,7 +29,8 @@ std::string label_of(const Scenario& s) {
                                    {o.param_gather, "parameters"},
                                    {o.tensor_parallel && s.strategy.tensor_parallel > 1, "tensor"},
                                    {o.pipeline && s.strategy.pipeline_parallel > 1, "pipeline"},
-                                   {o.expert_parallel, "experts"}})
+                                   {o.expert_parallel, "experts"},
+                                   {o.shared_experts, "shared experts"}})
         if (on) overlapped += (overlapped.empty() ? ", overlapped: " : " ") + std::string(word);
     text += overlapped;
     if (s.strategy.context_parallel > 1) text += std::string(", ") + name(s.strategy.context_parallel_kind);

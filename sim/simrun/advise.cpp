@@ -9,13 +9,14 @@
 
 namespace orrery::simrun {
 
-std::string way_out(const std::string& json, const Options& options, const std::string& base_dir, const std::string& search, bool hosts) {
+std::string way_out(const std::string& json, const Options& options, const std::string& base_dir, const std::string& search, bool hosts,
+                    double seconds) {
     FixOptions fixing;
     fixing.hosts = hosts;
     fixing.trying.parsing.base_dir = base_dir;
     fixing.trying.parsing.constants = options.constants;
     fixing.trying.jobs = options.jobs;
-    fixing.seconds = 20;
+    fixing.seconds = seconds;
     fixing.cluster_of = search;
     const Fix fix = cheapest_fix(json, fixing);
     return !search.empty() && !fix.found() ? "" : to_text(fix);

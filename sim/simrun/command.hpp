@@ -131,9 +131,9 @@ std::string why_it_does_not_fit(const Scenario& scenario, const Report& report);
 Replan replan_of(const std::string& file, const Options& options);
 // The change that makes a scenario of this file fit, in one sentence; tries few plans, so that it is quick. search: the text
 // of the search of which json is a point: its smallest cluster is named, and nothing is said where none was found. hosts: states may lie
-// there on a larger cluster.
+// there on a larger cluster. seconds: how long it may look.
 std::string way_out(const std::string& json, const Options& options, const std::string& base_dir, const std::string& search = "",
-                    bool hosts = true);
+                    bool hosts = true, double seconds = 20);
 void hint_at_way_out(const std::string& file, const Options& options); // the same on standard error, after "does not fit"
 // The rows of datasets, each carrying the user's constants; nothing, with messages, where a file cannot be used.
 std::optional<std::vector<ValidationRow>> read_rows(const std::vector<std::string>& files, const Options& options);

@@ -50,9 +50,7 @@ bool write_best(const SearchResult& r, const SearchOptions& searching, const std
     const auto add = [&](const std::string& name, const std::string& json) {
         files.emplace_back(name, nlohmann::ordered_json::parse(json).dump(1) + "\n");
     };
-    for (const std::size_t i : different(r.points, leader(r.points), static_cast<std::size_t>(searching.top)))
-        add(fmt::format("{}.json", files.size() + 1), r.points[i].json);
-    if (!r.refined.empty()) add("refined.json", r.refined.front().json);
+    for (const SearchPoint* p : rows_of(r, static_cast<std::size_t>(searching.top))) add(fmt::format("{}.json", files.size() + 1), p->json);
     return write_scenarios(folder, files, options);
 }
 
@@ -67,9 +65,14 @@ SearchOptions options_of(const Options& options, const SearchCommand& command, c
     searching.space.parsing.overrides = options.overrides;
     searching.space.parsing.constants = options.constants;
     searching.space.jobs = options.jobs;
-    const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(command.seconds);
-    const bool timed = command.seconds > 0;
-    searching.space.go_on = [until, timed] { return !interrupted.load() && !(timed && std::chrono::steady_clock::now() > until); };
+    constexpr double for_refining = 0.15;                            // of --seconds
+    const bool refine = !command.no_refine && command.shard.empty(); // of the best of all, once the parts are joined
+    const auto before = [timed = command.seconds > 0, start = std::chrono::steady_clock::now()](double seconds) {
+        const auto until = start + std::chrono::duration<double>(seconds);
+        return [until, timed] { return !interrupted.load() && !(timed && std::chrono::steady_clock::now() > until); };
+    };
+    searching.space.go_on = before(command.seconds * (refine ? 1 - for_refining : 1));
+    searching.refine_on = before(command.seconds);
     const auto allowed = [&](const char* what) { return std::ranges::find(command.allow, what) != command.allow.end(); };
     if (allowed("offload")) searching.space.farthest = Reach::disk;
     searching.space.compression = allowed("compression");
@@ -77,7 +80,7 @@ SearchOptions options_of(const Options& options, const SearchCommand& command, c
     searching.top = command.top;
     searching.database = command.database;
     searching.fresh = command.fresh;
-    searching.refine = !command.no_refine && command.shard.empty(); // of the best of all, once the parts are joined
+    searching.refine = refine;
     searching.within_days = command.within_days;
     searching.gap = command.gap / 100;
     return searching;
@@ -109,9 +112,10 @@ std::optional<SearchResult> searched(const std::string& text, SearchOptions sear
 std::string progress_text(const SearchProgress& p, double seconds, SearchBy by) {
     if (p.to_list > 0) return fmt::format("searching: {} of {} combinations of degrees listed", grouped(p.listed), grouped(p.to_list));
     const double rate = static_cast<double>(p.simulated) / std::max(1e-9, seconds);
+    const bool soon = rate > 0 && static_cast<double>(p.left) / rate < 86400; // more says that most will not be looked at
     return fmt::format("searching: {} of {} points simulated, {}{} left to look at{}{}{}", grouped(p.simulated), grouped(p.legal),
                        p.too_big > 0 ? grouped(p.too_big) + " do not fit, " : "", grouped(p.left),
-                       rate > 0 ? fmt::format(", at most {} more", span_text(static_cast<double>(p.left) / rate)) : "",
+                       soon ? fmt::format(", at most {} more", span_text(static_cast<double>(p.left) / rate)) : "",
                        p.best > 0 ? fmt::format(", best {:.4g} {}", p.best, unit(by)) : "",
                        p.best > p.lowest_left ? fmt::format(", none more than {:.1f} % better", 100 * (1 - p.lowest_left / p.best)) : "");
 }
@@ -192,9 +196,10 @@ int run_search(const std::string& file, const Options& options, const SearchComm
     if (result.empty_part) {
         if (!options.quiet) std::fputs(fmt::format("simrun: {}: {}\n", file, no_answer(result)).c_str(), stderr);
     } else if (const std::string why = no_answer(result); !why.empty()) {
+        const double extra = command.seconds > 0 ? std::min(20.0, 0.1 * command.seconds) : 20; // that was to be all
         const std::string out = result.nearest_miss && !interrupted
                                     ? way_out(result.nearest_miss->json, options, searching.space.parsing.base_dir,
-                                              whole_text(*text, searching.space.parsing), result.homes_open)
+                                              whole_text(*text, searching.space.parsing), result.homes_open, extra)
                                     : "";
         complain(file + ": " + why + (out.empty() ? "" : ". From the nearest, " + out));
     }

@@ -64,11 +64,11 @@ std::vector<Case> strategies() {
 
 Trained train(const Scenario& scenario, const TrainOptions& options) {
     Trained t;
-    Plan plan = executed_plan(scenario);
+    Plan plan = options.routed ? routed_plan(scenario) : executed_plan(scenario);
     if (options.change) options.change(plan);
     t.world = make_world(scenario, std::move(plan), options.real);
     t.world->facts.forced_routing =
-        options.forced_routing && scenario.model.moe && scenario.model.moe->capacity_factor <= 0; // experts' rows in known numbers
+        options.forced_routing && scenario.model.moe && !scenario.model.moe->pads(); // experts' rows in known numbers
     if (options.rounds) round_storage(*t.world);
     share_kernels(*t.world, options.threads);
     initialise(*t.world);

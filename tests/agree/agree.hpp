@@ -42,6 +42,7 @@ struct TrainOptions {
     std::string executor = "serial";
     std::function<void(Plan&)> change{};
     bool forced_routing = true;
+    bool routed = false; // by the plan that has room for what the router chooses
     MakeExecutor make{};
     bool rounds = false;
     int threads = 1; // of a rank

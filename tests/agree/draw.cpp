@@ -30,7 +30,10 @@ void draw_model(Dice& dice, Fields& f) {
     if (!mixture) return;
     f.insert(f.end(), {"model.moe.experts=4", "model.moe.expert_ffn_size=12"});
     f.push_back("model.moe.top_k=" + std::to_string(dice.of({1, 2})));
-    f.push_back(dice.once_in(2) ? "model.moe.capacity_factor=4" : "model.moe.imbalance=[1,1e-6,0,0]");
+    if (dice.once_in(2)) // nothing is dropped, and there is room for whatever the router says
+        f.insert(f.end(), {"model.moe.capacity_factor=4", "model.moe.pad_to_capacity=true"});
+    else
+        f.push_back("model.moe.imbalance=[1,1e-6,0,0]");
     if (dice.once_in(3)) f.push_back("model.moe.shared_experts=1");
     if (dice.once_in(3)) f.push_back("model.moe.scoring=sigmoid");
     f.push_back("strategy.expert_parallel=" + std::to_string(dice.of({1, 2, 4})));

@@ -29,7 +29,7 @@ Learned trained(const Scenario& s, bool by_position, const char* executor) {
 
 // The router's own choice has other drops where ranks hold other groups of tokens, and numbers of rows that only it knows.
 bool by_position(const Scenario& s) {
-    return s.model.moe && (s.model.moe->capacity_factor <= 0 || s.strategy.tensor_parallel > 1 || s.strategy.context_parallel > 1);
+    return s.model.moe && (!s.model.moe->pads() || s.strategy.tensor_parallel > 1 || s.strategy.context_parallel > 1);
 }
 
 void expect_memory_as_predicted(const Scenario& s, const Learned& many) {

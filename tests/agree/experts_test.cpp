@@ -4,6 +4,7 @@
 
 #include "exec/kernels/room.hpp"
 
+#include "sim/memory/memory.hpp"
 #include "sim/model/expert_load.hpp"
 #include "sim/plan/lower.hpp"
 #include "sim/report/report.hpp"
@@ -50,6 +51,14 @@ TEST(AgreeExperts, OnOneRankLearn) {
 }
 
 TEST(AgreeExperts, WithACapacity) { expect_like_one_rank(two_ranks + Fields{"model.moe.capacity_factor=1.0"}); }
+// Without padding the same rows are dropped; there is room for all others, as no expert has more than its capacity.
+TEST(AgreeExperts, WithACapacityThatDoesNotPad) {
+    const Fields cut{"model.moe.capacity_factor=1.0", "model.moe.pad_to_capacity=false", "model.moe.auxiliary_loss=false"},
+        padded{"model.moe.capacity_factor=1.0", "model.moe.auxiliary_loss=false"};
+    expect_like_one_rank(two_ranks + cut);
+    const Trained left = train(tiny(mixture + two_ranks + cut), freely), filled = train(tiny(mixture + two_ranks + padded), freely);
+    for (std::size_t i = 0; i < left.losses.size(); ++i) EXPECT_NEAR(left.losses[i], filled.losses[i], 1e-12) << "step " << i;
+}
 TEST(AgreeExperts, WithoutDropping) { expect_like_one_rank(two_ranks + room); }
 TEST(AgreeExperts, OneOnEachRank) {
     expect_like_one_rank(Fields{"strategy.data_parallel=4", "strategy.expert_parallel=4", "model.moe.capacity_factor=1.5"});
@@ -73,7 +82,22 @@ TEST(AgreeExperts, OverTensorRanks) {
         Fields{"model.layers=4", "strategy.pipeline_parallel=2", "strategy.schedule=zb-h1", "strategy.overlap.expert_parallel=true"});
 }
 TEST(AgreeExperts, WithReplicas) { expect_like_one_rank(Fields{"strategy.data_parallel=4", "strategy.expert_parallel=2"} + room); }
-TEST(AgreeExperts, BesideSharedOnes) { expect_like_one_rank(two_ranks + room + Fields{"model.moe.shared_experts=1"}); }
+TEST(AgreeExperts, BesideSharedOnes) {
+    const Fields shared = two_ranks + room + Fields{"model.moe.shared_experts=1"};
+    expect_like_one_rank(shared);
+    expect_like_one_rank(shared + Fields{"strategy.overlap.shared_experts=true"});
+    expect_like_one_rank(shared + Fields{"strategy.overlap.shared_experts=true", "runtime.token_dispatcher=allgather"});
+    expect_like_one_rank(shared + Fields{R"(strategy.recompute=["shared_experts"])"});
+}
+TEST(AgreeExperts, InJoinedStepsUnderTensorParallelism) {
+    for (const char* dense : {"0", "1"})
+        expect_like_one_rank(two_ranks + room +
+                             Fields{"model.layers=4", std::string("model.moe.first_dense_layers=") + dense, "strategy.tensor_parallel=2",
+                                    "strategy.sequence_parallel=true", "strategy.expert_tensor_parallel=1", "strategy.pipeline_parallel=2",
+                                    "strategy.virtual_pipeline=2", "strategy.schedule=interleaved-1f1b", "model.moe.shared_experts=1",
+                                    "strategy.overlap.expert_parallel=true", "strategy.framework=megatron",
+                                    "model.moe.auxiliary_loss=false"});
+}
 TEST(AgreeExperts, BySigmoidInGroups) {
     expect_like_one_rank(two_ranks + room +
                          Fields{"model.moe.scoring=sigmoid", "model.moe.groups=2", "model.moe.group_limit=1", "model.moe.router_bias=true",
@@ -98,6 +122,79 @@ TEST(AgreeExperts, OnEveryExecutor) {
             EXPECT_EQ(routed(*serial.world), routed(*other.world)) << executor;
         }
     }
+}
+// What simexec runs: nothing is said of the router, and there is room for what it chooses, as much as is predicted.
+const TrainOptions by_its_router{.forced_routing = false, .routed = true};
+void expect_room_as_predicted(const Scenario& scenario, const Trained& t) {
+    const MemoryReport predicted = memory(t.world->plan, scenario);
+    for (const auto& rank : t.world->ranks)
+        EXPECT_EQ(rank->memory.device().highest, predicted.stages[rank->stage].allocated_peak.count) << "rank " << rank->rank;
+}
+TEST(AgreeExperts, ByTheirOwnRouterWithRoomForItsChoices) {
+    const Fields clipped{"training.gradient_clipping=0.05"}, four{"strategy.data_parallel=4", "strategy.expert_parallel=4"},
+        longer{"training.sequence_length=14"}, gathered{"runtime.token_dispatcher=allgather"};
+    for (const Fields& fields :
+         {two_ranks, two_ranks + longer, two_ranks + clipped, two_ranks + gathered, two_ranks + over_tensor,
+          two_ranks + over_tensor + gathered, four, four + longer, two_ranks + Fields{"strategy.recompute=full"},
+          two_ranks + Fields{"model.activation=gelu", "model.bias=true"},
+          two_ranks + Fields{"model.moe.capacity_factor=1.0", "model.moe.pad_to_capacity=false", "model.moe.auxiliary_loss=false"},
+          two_ranks + Fields{"model.moe.imbalance=[4,3,2,1]"}}) {
+        SCOPED_TRACE(testing::PrintToString(fields));
+        const Scenario scenario = tiny(mixture + fields);
+        for (const Problem& p : not_executable(scenario)) ADD_FAILURE() << p.what;
+        const Trained many = train(scenario, by_its_router), one = train(on_one_rank(scenario), by_its_router);
+        const Difference gradients = difference(one.first_gradients, many.first_gradients),
+                         parameters = difference(one.parameters, many.parameters);
+        EXPECT_LE(gradients.relative, 1e-12) << gradients.worst;
+        EXPECT_LE(parameters.relative, 1e-10) << parameters.worst;
+        expect_room_as_predicted(scenario, many);
+        for (const std::string& executor : executor_names()) {
+            TrainOptions other = by_its_router;
+            other.executor = executor;
+            EXPECT_EQ(train(scenario, other).parameters, many.parameters) << executor;
+        }
+    }
+}
+// With less room than the router's choices take it says so.
+TEST(AgreeExperts, WithTooLittleRoomSaysWhatGivesMore) {
+    const Scenario scenario = tiny(mixture + two_ranks + Fields{"training.sequence_length=14", "runtime.expert_room=1"});
+    try {
+        TrainOptions options = by_its_router;
+        options.steps = 20;
+        train(scenario, options);
+        ADD_FAILURE() << "it trained";
+    } catch (const NoRoom& e) { EXPECT_NE(std::string(e.what()).find("runtime.expert_room"), std::string::npos) << e.what(); }
+}
+// --find-nan does not look at rows that nobody sent: they hold whatever was there before.
+TEST(AgreeExperts, RowsThatNobodySentAreNoNumbersOfTheRun) {
+    for (const char* dispatcher : {"alltoall", "allgather"}) {
+        const Scenario scenario =
+            tiny(mixture + two_ranks + Fields{std::string("runtime.token_dispatcher=") + dispatcher, "strategy.fused=true"});
+        const auto world = make_world(scenario, routed_plan(scenario), DType::fp64);
+        world->watch = Watch::all;
+        initialise(*world);
+        for (auto& r : world->ranks) r->memory.poison(true);
+        const auto executor = serial_executor(*world);
+        for (int step = 0; step < 3; ++step) {
+            load_batch(*world, {"", scenario.model.vocab_size, scenario.training.seed}, step);
+            EXPECT_NO_THROW(executor->step(nullptr)) << dispatcher;
+        }
+    }
+}
+// PyTorch's grouped products read the counts on the device: no host waits, and each expert works on its own rows all the same.
+TEST(AgreeExperts, WhereTheHostIsNotToldTheirCounts) {
+    const Fields told{"strategy.framework=fsdp2", "runtime.year=2024"}, untold{"strategy.framework=fsdp2", "runtime.year=2026"};
+    const auto waits = [](const Scenario& s) {
+        int n = 0;
+        for (const Block& b : lower(s).blocks)
+            for (const Op& op : b.ops) n += op.name.find("counts.wait") != std::string::npos;
+        return n;
+    };
+    EXPECT_GT(waits(tiny(mixture + told)), 0);
+    EXPECT_EQ(waits(tiny(mixture + untold)), 0);
+    const Trained a = train(tiny(mixture + told), freely), b = train(tiny(mixture + untold), freely);
+    for (std::size_t i = 0; i < a.losses.size(); ++i) EXPECT_NEAR(b.losses[i], a.losses[i], 1e-12) << "step " << i;
+    EXPECT_LE(difference(a.first_gradients, b.first_gradients).relative, 1e-12);
 }
 TEST(AgreeExperts, WithoutRoomSaySo) {
     for (const Fields& fields : {two_ranks, two_ranks + over_tensor})

@@ -1,10 +1,12 @@
 // A run that was stopped: does it go on to the bit, and on another strategy as that one would have?
 #include "agree.hpp"
 
+#include "exec/kernels/shards.hpp"
 #include "exec/runtime/resume.hpp"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
 #include <map>
@@ -195,6 +197,69 @@ TEST(Resume, AdaptersAreKeptAloneAndGoOn) {
     const auto untold = fresh_folder("untold"); // it does not say that it is a part
     save_checkpoint(untold, {3, scenario.training.seed, {}}, alone);
     EXPECT_THROW(restore(*resumed, CheckpointFiles(checkpoints_in(untold).at(0))), WrongModel);
+}
+
+// How often pieces have each element of each tensor, and their bytes.
+struct Written {
+    std::map<std::string, std::vector<int>> times;
+    std::int64_t bytes = 0;
+    void add(const std::vector<CheckpointPiece>& pieces) {
+        for (const CheckpointPiece& p : pieces) {
+            std::int64_t all = 1;
+            for (const std::int64_t n : p.shape) all *= n;
+            std::vector<int>& of = times[p.tensor];
+            of.resize(static_cast<std::size_t>(all));
+            for (std::int64_t i = p.begin; i < p.begin + p.count; ++i)
+                ++of[static_cast<std::size_t>(whole_index({p.extent, p.shape, p.offset}, i))];
+            bytes += p.count * static_cast<std::int64_t>(bytes_per_element(p.dtype));
+        }
+    }
+};
+
+// Each process knows alone what it has to write: together they write every element, and no more than one process that has all ranks.
+TEST(Resume, SeveralProcessesWriteEachElementOnce) {
+    const std::vector<std::string> mixture{"model.moe.experts=4", "model.moe.top_k=2", "model.moe.expert_ffn_size=12",
+                                           "strategy.framework=megatron"};
+    const std::vector<std::string> two_directions{"model.layers=4", "strategy.pipeline_parallel=2", "strategy.virtual_pipeline=2",
+                                                  "strategy.schedule=dualpipe-v", "strategy.data_parallel=2"};
+    for (const Fields& fields :
+         {Fields{"strategy.data_parallel=4"}, Fields{"strategy.data_parallel=2", "strategy.context_parallel=2"},
+          Fields{"strategy.tensor_parallel=2", "strategy.data_parallel=2", "strategy.sequence_parallel=true"},
+          Fields{"strategy.data_parallel=4", "strategy.zero_stage=1", "strategy.framework=megatron"},
+          Fields{"strategy.data_parallel=4", "strategy.framework=fsdp2", "strategy.shard_group_size=2"},
+          Fields{"strategy.data_parallel=4", "strategy.zero_stage=3", "strategy.framework=deepspeed"},
+          Fields{"strategy.pipeline_parallel=2", "strategy.schedule=1f1b", "strategy.data_parallel=2", "strategy.zero_stage=1",
+                 "strategy.framework=megatron", "model.tied_embeddings=true"},
+          Fields{"model.layers=4", "strategy.pipeline_parallel=2", "strategy.schedule=dualpipe", "strategy.data_parallel=2"},
+          two_directions, with(mixture, {"strategy.data_parallel=4", "strategy.expert_parallel=2", "strategy.zero_stage=1"}),
+          with(mixture, {"strategy.data_parallel=4", "strategy.expert_parallel=2", "strategy.tensor_parallel=2",
+                         "strategy.sequence_parallel=true", "strategy.expert_tensor_parallel=1"}),
+          Fields{"strategy.data_parallel=4", "strategy.synchronization.kind=diloco", "strategy.synchronization.inner_steps=3",
+                 "strategy.synchronization.workers=2", "strategy.framework=megatron", "strategy.zero_stage=1"},
+          Fields{"strategy.data_parallel=2", "strategy.synchronization.kind=streaming_diloco", "strategy.synchronization.fragments=2",
+                 "strategy.synchronization.inner_steps=3"},
+          Fields{"strategy.data_parallel=2", "strategy.offload.optimizer=cpu", "strategy.offload.delayed_update=true",
+                 "strategy.framework=deepspeed", "strategy.zero_stage=2"},
+          Fields{"strategy.data_parallel=4", "model.trainable.lora.rank=2"}}) {
+        SCOPED_TRACE(testing::PrintToString(fields));
+        const Scenario scenario = tiny(fields);
+        const Plan plan = executed_plan(scenario);
+        Written one, many;
+        one.add(pieces_of(*make_world(scenario, plan, DType::fp32)));
+        for (int r = 0; r < scenario.world_size(); ++r) many.add(pieces_of(*make_world(scenario, plan, DType::fp32, {r})));
+        ASSERT_EQ(one.times.size(), many.times.size());
+        for (const auto& [tensor, times] : many.times) {
+            EXPECT_TRUE(one.times.contains(tensor)) << tensor;
+            EXPECT_GE(*std::ranges::min_element(times), 1) << tensor;
+        }
+        EXPECT_LE(static_cast<double>(many.bytes), 1.15 * static_cast<double>(one.bytes))
+            << "parameters across two parts of ZeRO 1 go twice";
+    }
+    // Replicas hold all the same: together they write one of them.
+    const Scenario replicas = tiny({"strategy.data_parallel=4"});
+    Written many;
+    for (int r = 0; r < 4; ++r) many.add(pieces_of(*make_world(replicas, DType::fp32, {r})));
+    for (const auto& [tensor, times] : many.times) EXPECT_EQ(*std::ranges::max_element(times), 1) << tensor;
 }
 
 TEST(Resume, SaysWhatIsOfAnotherModel) {

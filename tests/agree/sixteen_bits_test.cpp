@@ -2,11 +2,13 @@
 // tensors come out of shards and go back, and do collectives and checkpoints keep them?
 #include "agree.hpp"
 
+#include "exec/local/agreement.hpp"
 #include "exec/local/collectives.hpp"
 #include "exec/runtime/resume.hpp"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 
@@ -17,8 +19,8 @@ const std::vector<std::string> mixed = {"strategy.tensor_parallel=2", "strategy.
                                         "strategy.zero_stage=1", "training.precision=bf16"};
 
 TEST(SixteenBits, BeginAsThirtyTwoRounded) {
-    for (const auto& fields :
-         {mixed, std::vector<std::string>{"strategy.data_parallel=4", "strategy.framework=fsdp", "training.precision=bf16"}}) {
+    for (const auto& fields : {mixed, std::vector<std::string>{"strategy.data_parallel=4", "strategy.framework=fsdp",
+                                                               "training.precision=bf16", "training.master_weights=false"}}) {
         const auto wide = make_world(tiny(fields), DType::fp32), narrow = make_world(tiny(fields), DType::bf16);
         initialise(*wide);
         initialise(*narrow);
@@ -36,6 +38,28 @@ TEST(SixteenBits, BeginAsThirtyTwoRounded) {
     }
 }
 
+// What is masters under a strategy and parameters in fp32 on one rank is compared across, and a wrong one is found.
+TEST(SixteenBits, MastersAreComparedWithParametersOfOnePlanThatHasNone) {
+    for (const char* framework : {"torchtitan", "fsdp2"}) {
+        const Scenario scenario =
+            tiny({"model.layers=4", "training.precision=bf16", std::string("strategy.framework=") + framework,
+                  "strategy.pipeline_parallel=2", "strategy.schedule=1f1b", "strategy.data_parallel=2", "strategy.offload.optimizer=cpu",
+                  "strategy.offload.gradients=cpu", "strategy.offload.parameters=cpu"});
+        Learning how;
+        how.steps = 2;
+        const Learned one = learn(on_one_rank(scenario), how);
+        Learned many = learn(scenario, how);
+        const auto masters = [](const Tensors& states) {
+            return std::ranges::count_if(states, [](const auto& t) { return t.first.starts_with("master/"); });
+        };
+        EXPECT_NE(masters(one.states), masters(many.states)) << "or the test asks nothing";
+        EXPECT_TRUE(agreement(one, many, limits_of(DType::fp64)).agrees()) << framework;
+        Tensors& of = masters(many.states) > 0 ? many.states : many.parameters;
+        of.at(masters(many.states) > 0 ? "master/final_norm.weight" : "final_norm.weight").values[3] += 1e-3;
+        EXPECT_FALSE(agreement(one, many, limits_of(DType::fp64)).agrees()) << framework;
+    }
+}
+
 TEST(SixteenBits, GoThroughACheckpoint) {
     const std::string folder = testing::TempDir() + "sixteen_bits";
     std::filesystem::remove_all(folder);
@@ -48,6 +72,34 @@ TEST(SixteenBits, GoThroughACheckpoint) {
     writer.finish();
     restore(*other, CheckpointFiles(checkpoints_in(folder).at(0)));
     for (Quantity q : {Quantity::parameters, Quantity::states}) EXPECT_EQ(gather(*one, q).tensors, gather(*other, q).tensors);
+}
+
+// FSDP's shards are the fp32 parameters, of which nobody has another copy: it goes on from masters, and masters from it, with all bits.
+TEST(SixteenBits, ShardsOfFsdpAreTheMasters) {
+    const std::vector<std::string> sharded{"strategy.data_parallel=4", "strategy.framework=fsdp", "training.precision=bf16"};
+    const auto with_masters = make_world(tiny(mixed), DType::bf16), of_shards = make_world(tiny(sharded), DType::bf16);
+    initialise(*with_masters);
+    initialise(*of_shards);
+    std::size_t finer = 0; // than bf16
+    for (const auto& [name, t] : gather(*of_shards, Quantity::parameters).tensors)
+        for (double v : t.values) finer += static_cast<double>(from_bf16(to_bf16(static_cast<float>(v)))) != v;
+    EXPECT_GT(finer, 100u);
+    for (const auto& [name, t] : gather(*of_shards, Quantity::states).tensors) EXPECT_FALSE(name.starts_with("master/")) << name;
+    const auto move = [](const World& from, World& to, const std::string& where) {
+        const std::string folder = testing::TempDir() + where;
+        std::filesystem::remove_all(folder);
+        CheckpointWriter writer(folder);
+        writer.begin({3, 7, {}}, pieces_of(from));
+        writer.finish();
+        restore(to, CheckpointFiles(checkpoints_in(folder).at(0)));
+    };
+    const Tensors fine = gather(*of_shards, Quantity::parameters).tensors;
+    move(*of_shards, *with_masters, "shards_to_masters");
+    const Tensors states = gather(*with_masters, Quantity::states).tensors;
+    for (const auto& [name, t] : fine) EXPECT_EQ(states.at("master/" + name), t) << name;
+    const auto other = make_world(tiny(sharded), DType::bf16);
+    move(*with_masters, *other, "masters_to_shards");
+    EXPECT_EQ(gather(*other, Quantity::parameters).tensors, fine);
 }
 
 TEST(SixteenBits, AreSummedAndGathered) {

@@ -31,6 +31,7 @@ inline constexpr std::size_t communicator_bytes = std::size_t{4} << 20, connecti
 struct Launched {
     std::string comm;
     std::string call;
+    std::size_t count = 0; // elements
 };
 std::vector<Launched> launched(int device); // NCCL's calls, in the order the host made them
 int aborted();                              // communicators that were aborted

@@ -67,7 +67,7 @@ void start(ncclComm_t comm, cudaStream_t stream, std::vector<Call> calls) {
         for (const Call& c : calls) {
             if (c.kind == Kind::send && comm->peers.insert(c.peer).second) state().taken[comm->device] += orrery::fake::connection_bytes;
             rounds.push_back(c.kind == Kind::send || c.kind == Kind::receive ? -1 : comm->rounds++);
-            state().launched[comm->device].push_back({comm->hub->name, names[static_cast<int>(c.kind)]});
+            state().launched[comm->device].push_back({comm->hub->name, names[static_cast<int>(c.kind)], c.count});
         }
         if (const auto it = state().hang_after.find(comm->device); it != state().hang_after.end()) hangs = it->second-- <= 0;
         comm->polls = state().polls;
@@ -206,14 +206,21 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* out) {
     return ncclSuccess;
 }
 
+// All members are on this host, and newer libraries wait there for all of them.
 ncclResult_t ncclCommFinalize(ncclComm_t comm) {
     const std::lock_guard lock(state().mutex);
     if (const ncclResult_t r = enter(comm, "ncclCommFinalize"); r != ncclSuccess) return r;
     comm->finalizing = true;
+    ++comm->hub->finalized;
+    comm->settled = [hub = comm->hub] { return hub->finalized == hub->size; };
     return ncclInProgress;
 }
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
     if (!comm->finalizing) orrery::fake::misused("destroyed, not finalized");
+    {
+        const std::lock_guard lock(state().mutex);
+        if (in_progress(comm)) state().misuse.emplace_back("destroyed while it is finalized");
+    }
     delete comm;
     return ncclSuccess;
 }

@@ -92,6 +92,22 @@ TEST(ActivationLaws, XlaKeepsOfALayerWhatItsPolicyNames) {
     EXPECT_EQ(kept("jax", "\"none\"") - kept("jax", "[\"attention\"]"), result + sums);
 }
 
+// Queries, keys and values are kept in 8 bits; the result, which the projection keeps apart, by delayed scaling.
+TEST(ActivationLaws, AttentionInEightBitsKeepsAByteAnElement) {
+    const auto kept = [](const char* recipe, const char* dtype) {
+        const Plan plan = lower(scenario(fmt::format(
+            R"({{"model": {{"layers": 2, "hidden_size": 1024, "attention_heads": 16, "kv_heads": 4, "vocab_size": 32000, "position": "rope"}},
+            "cluster": {{"preset": "dgx-h100", "nodes": 1, "devices_per_node": 1}},
+            "training": {{"global_batch_size": 2, "micro_batch_size": 1, "sequence_length": 512, "precision": "fp8"}},
+            "strategy": {{"framework": "megatron"}}, "runtime": {{"year": 2025, "fp8_recipe": "{}", "attention_dtype": "{}"}}}})",
+            recipe, dtype)));
+        return left_allocated(plan, block_named(plan, "F0"));
+    };
+    const std::int64_t tokens = 512, hidden = 1024, keys = 2 * 4 * 64;
+    EXPECT_EQ(kept("current", "16-bit") - kept("current", "fp8"), 2 * tokens * (hidden + keys));
+    EXPECT_EQ(kept("delayed", "16-bit") - kept("delayed", "fp8"), 2 * tokens * (2 * hidden + keys));
+}
+
 // torchtitan repeated keys and values for every head until 2026: attention keeps three rows of all heads for each token.
 TEST(ActivationLaws, RepeatedHeadsAreKept) {
     const auto layer = [](int year, int kv_heads, const char* recompute) {

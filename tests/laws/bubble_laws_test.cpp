@@ -16,6 +16,7 @@ struct Pipeline {
     std::string schedule;
     int p = 4, v = 1, m = 8;
     bool overlap = true, post_validation = false;
+    int group = 0; // microbatch_group_size; 0: left out
 
     Gpt gpt() const {
         Gpt g;
@@ -33,6 +34,7 @@ struct Pipeline {
         g.schedule = schedule;
         g.extra_strategy = fmt::format(R"(, "overlap": {{"pipeline": {}}}, "optimizer_sync": "{}")", overlap,
                                        post_validation ? "post-validation" : "global");
+        if (group > 0) g.extra_strategy += fmt::format(R"(, "microbatch_group_size": {})", group);
         return g;
     }
     std::string where() const {
@@ -126,6 +128,14 @@ TEST(BubbleLaws, InterleavedLosesPMinus1OverVM) {
             for (int groups : {1, 3}) expect_bubble({"interleaved-1f1b", p, v, groups * p, true}, 3.0 * (p - 1)); // ideal 3 v m
 }
 
+TEST(BubbleLaws, InterleavedLosesTheSameWhateverItsGroups) {
+    for (const bool overlap : {true, false})
+        for (int p : {2, 4})
+            for (int group : {p + 1, 2 * p})
+                for (int m : {2 * group, 2 * group + p}) // the last group whole, or of p
+                    expect_bubble({"interleaved-1f1b", p, 2, m, overlap, false, group}, 3.0 * (p - 1));
+}
+
 TEST(BubbleLaws, ZeroBubbleH1LosesAThirdOf1F1B) {
     for (int p : {2, 3, 4})
         for (bool overlap : {true, false}) expect_bubble({"zb-h1", p, 1, 3 * p, overlap}, p - 1.0);
@@ -172,6 +182,8 @@ TEST(InFlightLaws, FollowThePapers) {
     EXPECT_EQ(peaks("gpipe", 1), (std::vector<int>{16, 16, 16, 16}));
     EXPECT_EQ(peaks("1f1b", 1), (std::vector<int>{4, 3, 2, 1}));
     EXPECT_EQ(peaks("interleaved-1f1b", 2), (std::vector<int>{11, 9, 7, 5})); // 2 (p - rank - 1) + (v - 1) p + 1
+    // (v - 1) times the group instead of p: Megatron's get_pp_rank_microbatches.
+    EXPECT_EQ(in_flight(lower(Pipeline{"interleaved-1f1b", p, 2, m, true, false, 8}.gpt().make())), (std::vector<int>{15, 13, 11, 9}));
     for (int peak : peaks("zb-h1", 1)) EXPECT_LE(peak, p);
     for (int peak : peaks("zb-h2", 1)) EXPECT_LE(peak, 2 * p - 1);
     for (int peak : peaks("zb-v", 2)) EXPECT_LE(peak, 2 * p);

@@ -3,10 +3,13 @@
 // read from traces.
 #include "sim/engine/compile.hpp"
 #include "sim/plan/verify.hpp"
+#include "sim/report/report.hpp"
+#include "tests/laws/mixture.hpp"
 #include "tests/laws/scenarios.hpp"
 
 #include <algorithm>
 #include <functional>
+#include <set>
 #include <unordered_map>
 
 namespace orrery::laws {
@@ -204,6 +207,92 @@ TEST(DualLaws, CollectivesOfOneDirectionRunUnderTheOthersComputation) {
     EXPECT_LT(joined, apart / 2);
     EXPECT_LT(exposed_by("dualpipe-v", 2, 2, ""), exposed_by("zb-v", 2, 2, "") / 2);
     EXPECT_LT(exposed_by("dualpipe", 4, 1, ""), exposed_by("1f1b", 4, 1, "") / 2);
+}
+
+Mixture joined_mixture(int tp, const char* dispatcher) {
+    Mixture m;
+    m.layers = 8, m.hidden = 64, m.vocab = 512, m.sequence = 64, m.micro_batch = 1, m.global_batch = 128, m.ffn = 64;
+    m.pp = 2, m.tp = tp, m.dp = 4 / tp, m.ep = 2, m.dispatcher = dispatcher;
+    return m;
+}
+const std::vector<std::string> interleaved{"strategy.schedule=interleaved-1f1b", "strategy.virtual_pipeline=2"};
+Scenario joined(const Mixture& m, bool join = true) {
+    std::vector<std::string> fields = interleaved;
+    fields.push_back(fmt::format("strategy.overlap.expert_parallel={}", join));
+    return m.make(fields);
+}
+
+// What a joined block does, a letter each in issue order, of the backward step a capital: a attention, e experts, m a dense MLP's first
+// linear; d dispatch, c combine.
+std::string letters(const Block& b) {
+    std::string text;
+    for (const Op& op : b.ops) {
+        const auto* c = std::get_if<Collective>(&op.work);
+        const bool exchange = c && c->kind == CollectiveKind::all_to_all;
+        char letter = 0;
+        if (std::holds_alternative<Attention>(op.work)) letter = 'a';
+        if (op.name.ends_with("expert_fc1") || op.name.ends_with("expert_fc1.dgrad")) letter = 'e';
+        if (op.name.ends_with(".fc1") || op.name.ends_with(".fc1.dgrad")) letter = 'm';
+        if (exchange) letter = op.name.find("dispatch") != std::string::npos ? 'd' : 'c';
+        if (letter) text += op.port == 0 ? letter : static_cast<char>(letter - 'a' + 'A');
+    }
+    return text;
+}
+
+// Megatron-Core's TransformerLayerSchedulePlan.run: the exchanges of one step, each beside the computation of the other, in one order
+// whatever communication there is inside attention.
+TEST(DualLaws, JoinedMixturesGoFromLayerToLayerAsMegatronDoes) {
+    for (const int tp : {1, 2})
+        for (const char* dispatcher : {"alltoall", "deepep"}) {
+            const Plan plan = lower(joined(joined_mixture(tp, dispatcher)));
+            EXPECT_TRUE(verify(plan).empty()) << to_text(verify(plan));
+            int blocks = 0;
+            for (const Block& b : plan.blocks) {
+                if (b.parts.size() < 2 || b.parts.back().port == 0) continue;
+                ++blocks;
+                EXPECT_EQ(letters(b), "CadEDecACadEDecA") << b.name << " tp " << tp << " " << dispatcher; // two layers a chunk
+            }
+            EXPECT_GT(blocks, 2);
+        }
+}
+
+// Layers without experts take part: their attention and MLP stand beside the other step's exchanges.
+TEST(DualLaws, DenseLayersOfMixturesHideTheOthersExchanges) {
+    Mixture m = joined_mixture(2, "alltoall");
+    m.dense_layers = 2; // the first chunk of the first stage has none but dense layers
+    const Plan plan = lower(joined(m));
+    EXPECT_TRUE(verify(plan).empty()) << to_text(verify(plan));
+    std::set<std::string> met;
+    for (const Block& b : plan.blocks)
+        if (b.parts.size() > 1 && b.parts.back().port > 0) met.insert(letters(b));
+    EXPECT_EQ(met, (std::set<std::string>{"CadEDecACadEDecA", "CaEDmACaEDmA", "adMecAadMecA", "aMmAaMmA"}));
+}
+
+// A product takes a unit, an exchange a half: joined, each is beside a part of the other step that takes longer. Other communication
+// takes turns with nothing.
+TEST(DualLaws, JoinedMixturesHideTheirExchangesWhateverTheTensorParallelDegree) {
+    Costs costs = plain_costs([](const Op& op) { return std::holds_alternative<Linear>(op.work) ? unit : 0; }, 0);
+    costs.collective = [](const Collective& c, std::span<const int> ranks) {
+        CommCost cost;
+        if (ranks.size() > 1) cost.latency = Time{c.kind == CollectiveKind::all_to_all ? unit / 2 : unit / 8};
+        return cost;
+    };
+    for (const int tp : {1, 2}) {
+        const Mixture m = joined_mixture(tp, "alltoall");
+        const auto waits = [&](bool join) { return exposed(run_plan(lower(joined(m, join)), costs), Category::exposed_ep); };
+        EXPECT_LT(waits(true), waits(false) / 4) << "tp " << tp;
+    }
+}
+
+// Where exchanges go between nodes a step is faster for it, whatever tensor parallelism does inside them.
+TEST(DualLaws, JoinedMixturesAreFasterBetweenNodes) {
+    for (const int tp : {1, 2, 4})
+        for (const char* dispatcher : {"alltoall", "deepep"}) {
+            Mixture m = joined_mixture(tp, dispatcher);
+            m.hidden = 1024, m.ffn = 1024, m.sequence = 2048;
+            m.cluster = fmt::format(R"({{"preset": "dgx-h100", "nodes": {}, "devices_per_node": {}}})", m.world() / tp, tp);
+            EXPECT_LT(predict(joined(m)).report.step_time_s, predict(joined(m, false)).report.step_time_s) << "tp " << tp << dispatcher;
+        }
 }
 
 // Each of a joined block's ops stands behind the ops of its own side it had stood behind.

@@ -4,7 +4,9 @@
 #include "tests/laws/scenarios.hpp"
 
 #include "sim/cost/collectives.hpp"
+#include "sim/memory/memory.hpp"
 #include "sim/model/expert_load.hpp"
+#include "sim/plan/inputs.hpp"
 #include "sim/report/report.hpp"
 #include "sim/scenario/parameters.hpp"
 
@@ -294,8 +296,56 @@ TEST(Experts, TheHostWaitsForCountsUnlessRowsArePaddedOrKernelsReadThem) {
     each_op(lower(fused), 0, [&](const Block&, const Op& op) { n += is_wait(op); });
     EXPECT_EQ(n, 0);
     m.dispatcher = "alltoall";
-    m.moe = R"(, "capacity_factor": 1.0)";
+    m.moe = R"(, "capacity_factor": 1.0, "pad_to_capacity": true)";
     EXPECT_EQ(waits(m), 0);
+    m.moe = R"(, "capacity_factor": 1.0, "pad_to_capacity": false)"; // what is left of an expert's rows only the router knows
+    EXPECT_EQ(waits(m), m.layers * m.global_batch / m.micro_batch / m.dp);
+}
+
+// Of rows that a rank sends, by a capacity of f times the mean: padded f k tokens; else the sum over experts of the smaller of its share
+// and the capacity. Memory and exchanges have as many, and what is smaller is not slower.
+TEST(Experts, ACapacitySendsWhatItLeavesUnlessItPads) {
+    Mixture m;
+    m.dp = m.ep = 4, m.hidden = 1024, m.ffn = 2048, m.sequence = 2048;
+    const std::int64_t chosen = m.micro_batch * m.sequence * m.top_k;
+    const auto made = [&m](const std::string& moe) { // of a year before the host's calls are known
+        m.moe = moe;
+        Scenario s = m.make();
+        s.runtime.year = 2022;
+        return s;
+    };
+    const auto sent = [](const Scenario& s) { // rows of a dispatch, each of 16-bit columns and a probability in 32
+        std::int64_t rows = 0;
+        each_op(lower(s), 0, [&](const Block&, const Op& op) {
+            const auto* c = std::get_if<Collective>(&op.work);
+            if (c && op.name.ends_with("l1.dispatch")) rows = c->bytes.count / (2 * s.model.hidden_size + 4);
+        });
+        return rows;
+    };
+    for (const char* loads : {"", R"(, "imbalance": [8, 1, 1, 2, 1, 1, 1, 1])"})
+        for (const double factor : {1.5, 2.0}) {
+            const std::string dropless = loads, some = fmt::format(R"({}, "capacity_factor": {})", loads, factor);
+            const Scenario whole = made(dropless), cut = made(some + R"(, "pad_to_capacity": false)"),
+                           padded = made(some + R"(, "pad_to_capacity": true)");
+            EXPECT_TRUE(made(some).model.moe->pads()) << "recipes of Megatron pad";
+            EXPECT_TRUE(m.make({"strategy.framework=nemo"}).model.moe->pads()) << "and its recipes'";
+            EXPECT_TRUE(m.make({"strategy.framework=deepspeed"}).model.moe->pads());
+            const auto capacity = static_cast<std::int64_t>(factor * static_cast<double>(chosen) / m.experts);
+            double left = 0;
+            for (const double share : expert_shares(*whole.model.moe))
+                left += std::min(share * static_cast<double>(chosen), static_cast<double>(capacity));
+            EXPECT_NEAR(static_cast<double>(rows_sent(*cut.model.moe, m.micro_batch * m.sequence)), left, 1);
+            EXPECT_EQ(rows_sent(*padded.model.moe, m.micro_batch * m.sequence), m.experts * capacity);
+            EXPECT_TRUE(verify(lower(cut)).empty()) << to_text(verify(lower(cut)));
+            if (*loads == 0) { EXPECT_EQ(sent(cut), chosen); }
+            EXPECT_EQ(sent(padded), m.experts * capacity);
+            EXPECT_LE(sent(cut), sent(whole));
+            EXPECT_LE(sent(cut), sent(padded));
+            const Report of_cut = predict(cut).report, of_padded = predict(padded).report;
+            EXPECT_LE(of_cut.step_time_s, of_padded.step_time_s) << loads << factor;
+            EXPECT_LE(of_cut.memory.stages[0].peak.count, of_padded.memory.stages[0].peak.count) << loads << factor;
+            EXPECT_EQ(of_cut.experts.dropped_fraction, of_padded.experts.dropped_fraction) << "who is dropped is the same";
+        }
 }
 
 // A graph holds what stands before the dispatch and behind the combine; where the host knows all rows beforehand, everything.
@@ -342,6 +392,44 @@ TEST(Experts, WhatMegatronHasNoKernelForTakesTheTimeOfItsParts) {
     EXPECT_GT(time({"model.rope_scale=1.3"}, ".rope"), 4 * time({}, ".rope"));
 }
 
+// DeepSpeed's own mixtures: a rank's tokens against all slots of all experts, five products a layer (one each way, one of either for the
+// gradient of the rows, one for that of the weights); two masks and the experts' results are kept, of three choices and more the places.
+TEST(Experts, ProductsWithMasksOfDeepSpeedAreOfAllTokensOfARank) {
+    for (const int choices : {1, 2, 3}) {
+        Mixture m;
+        m.dp = m.ep = 4, m.top_k = choices, m.hidden = 1024, m.sequence = 2048, m.moe = R"(, "capacity_factor": 1.25)";
+        const Scenario s = m.make({"strategy.framework=deepspeed"}),
+                       kernels = m.make({"strategy.framework=deepspeed", "runtime.permute_fusion=true"});
+        const Plan plan = lower(s);
+        EXPECT_TRUE(verify(plan).empty()) << to_text(verify(plan));
+        const std::int64_t tokens = m.micro_batch * m.sequence, slots = m.experts * expert_capacity(*s.model.moe, tokens);
+        const auto kept = [&](const Plan& p, const std::string& end) {
+            std::int64_t bytes = 0;
+            for (const Buffer& b : p.buffers)
+                if (b.name.ends_with(end) && b.scope == Scope::microbatch) bytes += b.bytes.count;
+            return bytes;
+        };
+        EXPECT_EQ(kept(plan, ".permute.mask"), 2 * tokens * slots * m.layers);
+        EXPECT_EQ(kept(plan, ".permute.weights.cast"), 2 * tokens * slots * m.layers);
+        EXPECT_EQ(kept(plan, ".permute.places"), choices > 2 ? 4 * tokens * slots * m.layers : 0);
+        EXPECT_EQ(kept(plan, ".permute.weights"), 0) << "gone when it was cast";
+        EXPECT_EQ(kept(plan, ".expert_fc2.combined"), 2 * slots * m.hidden * m.layers);
+        EXPECT_EQ(kept(lower(kernels), ".permute.mask") + kept(lower(kernels), ".expert_fc2.combined"), 0) << "Tutel's kernels";
+        const Fabric fabric(s.cluster);
+        const CostModel cost(s, fabric);
+        double seconds = 0;
+        for (const Block& b : plan.blocks)
+            for (const Op& op : b.ops)
+                if (std::holds_alternative<Permute>(op.work) && op.name.find("sort") == std::string::npos)
+                    seconds += cost.compute(plan, op).duration.seconds();
+        const double products = 5.0 * 2 * static_cast<double>(tokens * slots * m.hidden) * m.layers;
+        EXPECT_GT(seconds, products / 989e12) << "no faster than the device";
+        EXPECT_LT(seconds, 3 * products / 989e12);
+        EXPECT_LE(predict(kernels).report.step_time_s, predict(s).report.step_time_s);
+        EXPECT_TRUE(verify(lower(m.make({"strategy.framework=deepspeed", "strategy.recompute=full"}))).empty());
+    }
+}
+
 // Kernels that hold activation and casts ask for whole tiles of 256 features.
 TEST(Experts, ActivationsAreInsideProductsOfWholeTilesAlone) {
     Mixture m;
@@ -379,8 +467,69 @@ TEST(Experts, TheFullestRankSetsThePaceAndItsMemoryCounts) {
     EXPECT_GT(zipf.step_time_s, 1.2 * balanced.step_time_s);
     EXPECT_LT(zipf.step_time_s, most * balanced.step_time_s);
     EXPECT_GT(zipf.memory.stages[0].peak.count, balanced.memory.stages[0].peak.count);
-    m.moe = R"(, "imbalance": "zipf:1.0", "capacity_factor": 1.0)"; // padded rows are as many as balanced ones
+    m.moe = R"(, "imbalance": "zipf:1.0", "capacity_factor": 1.0, "pad_to_capacity": true)"; // as many rows as balanced ones
     EXPECT_NEAR(predict(made()).report.step_time_s, balanced.step_time_s, 0.05 * balanced.step_time_s);
+}
+
+// Where one rank has all experts, too: their products fill tiles by half at their ends, and small ones take a kernel's least time.
+TEST(Experts, UnevenLoadsOfOneRankAreNeverFaster) {
+    for (const int ranks : {1, 4}) {
+        Mixture m;
+        m.dp = 4, m.ep = ranks, m.hidden = 1024, m.ffn = 2048, m.sequence = 2048;
+        double before = 0;
+        for (const char* loads : {"forced", "zipf:0.1", "zipf:0.5", "zipf:1.0", "zipf:2.0"}) {
+            m.moe = fmt::format(R"(, "imbalance": "{}")", loads);
+            Scenario s = m.make();
+            s.runtime.year = 2022;
+            const double step = predict(s).report.step_time_s;
+            EXPECT_GE(step, before) << loads << " on " << ranks;
+            before = step;
+        }
+        m.moe = R"(, "imbalance": [9, 1, 1, 1, 1, 1, 1, 1])";
+        Scenario uneven = m.make(), even = uneven;
+        even.model.moe->imbalance = Imbalance::forced;
+        even.model.moe->imbalance_loads.clear();
+        uneven.runtime.year = even.runtime.year = 2022;
+        EXPECT_GT(predict(uneven).report.step_time_s, 1.001 * predict(even).report.step_time_s) << ranks;
+    }
+}
+
+// Forced loads are even ones; a router that has not learned spreads rows the more unevenly the deeper it stands, as random networks do.
+TEST(Experts, AnUntrainedRouterIsUnevenWithDepth) {
+    Mixture m;
+    m.layers = 24, m.hidden = 256, m.heads = 4, m.sequence = 512, m.experts = 128, m.top_k = 8, m.ffn = 48, m.dp = m.ep = 8;
+    const Report assumed = predict(m.make()).report;
+    m.moe = R"(, "imbalance": "forced")";
+    const Report forced = predict(m.make()).report;
+    EXPECT_EQ(forced.step_time_s, assumed.step_time_s);
+    const auto says_so = [](const Report& r) {
+        return std::ranges::any_of(r.notes,
+                                   [](const std::string& note) { return note.starts_with("experts' loads are taken to be even"); });
+    };
+    EXPECT_TRUE(says_so(assumed));
+    EXPECT_FALSE(says_so(forced)) << "nothing is assumed";
+    m.moe = R"(, "imbalance": "untrained")";
+    m.model = R"(, "attention": {"qk_norm": true})";
+    const Scenario s = m.make();
+    const MoeSpec& moe = *s.model.moe;
+    ASSERT_EQ(moe.imbalance_loads.size(), 24u);
+    double before = 0, mean = 0;
+    for (int layer = 0; layer < 24; ++layer) {
+        const std::vector<double> shares = expert_shares(moe, layer);
+        EXPECT_NEAR(std::accumulate(shares.begin(), shares.end(), 0.0), 1, 1e-9);
+        const double most = *std::ranges::max_element(shares) * moe.experts;
+        EXPECT_GT(most, before) << layer;
+        EXPECT_LE(most, 16 + 1e-9) << "no expert has more than all tokens";
+        before = most;
+        mean += most / 24;
+    }
+    EXPECT_NEAR(mean, 8.9, 0.2 * 8.9) << "a random network of this shape, and with it the fullest of 8 ranks 1.7 x";
+    const Report untrained = predict(s).report;
+    EXPECT_NEAR(untrained.experts.fullest_rank, 1.68, 0.25);
+    EXPECT_EQ(untrained.experts.fullest_by_layer.size(), 24u);
+    EXPECT_FALSE(says_so(untrained));
+    EXPECT_GT(untrained.step_time_s, forced.step_time_s);
+    EXPECT_TRUE(verify(lower(s)).empty());
 }
 
 // Popular experts lie where they may: about as in the mean of placements at random, and the steeper the law, the fuller the fullest rank.
@@ -427,6 +576,68 @@ TEST(Experts, SharesAreProportionalUntilAnExpertHasEveryToken) {
     moe.capacity_factor = 1; // 100 tokens, 200 rows, 50 an expert: the first drops 50
     EXPECT_EQ(expert_capacity(moe, 100), 50);
     EXPECT_DOUBLE_EQ(dropped_share(moe, 100), 50.0 / 200);
+    EXPECT_EQ(rows_sent(moe, 100), 200) << "padded";
+    EXPECT_EQ(fullest_share(moe, 2), 1);
+    moe.pad_to_capacity = false; // 50, 25, 25 and 50 rows are left: 75 on each of two ranks
+    EXPECT_EQ(rows_sent(moe, 100), 150);
+    EXPECT_DOUBLE_EQ(fullest_share(moe, 2), 1);
+    EXPECT_DOUBLE_EQ(fullest_share(moe, 4), 4 * 50.0 / 150);
+}
+
+// Whatever a router chooses: a token has an expert at most once, and a full expert takes no more.
+TEST(Experts, ARankCannotBeSentMoreThanItsExpertsTake) {
+    MoeSpec moe;
+    moe.experts = 8, moe.top_k = 3;
+    EXPECT_EQ(most_rows_sent(moe, 100), 300);
+    EXPECT_EQ(most_rows_sent(moe, 100, 2), 300) << "four experts take all three choices";
+    EXPECT_EQ(most_rows_sent(moe, 100, 4), 200) << "two experts take two of them";
+    EXPECT_EQ(most_rows_sent(moe, 100, 8), 100);
+    moe.capacity_factor = 2, moe.pad_to_capacity = false; // 75 rows an expert
+    EXPECT_EQ(most_rows_sent(moe, 100), 300);
+    EXPECT_EQ(most_rows_sent(moe, 100, 8), 75);
+    moe.pad_to_capacity = true;
+    EXPECT_EQ(most_rows_sent(moe, 100), rows_sent(moe, 100)) << "as many as are sent anyway";
+}
+
+// A plan that a router's own choices run has room for so many times the mean, at most for all rows there are; products and exchanges are of
+// the mean. Predictions know nothing of it.
+TEST(Experts, RoomForARoutersChoicesIsMemoryAndNoWork) {
+    for (const char* dispatcher : {"alltoall", "allgather"})
+        for (const int ep : {2, 4, 8}) {
+            Mixture m;
+            m.dp = 8, m.ep = ep, m.top_k = 3, m.dispatcher = dispatcher;
+            const Scenario plain = m.make();
+            const Plan exact = lower(plain);
+            const std::int64_t tokens = std::int64_t{m.micro_batch} * m.sequence, mean = tokens * m.top_k,
+                               all = ep * tokens * std::min(m.top_k, m.experts / ep);
+            Bytes least = memory(exact, plain).stages[0].peak;
+            for (const double room : {1.0, 1.25, 2.0, 100.0}) {
+                SCOPED_TRACE(fmt::format("{} {} {}", dispatcher, ep, room));
+                Scenario s = plain;
+                s.runtime.expert_room = room;
+                EXPECT_EQ(hash(lower(s)), hash(exact));
+                EXPECT_TRUE(lowers_alike(s, plain));
+                s.runtime.routed = true;
+                EXPECT_FALSE(lowers_alike(s, plain));
+                const Plan plan = lower(s);
+                EXPECT_TRUE(verify(plan).empty()) << to_text(verify(plan));
+                const auto expected = std::min(all, static_cast<std::int64_t>(std::ceil(room * static_cast<double>(mean))));
+                ASSERT_EQ(plan.blocks.size(), exact.blocks.size());
+                for (std::int32_t b = 0; b < static_cast<std::int32_t>(plan.blocks.size()); ++b) {
+                    ASSERT_EQ(plan.blocks[b].ops.size(), exact.blocks[b].ops.size());
+                    for (std::int32_t i = 0; i < static_cast<std::int32_t>(plan.blocks[b].ops.size()); ++i) {
+                        const Op &op = plan.blocks[b].ops[i], &other = exact.blocks[b].ops[i];
+                        const auto* linear = std::get_if<Linear>(&op.work);
+                        if (!linear) continue;
+                        EXPECT_EQ(linear->m, std::get<Linear>(other.work).m) << op.name;
+                        if (plan.buffers[op.in[0]].expert) { EXPECT_EQ(plan.buffers[op.in[0]].shape[0], expected) << op.name; }
+                    }
+                }
+                const Bytes peak = memory(plan, s).stages[0].peak;
+                EXPECT_GE(peak.count, least.count) << "more room never takes less";
+                least = peak;
+            }
+        }
 }
 
 // Loads of a file, relative to the scenario: each layer waits for its own fullest rank.
@@ -465,12 +676,60 @@ TEST(Experts, SharedExpertsRunUnderTheDispatch) {
     m.dp = m.ep = 8, m.hidden = 2048, m.ffn = 1024, m.sequence = 4096, m.shared = 2;
     m.cluster = R"({"preset": "dgx-h100", "nodes": 8, "devices_per_node": 1})";
     const auto exposed = [&](const char* overlap) {
-        m.strategy = fmt::format(R"(, "overlap": {{"expert_parallel": {}}})", overlap);
+        m.strategy = fmt::format(R"(, "overlap": {{"shared_experts": {}}})", overlap);
         return predict(m.make()).report.breakdown_s[Category::exposed_ep];
     };
-    const double apart = exposed("false"), under = exposed("true");
-    EXPECT_GT(apart, 0);
-    EXPECT_LT(under, 0.9 * apart);
+    for (const int experts : {8, 16}) { // with several on a rank, rows are sorted behind an exchange, and before one
+        m.experts = experts;
+        const double apart = exposed("false"), under = exposed("true");
+        EXPECT_GT(apart, 0);
+        EXPECT_LT(under, 0.9 * apart) << experts;
+    }
+}
+
+// Beside an exchange they are not slower than ahead of it; joined steps have them with the attention.
+TEST(Experts, SharedOnesBesideTheExchangesAreNotSlower) {
+    for (const char* dispatcher : {"alltoall"})
+        for (const int tp : {1, 2}) {
+            Mixture m;
+            m.tp = tp, m.dp = m.ep = 8 / tp, m.hidden = 1024, m.ffn = 1024, m.sequence = 2048, m.shared = 2, m.dispatcher = dispatcher;
+            const Scenario apart = m.make(), beside = m.make({"strategy.overlap.shared_experts=true"});
+            EXPECT_TRUE(verify(lower(beside)).empty()) << to_text(verify(lower(beside)));
+            EXPECT_LE(predict(beside).report.step_time_s, 1.005 * predict(apart).report.step_time_s) << dispatcher << " tp " << tp;
+        }
+    Mixture m;
+    m.dp = m.ep = 4, m.shared = 1;
+    const Plan plan = lower(m.make({"strategy.overlap.expert_parallel=true"}));
+    for (const Block& b : plan.blocks) {
+        if (b.kind != BlockKind::forward) continue;
+        const auto at = [&](const char* end) {
+            return std::find_if(b.ops.begin(), b.ops.end(), [&](const Op& op) { return op.name.ends_with(end); });
+        };
+        EXPECT_LT(at("l1.shared_fc2"), at("l1.permute")) << b.name;
+    }
+}
+
+// Made again as one: of their own values nothing is kept.
+TEST(Experts, RecomputedSharedExpertsKeepTheirInputAlone) {
+    for (const int tp : {1, 2}) {
+        Mixture m;
+        m.tp = tp, m.dp = m.ep = 4, m.shared = 1;
+        const auto kept = [&](const char* recompute) {
+            const Plan plan = lower(m.make({std::string("strategy.recompute=") + recompute}));
+            EXPECT_TRUE(verify(plan).empty()) << to_text(verify(plan));
+            std::int64_t shared = 0, others = 0;
+            for (const Buffer& b : plan.buffers)
+                if (b.storage < 0 && b.scope == Scope::microbatch && b.kind == MemoryKind::activations)
+                    (b.name.find(".shared_") != std::string::npos ? shared : others) += b.bytes.count;
+            return std::pair{shared, others};
+        };
+        const auto [all, rest] = kept("none");
+        const auto [again, same] = kept(R"(["shared_experts"])");
+        // Both linears' columns, gate and up, and the activation's, in 16 bits: a token's 3 x ffn, of which a rank has its part.
+        EXPECT_EQ(all, 2LL * m.micro_batch * m.sequence * 3 * m.ffn / tp * m.layers);
+        EXPECT_EQ(again, 0);
+        EXPECT_EQ(same, rest);
+    }
 }
 
 TEST(Experts, OneCrossingToEachNode) {
@@ -522,6 +781,33 @@ TEST(Experts, AFurtherTokenAddsAProjectionALayerAndThreeNorms) {
     bool shared = false;
     for (const Communicator& c : with.communicators) shared = shared || c.name == "embedding";
     EXPECT_TRUE(shared) << "both ends add to the embedding's gradient";
+}
+
+// A chunk of its own moves work between stages and makes none: as many products and parameters, but for the embedding that another stage
+// reads.
+TEST(Experts, AFurtherTokensChunkMovesItsLayerAndNotItsLoss) {
+    Mixture m;
+    m.pp = 4;
+    m.layers = 5;
+    m.hidden = 2048, m.ffn = 2048, m.vocab = 131072;
+    m.model = R"(, "mtp_layers": 1)";
+    const std::string split = R"(, "layer_split": [2, 2, 1, 0])";
+    m.strategy = split;
+    const Scenario together = m.make();
+    m.strategy = split + R"(, "mtp_chunk": 2)";
+    const Scenario apart = m.make();
+    const Plan a = lower(together), b = lower(apart);
+    EXPECT_TRUE(verify(b).empty()) << to_text(verify(b));
+    const auto work = [](const Plan& plan) {
+        double sum = 0;
+        for (int stage = 0; stage < plan.stages; ++stage)
+            each_op(plan, stage, [&](const Block&, const Op& op) {
+                if (std::holds_alternative<Linear>(op.work)) sum += flops(op.work).count;
+            });
+        return sum;
+    };
+    EXPECT_NEAR(work(b), work(a), 1e-9 * work(a));
+    EXPECT_EQ(held_parameters(b), held_parameters(a)) << "counted by name";
 }
 
 } // namespace

@@ -166,6 +166,59 @@ TEST(FineTuning, ABaseInFourBitsTakesFourBitsAndAScale) {
     EXPECT_LT(fullest(b.memory).peak.count, fullest(a.memory).peak.count);
 }
 
+// What adapters cost beside their products where no compiler joins kernels: a scale ahead of each sum, an A for each module, and under PEFT
+// with autocast the rows of each cast to fp32 and back, 12 bytes a number.
+TEST(FineTuning, EagerAdaptersScaleAndCastByThemselves) {
+    const auto sum_up = [](const std::string& strategy, const std::string& part) {
+        std::string text = llama(lora, strategy);
+        text.insert(text.size() - 1, R"(, "runtime": {"year": 2025})");
+        const Scenario s = scenario(text);
+        const Plan plan = lower(s);
+        EXPECT_TRUE(verify(plan).empty()) << strategy << to_text(verify(plan));
+        const Fabric fabric(s.cluster);
+        const CostModel cost(s, fabric);
+        std::pair<int, double> found{0, 0}; // ops and microseconds of the forward pass
+        for (const Block& b : plan.blocks)
+            for (const Op& op : b.ops)
+                if (op.phase == Phase::forward && op.name.ends_with(part))
+                    ++found.first, found.second += cost.compute(plan, op).duration.seconds() * 1e6;
+        return found;
+    };
+    const std::string units = R"("framework": "fsdp2", "zero_stage": 0)", replicas = R"("framework": "ddp")",
+                      compiled = R"(, "fused": true)", megatron = R"("framework": "megatron")";
+    EXPECT_EQ(sum_up(units, ".adapt.scale").first, 4 * 4) << "qkv, proj, fc1 and fc2 of each layer";
+    EXPECT_EQ(sum_up(megatron, ".adapt.scale").first, 4 * 4);
+    EXPECT_EQ(sum_up(units + compiled, ".adapt.scale").first, 0);
+    EXPECT_EQ(sum_up(R"("framework": "jax")", ".adapt.scale").first, 0);
+    EXPECT_GT(sum_up(units, ".qkv.lora_a").second, 2.5 * sum_up(megatron, ".qkv.lora_a").second) << "each reads the rows";
+    const double casts = sum_up(replicas, ".lora_a").second - sum_up(units, ".lora_a").second,
+                 numbers = 4.0 * 2048 * (3 * 4096 + 4096 + 2 * 4096 + 14336);
+    EXPECT_GT(casts, 12 * numbers / 3.35e6) << "no faster than the memory";
+    EXPECT_LT(casts, 3 * 12 * numbers / 3.35e6);
+    EXPECT_NEAR(sum_up(replicas + compiled, ".lora_a").second, sum_up(units + compiled, ".lora_a").second, 1e-6);
+}
+
+// A mask of a byte for each number that A reads, beside the copy that it reads in its place.
+TEST(FineTuning, DropoutAheadOfAdaptersIsNeverFaster) {
+    const std::string dropped = R"({"lora": {"rank": 16, "dropout": 0.05}})";
+    for (const char* framework : {"ddp", "fsdp2", "megatron", "deepspeed"}) {
+        const std::string strategy = fmt::format(R"("framework": "{}")", framework);
+        const Scenario with = scenario(llama(dropped, strategy)), without = scenario(llama(lora, strategy));
+        const Plan plan = lower(with);
+        EXPECT_TRUE(verify(plan).empty()) << framework << to_text(verify(plan));
+        double masks = 0;
+        for (const Buffer& b : plan.buffers)
+            if (b.name.ends_with(".lora_dropout.mask") && b.storage < 0) masks += static_cast<double>(b.bytes.count);
+        EXPECT_EQ(masks, 4.0 * 2048 * (4096 + 4096 + 4096 + 14336)) << framework;
+        EXPECT_GE(predict(with).report.step_time_s, predict(without).report.step_time_s) << framework;
+        EXPECT_GT(fullest(predict(with).report.memory).peak.count, fullest(predict(without).report.memory).peak.count) << framework;
+    }
+    const ParseResult divided =
+        parse_scenario(llama(dropped, R"("framework": "megatron", "tensor_parallel": 2, "sequence_parallel": true)", 2), {});
+    ASSERT_EQ(divided.problems.size(), 1u);
+    EXPECT_EQ(divided.problems.front().where, "/model/trainable/lora/dropout");
+}
+
 // Over sharded ranks the whole model is gathered, and adapters alone are reduced.
 TEST(FineTuning, ShardedRanksGatherTheModelAndReduceAdapters) {
     for (const char* framework : {"fsdp2", "fsdp", "deepspeed"}) {

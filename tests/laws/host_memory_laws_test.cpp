@@ -29,6 +29,24 @@ double with(Json text, double cxl_gb, double cxl_gb_per_s) {
     return report(text).step_time_s;
 }
 
+// FSDP on the host without fp32 masters: moments of 16 bits are half of those of 32, and the update is no slower.
+TEST(HostMemory, HasMomentsLikeTheirParameters) {
+    Json wide = job();
+    wide["training"]["master_weights"] = false, wide["training"]["precision"] = "bf16", wide["training"]["moment_dtype"] = "fp32";
+    wide["strategy"] = {{"framework", "fsdp2"}, {"offload", {{"optimizer", "cpu"}, {"gradients", "cpu"}, {"parameters", "cpu"}}}};
+    Json narrow = wide;
+    narrow["training"].erase("moment_dtype");
+    const auto states = [](const Report& r) { return r.memory.host.used.by_kind[MemoryKind::optimizer_states].count; };
+    const Report a = report(wide), b = report(narrow);
+    EXPECT_GT(states(b), 0);
+    EXPECT_EQ(states(a), 2 * states(b));
+    EXPECT_LE(b.step_time_s, a.step_time_s);
+    narrow["strategy"]["framework"] = "deepspeed", narrow["strategy"]["zero_stage"] = 3;
+    const ParseResult refused = parse_scenario(narrow.dump(), {});
+    ASSERT_FALSE(refused.scenario);
+    EXPECT_EQ(refused.problems.front().where, "/training/moment_dtype");
+}
+
 TEST(HostMemory, OfTwoKindsIsReadFromBothAtOnce) {
     Host h;
     h.memory = Bytes::gigabytes(300), h.memory_bandwidth = BytesPerSecond::gigabytes(300);

@@ -62,6 +62,25 @@ TEST(LossLaws, WholeLogitsTakeTheSameBytesWhateverTheTensorDegree) {
     EXPECT_NEAR(static_cast<double>(peak_of_logits(lower(with(g, LossKind::vocabulary_parallel)))) / static_cast<double>(one), 0.25, 0.05);
 }
 
+// Since 2025 the loss casts by itself, and no copy of the logits outlives it: the log-softmax and two gradients in fp32 are the most,
+// before the one in 16 bits comes. A chunk's logits stay until its gradient is made.
+TEST(LossLaws, ALossThatCastsByItselfTakes12BytesALogit) {
+    const double logits = 2 * 512 * 51200;
+    for (const char* framework : {"fsdp2", "torchtitan", "fsdp"}) {
+        Scenario s = with(model(framework, 1), LossKind::whole);
+        s.runtime.year = 2025, s.runtime.fused_loss = false;
+        EXPECT_NEAR(static_cast<double>(peak_of_logits(lower(s))) / logits, 12, 0.1) << framework;
+    }
+    Scenario chunked = with(model("fsdp2", 1), LossKind::chunked, 4);
+    chunked.runtime.year = 2025;
+    EXPECT_NEAR(static_cast<double>(peak_of_logits(lower(chunked))) * 4 / logits, 14, 1);
+    Gpt g = model("fsdp2", 1);
+    g.tp = 2;
+    Scenario divided = with(g, LossKind::vocabulary_parallel);
+    divided.runtime.year = 2025;
+    EXPECT_NEAR(static_cast<double>(peak_of_logits(lower(divided))) * 2 / logits, 16, 0.2);
+}
+
 // DTensor's loss parallelism makes the gradient out of four copies in fp32.
 TEST(LossLaws, APartOfTheVocabularyTakes16BytesALogitUnderDTensor) {
     Gpt g = model("fsdp2", 1);

@@ -344,5 +344,46 @@ TEST(Congestion, ARingRunsAtItsSlowestNic) {
     EXPECT_GT(nic, 1.1 * whole);
 }
 
+// A synchronous ring goes at the pace of its slowest NIC: one node with slow ones costs what all of them do, whatever share of a NIC its
+// protocol reaches.
+TEST(Congestion, OneSlowNodeCostsARingWhatAllWould) {
+    const auto step = [](const std::string& perturb) {
+        return step_of(scenario(fmt::format(R"({{"model": {{"preset": "llama3-8b", "layers": 8}},
+            "cluster": {{"preset": "dgx-h100", "nodes": 8, "inter_node": {{"gbit_per_s": 100}}}},
+            "training": {{"global_batch_size": 64, "micro_batch_size": 1, "sequence_length": 4096, "precision": "bf16"}},
+            "strategy": {{"framework": "fsdp2"}}{}}})",
+                                            perturb)));
+    };
+    const double whole = step("");
+    for (const double factor : {1.1, 1.3, 2.0}) {
+        const double one = step(fmt::format(R"(, "perturb": [{{"slow": {}, "link": "nic", "node": 3}}])", factor)),
+                     all = step(fmt::format(R"(, "perturb": [{{"slow": {}, "link": "nic"}}])", factor));
+        EXPECT_GT(all, whole * (1 + 0.5 * (factor - 1))) << factor << ": links bind";
+        EXPECT_NEAR(one, all, 0.03 * all) << factor;
+    }
+    const double one = step(R"(, "perturb": [{"background": 0.2, "link": "nic", "node": 3}])"),
+                 all = step(R"(, "perturb": [{"background": 0.2, "link": "nic"}])");
+    EXPECT_NEAR(one, all, 0.03 * all);
+}
+
+// Eight rings of one member a node, over eight NICs or fewer that are as much faster: what they have together is the same.
+TEST(Congestion, RingsThatShareNicsGainNothing) {
+    for (const char* kind : {"infiniband", "ethernet"}) {
+        const auto step = [&](int nics) {
+            return step_of(scenario(fmt::format(R"({{"model": {{"preset": "llama3-8b", "layers": 8}},
+                "cluster": {{"preset": "dgx-h100", "nodes": 4, "inter_node": {{"kind": "{}", "nics_per_node": {}, "gbit_per_s": {}}}}},
+                "training": {{"global_batch_size": 4, "micro_batch_size": 1, "sequence_length": 2048, "precision": "bf16"}},
+                "strategy": {{"framework": "megatron", "tensor_parallel": 8, "zero_stage": 1,
+                    "overlap": {{"grad_reduce": false, "param_gather": false}}}}}})",
+                                                kind, nics, 200 / nics)));
+        };
+        const double own = step(8);
+        for (const int nics : {4, 2, 1}) {
+            EXPECT_GE(step(nics), 0.995 * own) << kind << nics;
+            EXPECT_LE(step(nics), 1.05 * own) << kind << nics;
+        }
+    }
+}
+
 } // namespace
 } // namespace orrery::laws

@@ -281,8 +281,8 @@ TEST(ShardOffload, OfGradientsAndParametersLeavesTheDeviceWhatItWorksOn) {
         if (b.role == Role::parameter_shard) parameters += b.bytes.count;
         if (b.role == Role::gradient_shard) gradients += b.bytes.count;
     }
-    // Each microbatch wants parameters in both passes, but for those of the first and the last unit, which stay until the backward pass;
-    // and, from the second on, adds its gradients to the sums so far.
+    // Each microbatch wants parameters in both passes, but for those of the output layer (here the embedding's too), which stay until the
+    // backward pass; and, from the second on, adds its gradients to the sums so far.
     const Report here = of(keeps).report, away = of(g).report;
     EXPECT_EQ(copied(plan, CopyKind::device_to_host) - 4 /* the norm */, 4 * gradients);
     EXPECT_LE(copied(plan, CopyKind::host_to_device), 8 * parameters + 3 * gradients + 4);

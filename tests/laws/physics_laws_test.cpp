@@ -76,6 +76,34 @@ TEST(PhysicsLaws, TheHostWaitsForLossesAndTheNormWhereTheirCodeReadsThem) {
     EXPECT_EQ(waits("fsdp", 2025, false, ".read") + waits("fsdp", 2025, false, "norm.wait"), 0);
 }
 
+// The first and the last stage load every microbatch, beside what they compute: where loading takes longer, it is the step.
+TEST(PhysicsLaws, MicrobatchesAreLoadedOneByOneWhereTokensOrLabelsAreWanted) {
+    Gpt deep = mixed();
+    deep.pp = 4;
+    Scenario s = deep.make();
+    s.runtime.dataloader_us = 100;
+    const Plan plan = lower(s);
+    for (int stage = 0; stage < 4; ++stage) {
+        int loads = 0;
+        for (const Action& a : plan.programs[static_cast<std::size_t>(stage)].actions)
+            for (std::int32_t i = a.first; i < a.last; ++i) loads += plan.blocks[a.block].ops[i].name == "load_data";
+        EXPECT_EQ(loads, stage == 0 || stage == 3 ? deep.microbatches : 0) << stage;
+    }
+    Gpt one;
+    one.microbatches = 8;
+    s = one.make();
+    const double alone = step_of(s), load = 10 * alone / 8;
+    s.runtime.dataloader_us = load * 1e6;
+    EXPECT_GE(step_of(s), 8 * load * (1 - 1e-9));
+    EXPECT_LE(step_of(s), (8 * load + alone) * (1 + 1e-9));
+    double before = 0;
+    for (const double us : {0.0, 100.0, 1e4, load * 1e6}) { // a faster loader is never slower
+        s.runtime.dataloader_us = us;
+        EXPECT_GE(step_of(s), before * (1 - 1e-6)) << us;
+        before = step_of(s);
+    }
+}
+
 TEST(PhysicsLaws, SameInputSameBytes) {
     const Scenario s = mixed().make();
     EXPECT_EQ(to_json(predict(s).report), to_json(predict(s).report));

@@ -150,6 +150,47 @@ TEST(Segments, GatherTheirLayersForEachPass) {
     EXPECT_EQ(gathers("fsdp2", 2025, R"({"segments": 2})"), gathers("fsdp2", 2025, R"("full")"));
 }
 
+// Megatron's uniform method: segments of n layers, the last of what is left.
+TEST(Segments, OfSoManyLayersEach) {
+    const auto of_layers = [](int n, int layers) {
+        Scenario s = segments(0, layers);
+        s.strategy.recompute_segment_layers = n;
+        return s;
+    };
+    for (int n : {2, 4, 8}) EXPECT_EQ(to_text(lower(of_layers(n, 16))), to_text(lower(segments(16 / n)))) << n;
+    EXPECT_EQ(to_text(lower(of_layers(1, 16))), to_text(lower(segments(0))));
+    const Scenario uneven = of_layers(3, 7); // 3, 3 and 1
+    EXPECT_EQ(verify(lower(uneven)).size(), 0u) << to_text(verify(lower(uneven)));
+    EXPECT_GT(activations(uneven), activations(of_layers(2, 7)) - 2 * 1024 * 1024 * 2) << "a longer segment is alive";
+}
+
+// More layers of each chunk recomputed take longer and keep less; all of them are what is recomputed where nobody says.
+TEST(Segments, MoreLayersOfEachChunkTakeLongerAndKeepLess) {
+    Gpt g;
+    g.layers = 12;
+    g.pp = 2;
+    g.vp = 2;
+    g.schedule = "interleaved-1f1b";
+    g.recompute = "full";
+    g.flash = true;
+    double before_s = 0, before_bytes = 0;
+    for (int n = 1; n <= 3; ++n) {
+        g.extra_strategy = fmt::format(R"(, "recompute_layers": {{"per_chunk": {}}})", n);
+        const Scenario s = g.make();
+        EXPECT_EQ(verify(lower(s)).size(), 0u) << to_text(verify(lower(s)));
+        const double step = predict(s).report.step_time_s, bytes = static_cast<double>(activations(s));
+        if (n > 1) {
+            EXPECT_GE(step, before_s) << n;
+            EXPECT_LT(bytes, before_bytes) << n;
+        }
+        before_s = step;
+        before_bytes = bytes;
+    }
+    const std::string each = to_text(lower(g.make()));
+    g.extra_strategy = "";
+    EXPECT_EQ(to_text(lower(g.make())), each);
+}
+
 TEST(Segments, OfAPipelinesChunks) {
     Gpt g;
     g.pp = 2;

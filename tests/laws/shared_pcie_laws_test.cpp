@@ -52,7 +52,7 @@ constexpr double wide = 1e5; // GB/s
 
 TEST(SharedPcie, SlowsAJobWhoseGathersLeaveBesideItsCopies) {
     for (const std::string& offload : {zero_offload, activations}) {
-        const Scenario s = job(2, 32, "", offload);
+        const Scenario s = job(2, 16, "", offload);
         EXPECT_GT(step_of(s), 1.01 * step_with_copies_apart(s)) << offload;
         EXPECT_LT(step_of(s), 1.5 * step_with_copies_apart(s)) << offload;
     }

@@ -312,7 +312,7 @@ TEST(StackLaws, UpdatesInTheBackwardPassThatCannotBeAreRefused) {
         EXPECT_NE(refused("", fmt::format(R"(, "offload": {{{}}})", offload)).find("/strategy/offload"), std::string::npos) << offload;
 }
 
-// zero_grad() lets gradients go: with one microbatch their shards come with the backward pass; with two the first's are there.
+// zero_grad() lets gradients go: their shards come with the first reduction of a step, which adds to nothing.
 TEST(StackLaws, GradientShardsComeWithTheBackwardPass) {
     const auto at_loss = [](int microbatches) {
         Scenario s = llama("", R"(, "recompute": "full")", "");
@@ -326,7 +326,7 @@ TEST(StackLaws, GradientShardsComeWithTheBackwardPass) {
         });
     };
     EXPECT_TRUE(at_loss(1));
-    EXPECT_FALSE(at_loss(2));
+    EXPECT_TRUE(at_loss(2));
 }
 
 // What other streams hold counts where the allocator's segments are counted, and not for whether the job fits.
@@ -346,9 +346,9 @@ TEST(StackLaws, OtherStreamsSegmentsAreReservedAndNotNeeded) {
         return found == list.end() ? Bytes{} : found->bytes;
     };
     const auto caching = items("caching"), expandable = items("expandable");
-    EXPECT_GT(of(expandable, "other streams' segments").count, 0);
+    EXPECT_GT(of(expandable, "allocator slack").count, 0);
     EXPECT_GT(of(expandable, "allocator pages").count, 0);
-    EXPECT_GE(of(caching, "allocator slack"), of(expandable, "other streams' segments")) << "streams' segments are part of it";
+    EXPECT_GE(of(caching, "allocator slack"), of(expandable, "allocator slack")) << "segments that grow leave less unused";
 }
 
 // Spelt out, an RMS norm keeps what it squares: its input in fp32. Its kernels' traffic counted that before.
@@ -497,6 +497,97 @@ TEST(StackLaws, LinearsOfPlainPlansGatherEachForItself) {
     const Prediction apart = predict(once);
     once.strategy.overlap.tensor_parallel = true; // the trait's other side: gathered once
     EXPECT_LT(predict(once).report.step_time_s, apart.report.step_time_s);
+}
+
+// Each gather and each reduction has its copy, as many as linears meet apart; gathers of one sequence have none from 2026 on.
+TEST(StackLaws, CopiesAroundCollectivesAreAsManyAsThese) {
+    for (const char* framework : {"fsdp2", "torchtitan"})
+        for (const int year : {2025, 2026})
+            for (const int sequences : {1, 2}) {
+                const Plan plan = lower(scenario(fmt::format(
+                    R"({{"model": "llama3-8b", "cluster": {{"preset": "dgx-h100", "nodes": 1}},
+                        "training": {{"global_batch_size": 2, "micro_batch_size": {}, "sequence_length": 4096, "precision": "bf16"}},
+                        "strategy": {{"framework": "{}", "tensor_parallel": 8, "sequence_parallel": true, "recompute": "none"}},
+                        "runtime": {{"year": {}}}}})",
+                    sequences, framework, year)));
+                int turns = 0;
+                for (const Block& b : plan.blocks)
+                    for (const Op& op : b.ops)
+                        if (op.layer == 1 && op.name.ends_with(".turn")) turns += op.modules;
+                const LayerTraffic t = traffic_of_layer(plan);
+                EXPECT_EQ(turns, t.reductions + (year >= 2026 && sequences == 1 ? 0 : t.gathers)) << framework << year << sequences;
+            }
+}
+
+// Each reduction of maxima costs its latency and two small kernels, and nothing hides it; over fewer ranks it is never slower.
+TEST(StackLaws, ReductionsOfMaximaStandBare) {
+    const auto job = [](int tensor, const std::string& runtime) {
+        return scenario(fmt::format(R"({{"model": "llama3-8b", "cluster": {{"preset": "dgx-h100", "nodes": 1}},
+            "training": {{"global_batch_size": 32, "micro_batch_size": 1, "sequence_length": 8192, "precision": "fp8"}},
+            "strategy": {{"framework": "megatron", "tensor_parallel": {}, "sequence_parallel": {}, "overlap": {{"grad_reduce": false, "param_gather": false}}}},
+            "runtime": {{"year": 2024, "fp8_recipe": "delayed"{}}}}})",
+                                    tensor, tensor > 1, runtime));
+    };
+    const std::string few = R"(, "tensor_parallel_maxima": true)";
+    const Scenario all = job(1, "");
+    const Fabric fabric(all.cluster);
+    const CostModel cost(all, fabric);
+    const Collective list{CollectiveKind::all_reduce, 0, Bytes{4 * 3 * 4 * 32}, DType::fp32};
+    const std::vector<int> ranks{0, 1, 2, 3, 4, 5, 6, 7};
+    const double latency = cost.collective(list, ranks).latency.seconds(), count = 2 * 4; // microbatches, both ways
+    const double more = predict(all).report.step_time_s - predict(job(1, few)).report.step_time_s;
+    EXPECT_GT(more, 0.9 * count * latency);
+    EXPECT_LT(more, count * (latency + 40e-6));
+    for (const int tensor : {2, 4, 8})
+        EXPECT_LE(predict(job(tensor, few)).report.step_time_s, predict(job(tensor, "")).report.step_time_s) << tensor;
+}
+
+// Gathers in pieces hide more than gathers that stand bare, and parameters of 8 bits are gathered in fewer bytes and have no copies.
+TEST(StackLaws, BuffersAndParametersOfEightBitsAreNeverSlower) {
+    const auto job = [](const char* cluster, const char* precision, int tensor, const std::string& runtime) {
+        return predict(scenario(fmt::format(
+            R"({{"model": "llama3-8b", "cluster": {{"preset": "{}", "nodes": 2}},
+                "training": {{"global_batch_size": 32, "micro_batch_size": 1, "sequence_length": 8192, "precision": "{}"}},
+                "strategy": {{"tensor_parallel": {}, "sequence_parallel": true}}, "runtime": {{"year": 2025{}}}}})",
+            cluster, precision, tensor, runtime)));
+    };
+    const auto most = [](const Prediction& p) {
+        Bytes peak;
+        for (const StageMemory& s : p.report.memory.stages) peak = std::max(peak, s.peak);
+        return peak;
+    };
+    for (const char* cluster : {"dgx-h100", "dgx-b200"})
+        for (const char* precision : {"bf16", "fp8"})
+            for (const int tensor : {2, 4, 8}) {
+                const Prediction bare = job(cluster, precision, tensor, R"(, "tensor_parallel_buffers": false)"),
+                                 hidden = job(cluster, precision, tensor, R"(, "tensor_parallel_buffers": true)");
+                EXPECT_LT(hidden.report.step_time_s, bare.report.step_time_s) << cluster << precision << tensor;
+                EXPECT_GT(most(hidden).count, most(bare).count) << "buffers take memory";
+                if (precision == std::string("bf16")) continue;
+                const Prediction low = job(cluster, precision, tensor, R"(, "tensor_parallel_buffers": false, "fp8_parameters": true)");
+                EXPECT_LE(low.report.step_time_s, bare.report.step_time_s) << cluster << tensor;
+                EXPECT_LT(most(low).count, most(bare).count) << "no copies beside parameters of 16 bits";
+            }
+}
+
+// Long rows spend more in the kernels than in the casts ahead of them, and what is saved is half as large.
+TEST(StackLaws, AttentionInEightBitsIsFasterOfLongRows) {
+    for (const char* cluster : {"dgx-h100", "dgx-b200"})
+        for (const char* recipe : {"delayed", "current", "blockwise"})
+            for (const int sequence : {8192, 32768}) {
+                const auto job = [&](const char* dtype) {
+                    return predict(scenario(fmt::format(
+                        R"({{"model": "llama3-8b", "cluster": {{"preset": "{}", "nodes": 1}},
+                            "training": {{"global_batch_size": 8, "micro_batch_size": 1, "sequence_length": {}, "precision": "fp8"}},
+                            "strategy": {{"framework": "megatron", "tensor_parallel": 4, "sequence_parallel": true}},
+                            "runtime": {{"year": 2025, "fp8_recipe": "{}", "attention_dtype": "{}"}}}})",
+                        cluster, sequence, recipe, dtype)));
+                };
+                const Report wide = job("16-bit").report, low = job("fp8").report;
+                // (Short rows on B200 spend as much in the casts.)
+                EXPECT_LT(low.step_time_s, (sequence > 8192 ? 1 : 1.01) * wide.step_time_s) << cluster << recipe << sequence;
+                EXPECT_LT(low.memory.stages[0].peak.count, wide.memory.stages[0].peak.count) << cluster << recipe << sequence;
+            }
 }
 
 // torchtitan's list keeps reduce_scatter_tensor alone: gathered inputs are not saved, and are gathered again.

@@ -173,13 +173,22 @@ TEST(WhatIfLaws, WhatHasNoEffectIsNamed) {
         {"dgx-h100", 1, "/runtime/fused_experts", "true", "runtime.fused_experts"},
         {"dgx-h100", 1, "/runtime/fused_rope", "true", "runtime.fused_rope"},
         {"dgx-h100", 1, "/runtime/compiled_loss", "true", "runtime.compiled_loss"},
+        {"dgx-h100", 1, "/runtime/tensor_parallel_buffers", "true", "runtime.tensor_parallel_buffers"},
+        {"dgx-h100", 1, "/runtime/fp8_parameters", "true", "runtime.fp8_parameters"},
+        {"dgx-h100", 1, "/runtime/tensor_parallel_maxima", "true", "runtime.tensor_parallel_maxima"},
         {"dgx-h100", 1, "/runtime/fp8_recipe", R"("blockwise")", "runtime.fp8_recipe"},
+        {"dgx-h100", 1, "/runtime/attention_dtype", R"("fp8")", "runtime.attention_dtype"},
         {"dgx-h100", 1, "/model/attention", R"({"full_every": 2})", "model.attention.full_every"},
+        {"dgx-h100", 1, "/cluster/device/power_w", "1400", "cluster.device.power_w"},
+        {"dgx-h100", 16, "/strategy/rank_order", R"("dp-pp-tp-cp-ep")", "strategy.rank_order"},
+        {"frontier", 16, "/cluster/inter_node/nodes_per_leaf", "1", "cluster.inter_node.nodes_per_leaf"},
+        {"tpu-v5p-pod", 4, "/cluster/inter_node/kind", R"("infiniband")", "cluster.inter_node.kind"},
+        {"tpu-v5p-pod", 4, "/cluster/power_w_per_node", "9999", "cluster.power_w_per_node"},
     };
     for (const auto& i : idle) {
         const Json job = small_job(i.preset, i.nodes);
         Json told = job;
-        if (std::string_view(i.preset) == "tpu-v4-pod") told["training"]["precision"] = "bf16";
+        if (std::string_view(i.preset).starts_with("tpu")) told["training"]["precision"] = "bf16";
         const double step = predicted(told).report.step_time_s;
         told[Json::json_pointer(i.pointer)] = Json::parse(i.value);
         const Report report = predicted(told).report;
@@ -292,6 +301,119 @@ TEST(WhatIfLaws, FieldsAreIdleAsLongAsNothingReadsThem) {
     named_where_idle(experts, "/cluster/host/pcie_gb_per_s", 0.01, false);
     named_where_idle(experts, "/cluster/host/memory_gb_per_s", 0.01, false);
     named_where_idle(plain, "/cluster/host/memory_gb_per_s", 0.01, true);
+}
+
+// What one other field, or a part that is not there, makes idle.
+TEST(WhatIfLaws, SizesOfWhatTheModelLacksAreNamed) {
+    Json experts = llama_job("megatron", "dgx-h100"), shared = experts, dense = experts, latent = experts;
+    const Json mixture{{"experts", 8}, {"top_k", 2}, {"expert_ffn_size", 512}};
+    for (Json* job : {&experts, &shared, &dense}) (*job)["model"]["moe"] = mixture;
+    shared["model"]["moe"]["shared_experts"] = 1;
+    dense["model"]["moe"]["first_dense_layers"] = 1;
+    named_where_idle(experts, "/model/moe/scoring", "sigmoid", true);
+    named_where_idle(experts, "/model/moe/groups", 4, true);
+    named_where_idle(experts, "/model/moe/shared_expert_ffn_size", 700, true);
+    named_where_idle(shared, "/model/moe/shared_expert_ffn_size", 700, false);
+    named_where_idle(experts, "/model/ffn_size", 3000, true);
+    named_where_idle(dense, "/model/ffn_size", 3000, false);
+    latent["model"]["attention"] = {
+        {"kind", "mla"}, {"kv_lora_rank", 128}, {"qk_nope_head_dim", 32}, {"qk_rope_head_dim", 16}, {"v_head_dim", 32}};
+    for (const char* field : {"/model/kv_heads", "/model/head_dim"}) {
+        named_where_idle(latent, field, 8, true);
+        named_where_idle(llama_job("megatron", "dgx-h100"), field, 8, false);
+    }
+    const Json plain = llama_job("fsdp2", "dgx-h100"); // sequences of 512 tokens
+    named_where_idle(plain, "/model/attention", Json{{"sliding_window", 64}}, false);
+    Json windows = plain;
+    windows["model"]["attention"] = {{"sliding_window", 512}};
+    named_where_idle(windows, "/model/attention/full_every", 2, true);
+    EXPECT_TRUE(is_named(predicted(windows).report, "model.attention.sliding_window"));
+    EXPECT_EQ(predicted(windows).report.step_time_s, predicted(plain).report.step_time_s);
+}
+
+TEST(WhatIfLaws, GroupsAndOrdersOfOneThingAreNamed) {
+    const Json plain = llama_job("fsdp2", "dgx-h100");
+    named_where_idle(plain, "/strategy/shard_group_size", 8, true);
+    named_where_idle(plain, "/strategy/shard_group_size", 4, false);
+    named_where_idle(plain, "/strategy/gradient_sync", "no_sync", false);
+    Json once = plain;
+    once["training"]["global_batch_size"] = 16; // one microbatch of each rank
+    named_where_idle(once, "/strategy/gradient_sync", "no_sync", true);
+    Json sent = llama_job("ddp", "dgx-h100");
+    sent["strategy"]["gradient_compression"] = {{"kind", "powersgd"}};
+    named_where_idle(sent, "/strategy/gradient_compression/start_step", 100, true);
+}
+
+TEST(WhatIfLaws, WhatWorkersNeverReadIsNamed) {
+    const auto workers = [](Json how) {
+        Json job = small_job("dgx-a100-80gb", 2);
+        job["strategy"] = {{"framework", "ddp"}, {"zero_stage", 0}, {"synchronization", std::move(how)}};
+        return job;
+    };
+    const Json streaming = workers({{"kind", "streaming_diloco"}, {"inner_steps", 4}, {"fragments", 2}, {"overlap_steps", 1}}),
+               local = workers({{"kind", "local_sgd"}, {"inner_steps", 4}}), gossip = workers({{"kind", "gossip"}}),
+               served = workers({{"kind", "parameter_server"}});
+    const std::string how = "/strategy/synchronization/";
+    for (const auto& [field, value] : {std::pair<std::string, Json>{how + "outer_learning_rate", 0.1},
+                                       {how + "outer_momentum", 0.5},
+                                       {how + "mixing", 0.1},
+                                       {how + "fragment_order", "sequential"},
+                                       {"/strategy/bucket_bytes", 1 << 20},
+                                       {"/training/seed", 7}})
+        named_where_idle(streaming, field, value, true);
+    for (const Json& job : {local, gossip}) named_where_idle(job, "/training/seed", 7, true);
+    for (const Json& job : {gossip, served}) named_where_idle(job, "/strategy/bucket_bytes", 1 << 20, true);
+    named_where_idle(served, "/training/seed", 7, false);
+    named_where_idle(served, "/training/moment_dtype", "bf16", true);
+    named_where_idle(served, "/cluster/host/adam_gparams_per_s", 0.001, false);
+    named_where_idle(small_job("dgx-a100-80gb", 2), "/cluster/host/adam_gparams_per_s", 0.001, true);
+}
+
+TEST(WhatIfLaws, ASecondWordOnOneFigureIsNamed) {
+    const Json plain = llama_job("fsdp2", "dgx-h100");
+    Json said = plain;
+    said["runtime"]["launch_us"] = 6;
+    named_where_idle(said, "/cluster/device/launch_us", 40, true);
+    Json mebibytes = plain;
+    mebibytes["cluster"]["device"] = {{"memory_mib", 81559}};
+    named_where_idle(mebibytes, "/cluster/device/memory_gb", 70, true);
+    EXPECT_EQ(predicted(mebibytes).report.memory.capacity.count, std::int64_t{81559} << 20);
+    named_where_idle(plain, "/cluster/device/power_w", 300, false);
+    Json more = plain;
+    more["cluster"]["device"] = {{"power_w", 1400}};
+    EXPECT_EQ(predicted(more).report.energy_j, predicted(plain).report.energy_j) << "a board draws what it is built for";
+    Json alone = small_job("dgx-h100", 1);
+    alone["cluster"]["devices_per_node"] = 1;
+    alone["training"]["global_batch_size"] = 16;
+    alone["training"]["optimizer"] = "adam";
+    alone["strategy"] = {{"framework", "deepspeed"}, {"zero_stage", 0}, {"gradient_compression", "onebit-adam"}};
+    const auto notes = [](const Json& job) { return predicted(job).report; };
+    EXPECT_FALSE(is_named(notes(alone), "strategy.gradient_compression")) << "gradients are not clipped";
+    EXPECT_TRUE(std::ranges::any_of(notes(alone).notes, [](const std::string& note) {
+        return note.starts_with("strategy.gradient_compression = onebit-adam") && note.find("training.gradient_clipping") < note.size();
+    }));
+    alone["training"]["gradient_clipping"] = 0;
+    EXPECT_TRUE(is_named(notes(alone), "strategy.gradient_compression"));
+    EXPECT_FALSE(is_named(notes(alone), "training.gradient_clipping"));
+}
+
+TEST(WhatIfLaws, RatesOfStorageAndDisksAreIdleAsLongAsNothingTakesThem) {
+    Json reads = llama_job("fsdp2", "dgx-h100");
+    reads["training"]["data"] = {{"bytes_per_sample", 1e6}};
+    const std::string storage = "/cluster/storage/";
+    for (const auto& [field, value] :
+         {std::pair<std::string, Json>{"latency_us", 1e5}, {"requests_per_node", 1}, {"request_mb", 0.5}, {"write_gb_per_s", 0.01}})
+        named_where_idle(reads, storage + field, value, true);
+    reads["cluster"]["storage"] = {{"latency_us", 1e5}, {"request_mb", 0.5}};
+    named_where_idle(reads, storage + "requests_per_node", 1, false);
+    Json disk = llama_job("deepspeed");
+    disk["cluster"]["devices_per_node"] = 2;
+    disk["cluster"]["host"] = {
+        {"memory_gb", 1000}, {"memory_gb_per_s", 100}, {"pcie_gb_per_s", 25}, {"nvme_gb", 4000}, {"nvme_gb_per_s", 5}};
+    disk["training"]["global_batch_size"] = 16;
+    disk["strategy"] = {{"framework", "deepspeed"}, {"zero_stage", 3}, {"offload", {{"optimizer", "nvme"}}}};
+    named_where_idle(disk, "/strategy/overlap/offload", false, true);
+    named_where_idle(disk, "/strategy/bucket_bytes", 1 << 20, true);
 }
 
 // More processors of one peak are slower ones each: tiles go to waste. The peak of a larger device is higher.

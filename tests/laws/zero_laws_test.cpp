@@ -4,6 +4,9 @@
 #include "sim/plan/verify.hpp"
 #include "sim/report/report.hpp"
 
+#include <algorithm>
+#include <tuple>
+
 namespace orrery::laws {
 namespace {
 
@@ -144,6 +147,21 @@ TEST(ZeroLaws, WithoutSyncGradientsStayWholeAndAreReducedOnce) {
     }
 }
 
+// The last microbatch is synchronised: where there is one alone no gradients stay whole, and the same plan runs.
+TEST(ZeroLaws, WithoutSyncOneMicrobatchIsSynchronised) {
+    for (const char* framework : {"fsdp", "fsdp2"}) {
+        Gpt g = model_of_7_5b(8, 3);
+        g.layers = 4;
+        g.microbatches = 1;
+        g.framework = framework;
+        const Scenario each = g.make();
+        g.extra_strategy += R"(, "gradient_sync": "no_sync")";
+        const Scenario once = g.make();
+        EXPECT_EQ(to_text(lower(once)), to_text(lower(each))) << framework;
+        EXPECT_EQ(resident(lower(once), 0), resident(lower(each), 0)) << framework;
+    }
+}
+
 // FSDP reduces in what it is told to, and keeps a shard's gradient in the dtype of the parameters, which are fp32.
 TEST(ZeroLaws, ShardsOfFsdpsGradientsHaveTheDtypeOfItsParameters) {
     Gpt g = model_of_7_5b(8, 3);
@@ -157,6 +175,127 @@ TEST(ZeroLaws, ShardsOfFsdpsGradientsHaveTheDtypeOfItsParameters) {
             const double each = master ? 4 : bytes_per_element(reduced);
             EXPECT_NEAR(resident(lower(s), 0).at(MemoryKind::gradients), each * P / 8, 1e-4 * P);
         }
+}
+
+// Whose shards are fp32, without a copy in 16 bits: 4 bytes of parameters, 8 of moments and 4 of gradients. A gather casts its shard (4
+// bytes read, 2 written for each element) and leaves the parameters alone behind it.
+TEST(ZeroLaws, FsdpHoldsItsParametersOnceAndCastsThemForEachGather) {
+    constexpr double N = 8;
+    for (const char* framework : {"fsdp", "fsdp2", "torchtitan", "composer"})
+        for (const int zero : {2, 3}) {
+            Gpt g = model_of_7_5b(8, zero);
+            g.layers = 4, g.framework = framework;
+            const Scenario s = g.make();
+            const Plan plan = lower(s);
+            EXPECT_EQ(verify(plan).size(), 0u) << to_text(verify(plan));
+            const double P = parameters(plan);
+            const auto held = resident(plan, 0);
+            EXPECT_NEAR(held.at(MemoryKind::parameters), 4 * P / N, 1e-4 * P) << framework;
+            EXPECT_NEAR(held.at(MemoryKind::optimizer_states), 8 * P / N, 1e-4 * P) << framework;
+            EXPECT_NEAR(model_states(plan), 16 * P / N, 4e-4 * P) << framework;
+            for (const Block& block : plan.blocks) {
+                if (!block.name.starts_with("gather:")) continue;
+                double read = 0, written = 0, whole = 0;
+                for (const Op& op : block.ops) {
+                    const auto* cast = std::get_if<Pointwise>(&op.work);
+                    if (cast && cast->kind == PointwiseKind::cast) {
+                        read += static_cast<double>(plan.buffers[op.in[0]].bytes.count);
+                        written += static_cast<double>(plan.buffers[op.out[0]].bytes.count);
+                        EXPECT_NE(op.queue, compute_queue) << "no computation waits for it";
+                    }
+                    if (const auto* c = std::get_if<Collective>(&op.work)) whole = static_cast<double>(c->bytes.count);
+                }
+                EXPECT_EQ(written, whole / N) << block.name;
+                EXPECT_EQ(read, 2 * written) << block.name;
+                EXPECT_EQ(static_cast<double>(left_allocated(plan, block)), whole) << block.name << " leaves what is gathered alone";
+            }
+            Scenario narrow = s;
+            narrow.training.master_weights = false;
+            EXPECT_NEAR(resident(lower(narrow), 0).at(MemoryKind::parameters), 2 * P / N, 1e-4 * P) << "parameters of 16 bits stay so";
+        }
+}
+
+// How often a step's blocks run an op like this, and on how many elements.
+struct Run {
+    int ops = 0;
+    double elements = 0;
+};
+Run run_of(const Plan& plan, PointwiseKind kind, BlockKind where) {
+    Run r;
+    for (const Action& a : plan.programs[0].actions) {
+        const Block& b = plan.blocks[a.block];
+        for (std::int32_t i = a.first; i < a.last && b.kind == where; ++i)
+            if (const auto* p = std::get_if<Pointwise>(&b.ops[i].work); p && p->kind == kind)
+                ++r.ops, r.elements += static_cast<double>(p->elements);
+    }
+    return r;
+}
+
+// zero_grad sets None from PyTorch 2.0 on: of four reductions the first leaves its sum and three are added to it. Before, all four are,
+// to zeros.
+TEST(ZeroLaws, FsdpsFirstReductionOfAStepIsAddedToNothing) {
+    for (const char* framework : {"fsdp", "fsdp2"})
+        for (const DType reduced : {DType::bf16, DType::fp32}) {
+            Gpt g = model_of_7_5b(8, 3);
+            g.layers = 4, g.microbatches = 4, g.framework = framework;
+            Scenario now = g.make();
+            now.training.gradient_dtype = reduced;
+            Scenario before = now;
+            now.runtime.year = 2024, before.runtime.year = 2022;
+            const Plan anew = lower(now), to_zeros = lower(before);
+            EXPECT_EQ(verify(anew).size(), 0u) << to_text(verify(anew));
+            const double shard = parameters(anew) / 8, padding = 1e-4 * shard;
+            EXPECT_NEAR(run_of(anew, PointwiseKind::add, BlockKind::reduce).elements, 3 * shard, 3 * padding) << framework;
+            EXPECT_NEAR(run_of(to_zeros, PointwiseKind::add, BlockKind::reduce).elements, 4 * shard, 4 * padding) << framework;
+            EXPECT_EQ(run_of(anew, PointwiseKind::zero, BlockKind::other).ops, 0) << framework;
+            EXPECT_NEAR(run_of(to_zeros, PointwiseKind::zero, BlockKind::other).elements, shard, padding) << framework;
+        }
+}
+
+// The sum of a matrix's gradient and what was there: two bytes twice read and once written for each of its elements, of each microbatch.
+Run sums_of_weights(const Plan& plan) {
+    Run r;
+    for (const Action& a : plan.programs[0].actions)
+        for (std::int32_t i = a.first; i < a.last; ++i) {
+            const Op& op = plan.blocks[a.block].ops[i];
+            const auto* p = std::get_if<Pointwise>(&op.work);
+            if (p && p->kind == PointwiseKind::add && plan.buffers[op.in[0]].role == Role::gradient_summand)
+                ++r.ops, r.elements += static_cast<double>(p->elements);
+        }
+    return r;
+}
+
+// Autograd's products write gradients that are not there yet: each microbatch's under FSDP, which reduces them; the first one's of a step
+// elsewhere, which is the only one here or is not told from the others.
+TEST(ZeroLaws, GradientsThatAreNotThereAreWrittenByTheirProducts) {
+    for (const auto& [framework, zero, microbatches, sums] :
+         {std::tuple{"fsdp", 3, 4, false}, {"fsdp", 2, 1, false}, {"fsdp2", 3, 4, false}, {"ddp", 0, 1, false}, {"ddp", 0, 4, true}}) {
+        Gpt g = model_of_7_5b(8, zero);
+        g.layers = 4, g.microbatches = microbatches, g.framework = framework, g.tied = false;
+        const Scenario s = g.make();
+        const Plan plan = lower(s);
+        EXPECT_EQ(verify(plan).size(), 0u) << to_text(verify(plan));
+        EXPECT_EQ(sums_of_weights(plan).ops > 0, sums) << framework << " " << microbatches;
+        if (sums) continue;
+        // Each comes right ahead of the op that makes it, so that a layer's are not all there when its backward pass begins.
+        for (const Block& b : plan.blocks) {
+            if (b.kind != BlockKind::backward) continue;
+            for (std::int32_t i = 0; i < b.ops.next_id(); ++i) {
+                const auto* alloc = std::get_if<Alloc>(&b.ops[i].work);
+                if (!alloc || plan.buffers[alloc->buffer].role != Role::gradient) continue;
+                std::int32_t next = i + 1;
+                while (is_memory_op(b.ops[next].work)) ++next;
+                const std::vector<BufferId>& made = b.ops[next].out;
+                EXPECT_NE(std::find(made.begin(), made.end(), alloc->buffer), made.end()) << plan.buffers[alloc->buffer].name;
+            }
+            EXPECT_EQ(std::count_if(b.ops.begin(), b.ops.end(),
+                                    [&](const Op& op) {
+                                        const auto* alloc = std::get_if<Alloc>(&op.work);
+                                        return alloc && plan.buffers[alloc->buffer].role == Role::gradient;
+                                    }),
+                      std::count_if(plan.buffers.begin(), plan.buffers.end(), [](const Buffer& x) { return x.role == Role::gradient; }));
+        }
+    }
 }
 
 } // namespace

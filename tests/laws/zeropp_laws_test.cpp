@@ -126,6 +126,25 @@ TEST(ZeroPlusPlus, TheSecondCopyLeavesTheExchangeAlone) {
             }
 }
 
+// ZeRO 2 as DeepSpeed has it since December 2023: an all-reduce in the place of the reduction to a part's owner, so that as many bytes of
+// gradients cross once more.
+TEST(WholeReductions, CrossTwice) {
+    Gpt g = sharded();
+    g.zero = 2;
+    g.recompute = "none";
+    Scenario s = g.make();
+    s.strategy.collective_algorithm = CollectiveAlgorithm::ring;
+    const double ring = (ranks - 1.0) / ranks, model = bytes_of_model(s).all();
+    const double reduced = model * bytes_per_element(s.training.gradient_dtype) / 2;
+    s.runtime.year = 2023;
+    EXPECT_NEAR(across(s), ring * (model + reduced), 0.01 * model);
+    const double time = predict(s).report.step_time_s;
+    s.runtime.year = 2024;
+    EXPECT_NEAR(across(s), ring * (model + 2 * reduced), 0.01 * model);
+    EXPECT_NEAR(across(s, false), ring * (model + 2 * reduced), 0.01 * model);
+    EXPECT_GT(predict(s).report.step_time_s, time);
+}
+
 // Four times the link is worth about as much as a quarter of the bytes, and the gain shrinks with the link.
 TEST(ZeroPlusPlus, StandsForAFourTimesFasterLink) {
     const std::string all = weights + second + gradients;

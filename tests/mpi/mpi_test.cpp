@@ -96,7 +96,9 @@ TEST_F(Mpi, SameBitsAsOneProcess) {
         const nlohmann::json one = run(alone, std::string(name) + "_serial"), many = run(over(4, fields), name);
         EXPECT_EQ(one["last_loss"], many["last_loss"]) << name;
         EXPECT_LT(one["last_loss"], one["first_loss"]) << name;
-        EXPECT_EQ(one["memory"][0], many["memory"][0]) << name;
+        for (const char* bytes : {"peak_bytes", "predicted_bytes"}) EXPECT_EQ(one["memory"][0][bytes], many["memory"][0][bytes]) << name;
+        const auto allocated = [](const nlohmann::json& run) { return run["memory"][0]["allocated_bytes"].get<double>(); };
+        EXPECT_NEAR(allocated(many), allocated(one), 0.01 * allocated(one)) << name << ": places of a rank alone, and beside others";
     }
 }
 

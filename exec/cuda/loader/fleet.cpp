@@ -3,6 +3,7 @@
 #include "exec/queues/tcp_store.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <stdexcept>
 
 namespace orrery {
@@ -25,7 +26,7 @@ WorldId id_of(StreamDevice& device, Store& store, int rank, double patience) {
         if (const Status s = device.world_id(id); !s.ok()) throw LibraryFailed("an id for the ranks: " + s.message, s.cause);
         store.set("world", std::string(id.begin(), id.end()));
     }
-    const std::string text = wait_for(store, "world", patience);
+    const std::string text = wait_for(store, "world", patience, {"rank 0 has not told how to connect to it"});
     std::copy_n(text.begin(), std::min(text.size(), id.size()), id.begin());
     return id;
 }
@@ -38,7 +39,12 @@ struct Meeting {
 
 } // namespace
 
+// Streams beyond that many share a connection to the device (8 where nothing is set, 32 at most: CUDA's programming guide), and work that
+// waits in one of them holds up the other: a rank of a pipeline with experts has more than 8.
+void prepare_cuda() { setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0); }
+
 Fleet cuda_fleet(const World& world, const std::optional<LaunchedRank>& launched, double patience) {
+    prepare_cuda();
     std::string why_not;
     const CudaPlugin* const plugin = load_cuda(why_not);
     const int gpus = plugin ? plugin->devices(why_not) : 0;
@@ -60,8 +66,10 @@ Fleet cuda_fleet(const World& world, const std::optional<LaunchedRank>& launched
     } else {
         fleet.devices.push_back(opened(*plugin, launched->local_rank % gpus));
         const auto meeting = std::make_shared<Meeting>();
-        if (launched->rank == 0) meeting->server = std::make_unique<StoreServer>(launched->port);
-        meeting->store = std::make_shared<TcpStore>(launched->master, launched->port, launched->rank, patience);
+        const MeetingPlace at = meeting_place(*launched);
+        const std::string job = launched->by + ", " + std::to_string(launched->size) + " processes, " + launched->job;
+        if (launched->rank == 0) meeting->server = std::make_unique<StoreServer>(at.port, job);
+        meeting->store = std::make_shared<TcpStore>(at.host, at.port, launched->rank, patience, job);
         fleet.store = meeting->store;
         fleet.keeps = meeting;
     }

@@ -184,6 +184,40 @@ bool BucketBlocks::reduce_smaller(Bucket& b, CommId comm, const std::vector<Buff
     return true;
 }
 
+bool BucketBlocks::begins_anew(const Bucket& b) const {
+    const bool copies_each_run = b.replicas > 1 && l.scenario.strategy.gradient_sync != GradientSync::boundary;
+    return b.accumulates && dp.sharded(b) && l.practice.gradients_none && l.scenario.strategy.offload.gradients == Tier::none &&
+           !copies_each_run; // (what is summed over copies in its place counts as used)
+}
+
+// The block that reduces a bucket as its first of a step does: what adds to the sum so far leaves its own there.
+Block BucketBlocks::first_reduction(const Bucket& b, BufferId part) const {
+    Block out = l.plan.blocks[b.reduce];
+    out.name.insert(out.name.find(':'), "_first");
+    const BufferId sum = b.gradient_shard;
+    const bool widens = l.buffer(part).dtype != l.buffer(sum).dtype;
+    std::vector<Op> ops;
+    if (b.comes_with_backward) ops.push_back(memory_op(Alloc{sum}, Phase::gradient_reduce));
+    for (Op op : out.ops) {
+        const auto* alloc = std::get_if<Alloc>(&op.work);
+        const auto* free = std::get_if<Free>(&op.work);
+        auto* add = std::get_if<Pointwise>(&op.work);
+        if (add && add->kind == PointwiseKind::add) {
+            if (!widens) continue;
+            add->kind = PointwiseKind::cast;
+            op.name = "widen." + bucket_name(b);
+            op.in = {part};
+        } else if (!widens) {
+            if ((alloc && alloc->buffer == part) || (free && free->buffer == part)) continue;
+            std::replace(op.in.begin(), op.in.end(), part, sum);
+            std::replace(op.out.begin(), op.out.end(), part, sum);
+        }
+        ops.push_back(std::move(op));
+    }
+    out.ops = Indexed<std::int32_t, Op>(std::move(ops));
+    return out;
+}
+
 void BucketBlocks::make_reduce(Bucket& b) {
     Block out = block(b, BlockKind::reduce, "reduce");
     const Phase phase = Phase::gradient_reduce;
@@ -211,7 +245,7 @@ void BucketBlocks::make_reduce(Bucket& b) {
         whole = {flat_copy};
     }
     BufferId part = b.gradient_shard;
-    if (b.comes_with_backward) out.ops.push_back(memory_op(Alloc{part}, phase));
+    if (b.comes_with_backward && !b.accumulates) out.ops.push_back(memory_op(Alloc{part}, phase));
     const bool widens = l.buffer(part).dtype != grad_dtype;
     if (b.accumulates || widens) {
         part = flat(b, "g.part", Role::gradient_part, b.shard_elements, grad_dtype, MemoryKind::communication, Scope::action,
@@ -220,8 +254,10 @@ void BucketBlocks::make_reduce(Bucket& b) {
     }
     if (l.scenario.strategy.quantized_gradients != QuantizedGradients::none)
         exchange(b, DType::int4, levels(b), whole, part, queue_of(levels(b)[0].comm), out);
-    else
+    else {
         out.ops.push_back(comm_op("reduce." + name, CollectiveKind::reduce_scatter, comm, full, grad_dtype, phase, whole, {part}));
+        std::get<Collective>(out.ops.back().work).whole = l.practice.reduces_whole;
+    }
     if (flat_copy >= 0)
         out.ops.push_back(memory_op(Free{flat_copy}, phase));
     else if (dp.zero >= 2)
@@ -239,6 +275,7 @@ void BucketBlocks::make_reduce(Bucket& b) {
         out.ops.push_back(memory_op(Free{part}, phase));
     }
     b.reduce = l.add(std::move(out));
+    if (begins_anew(b)) b.reduce_first = l.add(first_reduction(b, part));
 }
 
 // Bytes of what is gathered of a bucket's elements: matrices of layers as they are multiplied where they are cast before (torchao).
@@ -259,6 +296,17 @@ void BucketBlocks::gather_low(const Bucket& b) {
     }
 }
 
+// The copy of a wide shard that is gathered, on a stream of its own: it is there before the gather ahead of it has ended.
+BufferId BucketBlocks::cast_shard(Bucket& b, Block& out) {
+    const Phase phase = Phase::param_gather;
+    const BufferId low =
+        flat(b, "w.cast", Role::parameter_shard, b.shard_elements, b.dtype, MemoryKind::parameters, Scope::action, PlacementKind::sharded);
+    out.ops.push_back(memory_op(Alloc{low}, phase));
+    out.ops.push_back(pointwise_op("cast." + bucket_name(b), PointwiseKind::cast, b.shard_elements, phase, {b.weight_shard}, {low}));
+    out.ops.back().queue = queue_of(l.add_communicator("dp.cast", 0));
+    return low;
+}
+
 void BucketBlocks::make_gather(Bucket& b) {
     if (l.scenario.runtime.fp8_all_gather && l.scenario.training.precision == DType::fp8 && dp.gathers_in_step) gather_low(b);
     Block out = block(b, BlockKind::gather, "gather");
@@ -269,6 +317,8 @@ void BucketBlocks::make_gather(Bucket& b) {
     planned(b).gathered_in = b.dtype;
     const std::string name = bucket_name(b);
     const bool copies_out = l.practice.sharding == Sharding::per_parameter && dp.gathers_in_step;
+    const bool casts = dp.wide_shards && b.trained;
+    const BufferId shard = casts ? cast_shard(b, out) : b.weight_shard;
     std::vector<BufferId> into = weights(b);
     if (copies_out) {
         into = {flat(b, "w.flat", Role::gathered_parameters, b.shard_elements * b.shards, b.dtype, MemoryKind::communication, Scope::action,
@@ -279,9 +329,10 @@ void BucketBlocks::make_gather(Bucket& b) {
         for (BufferId w : into) out.ops.push_back(memory_op(Alloc{w}, phase));
     }
     if (l.scenario.strategy.quantized_weights != QuantizedWeights::none && b.dtype != DType::nf4)
-        gather_in_blocks(b, DType::int8, comm, b.weight_shard, b.shards, into, out);
+        gather_in_blocks(b, DType::int8, comm, shard, b.shards, into, out);
     else
-        out.ops.push_back(comm_op("gather." + name, CollectiveKind::all_gather, comm, full, b.dtype, phase, {b.weight_shard}, into));
+        out.ops.push_back(comm_op("gather." + name, CollectiveKind::all_gather, comm, full, b.dtype, phase, {shard}, into));
+    if (casts) out.ops.push_back(memory_op(Free{shard}, phase));
     b.gather = l.add(std::move(out));
     if (copies_out) { // a block of its own: computation copies where it needs the parameters, not where they were asked for
         Block copy = block(b, BlockKind::gather, "copy_out");
@@ -330,8 +381,8 @@ void BucketBlocks::make_shards(Bucket& b) {
         l.buffer(b.gradient_shard).storage = gradients(b)[0];
         pad(b, gradients(b)[0], "pad.gradients");
     }
-    b.weight_shard =
-        flat(b, "w.shard", Role::parameter_shard, b.shard_elements, b.dtype, MemoryKind::parameters, Scope::run, PlacementKind::sharded);
+    b.weight_shard = flat(b, "w.shard", Role::parameter_shard, b.shard_elements, dp.wide_shards && b.trained ? DType::fp32 : b.dtype,
+                          MemoryKind::parameters, Scope::run, PlacementKind::sharded);
     if (!dp.gathers_in_step) {
         l.buffer(b.weight_shard).storage = weights(b)[0];
         pad(b, weights(b)[0], "pad.weights");

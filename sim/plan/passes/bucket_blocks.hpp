@@ -23,6 +23,8 @@ struct BucketBlocks {
 
     void lay_out(Bucket& b);     // its entry in the plan: how its tensors lie in it
     void make_shards(Bucket& b); // the buffers of this rank's part, and padding
+    // Of a bucket that is reduced several times a step: whether the first reduction finds no sum and leaves its own, as autograd does.
+    bool begins_anew(const Bucket& b) const;
     void make_reduce(Bucket& b);
     void make_gather(Bucket& b);    // and copies out of the gathered buffer, and releases, where parameters are gathered in each pass
     void make_secondary(Bucket& b); // after make_gather: a second copy over near ranks, and the block that gathers it
@@ -36,6 +38,8 @@ struct BucketBlocks {
     void reduce_compressed(Bucket& b, DType low, CommId comm, const std::vector<BufferId>& whole, Block& out);
     bool reduce_smaller(Bucket& b, CommId comm, const std::vector<BufferId>& whole, Block& out);
     void add_replicas(Bucket& b, BufferId part, Block& out);
+    Block first_reduction(const Bucket& b, BufferId part) const;
+    BufferId cast_shard(Bucket& b, Block& out);
     Block replicate_block(Bucket& b, BufferId part);
     // Made of whole numbers in blocks: passes/bucket_exchange.cpp.
     struct Level {

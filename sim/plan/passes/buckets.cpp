@@ -6,22 +6,22 @@
 //
 // After it: every parameter that is replicated is in one bucket of Lowering::data_parallel. No program runs the buckets' blocks yet.
 #include "sim/plan/passes/bucket_blocks.hpp"
+#include "sim/plan/passes/gradients_anew.hpp"
 #include "sim/plan/passes/offload_shards.hpp"
 #include "sim/plan/passes/optimizer_block.hpp"
 #include "sim/plan/passes/passes.hpp"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 namespace orrery {
 namespace {
 
-// An embedding on two stages, whose gradients these sum: where it is sharded it has a bucket to itself, so that a rank's part of it is the
-// same on both (Megatron-Core, does_param_require_new_bucket).
+// An embedding on several stages, whose gradients these sum: where it is sharded it has a bucket to itself, so that a rank's part of it is
+// the same on both (Megatron-Core, does_param_require_new_bucket).
 bool stands_alone(const Lowering& l, const Parameter& p) {
-    const bool shared = l.scenario.model.tied_embeddings || l.scenario.model.mtp_layers > 0;
-    return shared && l.plan.tensors[p.tensor].use == TensorUse::embedding && l.graphs.front().stage != l.graphs.back().stage &&
-           l.scenario.strategy.zero_stage > 0;
+    return l.scenario.strategy.zero_stage > 0 && l.plan.tensors[p.tensor].use == TensorUse::embedding && !stages_of_embedding(l).empty();
 }
 
 // A shard per parameter under a pipeline: a stage gathers once a step and reduces once (Sharding::per_parameter).
@@ -145,10 +145,30 @@ void share_out(Lowering& l) {
     dp.sends = one && st.offload.gradients != Tier::none;
     dp.gathers_in_step = dp.gathers_in_step || dp.fetches;
     dp.keeps_until_backward = dp.gathers_in_step && dp.zero == 2;
-    if (st.gradient_sync == GradientSync::no_sync) dp.zero = std::min(dp.zero, 1); // gradients stay whole until the last microbatch
-    // (In a pipeline most microbatches come after the first backward pass, where all gradients are there.)
-    dp.made_in_backward = !dp.active() && !dp.sends && l.plan.stages == 1 &&
-                          (l.practice.gradients_none || l.scenario.training.optimizer_in_backward) && !l.schedule->asynchronous;
+    // (Where one expert's ranks share nothing, and where states are elsewhere, the optimizer has masters of its own.)
+    const bool all_sharded = dp.shards > 1 && (!l.scenario.model.moe || dp.expert_shards > 1);
+    dp.wide_shards = dp.gathers_in_step && all_sharded && l.practice.fp32_shards && st.offload.parameters == Tier::none &&
+                     st.offload.optimizer == Tier::none;
+    // Gradients stay whole until the last microbatch, which is synchronised.
+    if (st.gradient_sync == GradientSync::no_sync && l.scenario.microbatches() > 1) dp.zero = std::min(dp.zero, 1);
+    // (In a pipeline most microbatches come after the first backward pass, where all gradients are there. Of replicas that share them, the
+    // first of several microbatches is not told from the others.)
+    const bool updated = l.scenario.training.optimizer_in_backward,
+               shared_once = dp.active() && dp.zero == 0 && l.practice.gradients_none && !updated && l.plan.microbatches == 1 &&
+                             !st.sends_signs() && !l.scenario.runtime.fused_weight_gradient_accumulation;
+    dp.made_in_backward = ((!dp.active() && !dp.sends && (l.practice.gradients_none || updated)) || shared_once) && l.plan.stages == 1 &&
+                          !l.schedule->asynchronous;
+}
+
+// Whether one pass alone adds to the bucket's gradients, between the moments when they come and when they are used: then autograd's
+// products write them, and nothing is added. run: as make_blocks has it.
+bool made_by_one_pass(const Lowering& l, const Bucket& b, std::int64_t run) {
+    const DataParallel& dp = l.data_parallel;
+    if (l.chunks[b.chunk].weight >= 0) return false; // halves of several microbatches are under way at once
+    const bool added_by_products = l.scenario.runtime.fused_weight_gradient_accumulation && !dp.fsdp;
+    if (!b.trained || l.plan.directions > 1 || added_by_products || used_elsewhere(l, b)) return false;
+    return (dp.fsdp && dp.sharded(b) && dp.reduces_each_run(b) && run == 1) ||
+           (dp.made_in_backward && l.practice.gradients_none && l.plan.microbatches == 1);
 }
 
 // The blocks that reduce, gather and move one bucket. runs: how often a step reduces its gradients, of `run` backward steps each.
@@ -157,7 +177,8 @@ void make_blocks(Lowering& l, BucketBlocks& maker, Bucket& b, std::int64_t run, 
     const DataParallel& dp = l.data_parallel;
     b.shards = b.expert ? dp.expert_shards : dp.shards;
     b.replicas = b.expert ? dp.expert_replicas : dp.replicas;
-    if (dp.made_in_backward) maker.make_acquire(b);
+    b.made_anew = made_by_one_pass(l, b, run);
+    if (dp.made_in_backward && b.trained && !b.made_anew) maker.make_acquire(b);
     if (!dp.active(b)) { // of one rank, or experts of one
         b.sends = b.trained && dp.reduces_each_run() && st.offload.gradients != Tier::none;
         b.accumulates = b.sends && (runs > 1 || used_elsewhere(l, b));
@@ -184,16 +205,33 @@ void make_blocks(Lowering& l, BucketBlocks& maker, Bucket& b, std::int64_t run, 
         }
     b.accumulates = dp.reduces_each_run(b) && (runs > 1 || used_elsewhere(l, b));
     const bool goes = l.practice.gradients_none || l.scenario.training.optimizer_in_backward;
-    b.comes_with_backward =
-        dp.fsdp && st.offload.gradients == Tier::none && goes && dp.zero >= 2 && dp.reduces_each_run(b) && !b.accumulates;
+    b.comes_with_backward = dp.fsdp && st.offload.gradients == Tier::none && goes && dp.zero >= 2 && dp.reduces_each_run(b) &&
+                            (!b.accumulates || maker.begins_anew(b));
     maker.make_reduce(b);
     if (dp.sharded(b)) maker.make_gather(b);
     if (dp.sharded(b) && dp.secondary > 1) maker.make_secondary(b);
-    if (dp.reduces_each_run(b)) maker.make_acquire(b);
+    if (dp.reduces_each_run(b) && !b.made_anew) maker.make_acquire(b);
     if (dp.gathers_in_step && st.offload.parameters != Tier::none) fetch_shard(l, b);
     if (dp.reduces_each_run(b) && st.offload.gradients != Tier::none) {
         send_shard(l, b);
         sum_over_tensor_parallel(l, b);
+    }
+}
+
+// Weights of a chunk's linears in 8 bits are parameters of 8 bits (Practice::gathers_low_parameters). After its buckets are cut, which go
+// by the dtype that parameters had.
+void narrow_weights(Lowering& l, int chunk) {
+    const Graph& g = l.graphs[chunk];
+    std::set<TensorId> low;
+    for (const Node& n : g.nodes)
+        if (n.kind == NodeKind::linear && n.gemm_dtype == DType::fp8)
+            for (const ValueId p : n.params)
+                if (g.value(p).shape.size() >= 2) low.insert(l.tensor(g.value(p)));
+    for (const Parameter& p : l.parameters[g.stage]) {
+        if (!low.contains(p.tensor)) continue;
+        Buffer& w = l.buffer(p.weight);
+        w.dtype = DType::fp8;
+        w.bytes = bytes(w.shape, DType::fp8);
     }
 }
 
@@ -210,13 +248,16 @@ void buckets(Lowering& l) {
         for (const auto& of_stage : l.parameters)
             for (const Parameter& p : of_stage)
                 if (p.trained()) l.buffer(p.gradient).placement.set(Axis::pp, PlacementKind::partial);
+    const bool one_unit_each = dp.zero >= 2 || dp.gathers_in_step || (dp.made_in_backward && !dp.active()) || dp.sends;
     for (int c = 0; c < static_cast<int>(l.chunks.size()); ++c) {
-        auto of_chunk = cut(l, c, st.bucket_bytes, grad_dtype, dp.zero >= 2 || dp.gathers_in_step || dp.made_in_backward || dp.sends);
+        auto of_chunk = cut(l, c, st.bucket_bytes, grad_dtype, one_unit_each);
         const std::int64_t microbatches = l.plan.microbatches / directions;
         const std::int64_t run =
-            dp.reduces_each_run() && l.plan.chunks_per_stage > 1 ? std::min<std::int64_t>(l.plan.stages, microbatches) : 1;
+            dp.reduces_each_run() && l.plan.chunks_per_stage > 1 ? std::min<std::int64_t>(st.microbatch_group(), microbatches) : 1;
         const int runs = dp.reduces_each_run() ? static_cast<int>((microbatches + run - 1) / run) : 1;
+        if (l.practice.gathers_low_parameters) narrow_weights(l, c);
         for (Bucket& b : of_chunk) make_blocks(l, maker, b, run, runs);
+        make_gradients_anew(l, c, of_chunk);
         if (l.scenario.training.optimizer_in_backward)
             for (Bucket& b : of_chunk)
                 if (b.trained) b.update = make_update_block(l, b);

@@ -24,7 +24,7 @@ struct Bucket {
     bool sends = false;                   // nobody shares it, and its gradients go to the host whole
     std::int32_t id = -1;                 // in Plan::buckets; -1: nothing of it travels
     BufferId gradient_shard = -1;         // where a reduce-scatter leaves its part
-    BufferId weight_shard = -1;
+    BufferId weight_shard = -1;           // what the optimizer steps on; where DataParallel::wide_shards, a copy of it is gathered
     std::int32_t reduce = -1, gather = -1, copy_out = -1, release = -1, acquire = -1; // blocks; -1: none
     std::int32_t reduce_first = -1;   // the block that reduces in a step's first run, which finds no sum to add to; -1: `reduce`
     std::int32_t reduce_last = -1;    // .. and in its last, where the sum leaves in another type; -1: `reduce`
@@ -34,6 +34,7 @@ struct Bucket {
     std::int32_t replicate = -1;      // the block that adds the copies of its shard, where that is once a step; -1: `reduce` does
     std::int32_t gather_again = -1;   // the block that gathers in the backward pass, where that is another; -1: `gather`
     bool comes_with_backward = false; // its gradient shard is there from its reduction until the next step begins (PyTorch's zero_grad)
+    bool made_anew = false; // the one pass that adds to its gradients, of a run or of a step, allocates and writes each (gradients_anew)
 };
 
 struct DataParallel {
@@ -46,6 +47,7 @@ struct DataParallel {
     bool made_in_backward = false;     // gradients come with the backward pass and go when the next step begins (PyTorch's zero_grad)
     bool fsdp = false;                 // PyTorch FSDP's copies and its one communicator
     bool gathers_in_step = false;      // parameters are gathered unit by unit in each pass (ZeRO-3; FSDP's ZeRO-2)
+    bool wide_shards = false;          // of parameters: fp32, without another copy, and cast for each gather (Practice::fp32_shards)
     bool weight_by_weight = false;     // large weights are gathered where they are used, not where their unit begins (XLA)
     bool fetches = false;              // one rank's parameters are copied from the host unit by unit, as others gather them
     bool sends = false;                // and its gradients to the host

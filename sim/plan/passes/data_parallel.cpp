@@ -15,8 +15,8 @@
 namespace orrery {
 namespace {
 
-// Where a part stands in its run: consecutive steps of its kind on its chunk, at most `stages` long, of one where a rank has one chunk.
-// Data-parallel blocks that repeat within a step do so once a run.
+// Where a part stands in its run: consecutive steps of its kind on its chunk, at most microbatch_group() long, of one where a rank has one
+// chunk. Data-parallel blocks that repeat within a step do so once a run.
 struct RunPosition {
     bool starts, ends, first_of_chunk, last_of_chunk;
 };
@@ -103,28 +103,40 @@ struct Weaving {
     const std::vector<BlockPiece>& pieces = w.pieces.of(woven.part.block, step.chunk);
     const LastUse& last = w.last_uses.try_emplace(&pieces, pieces).first->second;
     bool forward = step.kind == StepKind::forward;
-    // FSDP's root unit (embedding and head) stays gathered through forward and backward; what is gathered weight by weight has no root.
+    // Embedding and head may stay gathered through forward and backward (root, kept); what is gathered weight by weight has no root.
     bool whole_root = w.l.plan.stages == 1 && !w.dp.weight_by_weight;
     std::vector<std::int32_t> piece_action = std::vector<std::int32_t>(pieces.size(), -1); // ids
     std::vector<const Bucket*> gathered = {}, acquired = {}, to_copy = {};
     // How many units are gathered at once, the one in use among them. One more where single weights are gathered (assumed): XLA's scheduler
     // starts a gather as early as hides it, and the work under a small weight hides no large one.
     std::size_t ahead = !(w.dp.fetches ? w.l.scenario.strategy.overlap.offload : w.l.scenario.strategy.overlap.param_gather) ||
-                                both_in_one_layer(w.l.practice, pieces)
+                                both_in_one_layer(w.l.practice, pieces) || behind_reductions()
                             ? 1
                         : w.dp.weight_by_weight ? 3
                                                 : 2;
     std::int32_t unhidden = -1; // a reduction that the next piece has to wait for
 
+    // Without backward prefetch a flat unit's parameters are asked for where the backward pass comes to it, which is behind the reduction
+    // of the unit before: both are of one communicator. Where nothing is reduced, as in the forward pass, the host is ahead of the device
+    // and asks in time.
+    bool behind_reductions() const {
+        return !forward && w.l.practice.sharding == Sharding::flat_units && !w.l.scenario.strategy.overlap.backward_prefetch &&
+               (now.reduce_run || now.reduce_step);
+    }
+    bool is(int unit, UnitKind kind) const { return w.l.graphs[step.chunk].unit_kinds[unit] == kind; }
+    // A unit of the root, which is gathered as a pass begins.
     bool root(int unit) const {
-        const UnitKind kind = w.l.graphs[step.chunk].unit_kinds[unit];
-        return whole_root && (kind == UnitKind::embedding || kind == UnitKind::head);
+        return whole_root && w.l.practice.root_is_a_unit && (is(unit, UnitKind::embedding) || is(unit, UnitKind::head));
+    }
+    // By the backward pass: the output layer.
+    bool is_wanted_first(int unit) const {
+        return whole_root && (is(unit, UnitKind::head) || (w.l.scenario.model.tied_embeddings && is(unit, UnitKind::embedding)));
     }
     // Gathered in the forward pass and kept until the backward pass is through.
     bool kept(const Bucket& b) const {
         if (among(w.pieces.read_late(step.chunk), &b)) return false;
         return w.dp.keeps_until_backward ||
-               std::any_of(b.units.begin(), b.units.end(), [&](int u) { return b.chunk == step.chunk && root(u); });
+               std::any_of(b.units.begin(), b.units.end(), [&](int u) { return b.chunk == step.chunk && (root(u) || is_wanted_first(u)); });
     }
     // The parameters of piece i, kept at most a given number of units ahead of the computation.
     void gather(std::size_t i) {
@@ -153,8 +165,10 @@ struct Weaving {
     }
     void acquire(std::size_t i) {
         if (!now.acquire) return;
-        for (const Bucket* b : pieces[i].gradients)
-            if (b->acquire >= 0 && once(acquired, b) && w.uses[b].gradients++ == 0) w.push(b->acquire);
+        for (const Bucket* b : pieces[i].gradients) {
+            const bool reduced_soon = b->made_anew && w.dp.reduces_each_run(*b); // made by the run itself, which reduces them when it ends
+            if ((b->acquire >= 0 || reduced_soon) && once(acquired, b) && w.uses[b].gradients++ == 0 && b->acquire >= 0) w.push(b->acquire);
+        }
     }
     void release(const Bucket* b) {
         if (now.release && b->release >= 0 && w.uses[b].weights > 0 && --w.uses[b].weights == 0) w.push(b->release);
@@ -187,10 +201,12 @@ struct Weaving {
             if (among(pieces[next].weights, b)) return true;
         return false;
     }
-    // After piece i: the buckets that no later piece touches, or that the next one gathers anew.
+    // After piece i: the buckets that no later piece touches, or that the next one gathers anew. (Not in a run of several steps, which
+    // gathers in its first and releases in its last.)
     void settle(std::size_t i) {
         const BlockPiece& piece = pieces[i];
-        const bool anew = now.gather && i + 1 < pieces.size() && (pieces[i + 1].again || (piece.remade && !w.l.practice.keeps_regathered));
+        const bool anew =
+            now.gather && now.release && i + 1 < pieces.size() && (pieces[i + 1].again || (piece.remade && !w.l.practice.keeps_regathered));
         for (const Bucket* b : piece.weights) {
             if (anew && !kept(*b) && !wanted_soon(b, i) && std::erase(gathered, b) > 0) release(b);
             if (last.weights.at(b) == i && !(forward && kept(*b))) release(b);
@@ -224,7 +240,8 @@ Weaver::Weaver(Lowering& lowering, int stage) : l(lowering), pieces(lowering, st
 
 RunPosition Weaver::position(const DraftPart& part) {
     const std::int64_t microbatches = l.plan.microbatches / l.plan.directions;
-    const std::int64_t limit = l.plan.chunks_per_stage > 1 ? std::min<std::int64_t>(l.plan.stages, microbatches) : 1;
+    const std::int64_t group = l.scenario.strategy.microbatch_group();
+    const std::int64_t limit = l.plan.chunks_per_stage > 1 ? std::min(group, microbatches) : 1;
     const int kind = part.step.kind == StepKind::forward ? 0 : part.step.kind == StepKind::weight ? 2 : 1;
     const std::int64_t k = met_[{kind, part.step.chunk}]++;
     const bool last = k + 1 == microbatches;

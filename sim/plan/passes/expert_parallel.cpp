@@ -3,8 +3,10 @@
 // are divided over ep, their columns over expert-tensor ranks; rows go to their experts by a dispatch and come back by a combine.
 // Tokens enter as sequence parallelism left them: every rank sends its own.
 //
-// After it: values between dispatch and combine are placed over the experts' mesh and have as many rows as the fullest rank gets;
-// experts' parameters lie on that mesh too, so that their gradients are partial over expert-data ranks alone.
+// After it: values between dispatch and combine are placed over the experts' mesh and have as many rows as the fullest rank gets, or as any
+// could where shapes are fixed beforehand (Practice::worst_case_rows; Value::filled: those it gets), or as there is room for in a plan that
+// a router's own choices run (Runtime::routed); experts' parameters lie on that mesh too, so that their gradients are partial over
+// expert-data ranks alone.
 #include "sim/plan/passes/passes.hpp"
 
 #include "sim/model/expert_load.hpp"
@@ -25,17 +27,31 @@ struct Folding {
 
     bool moves() const { return ep > 1 || etp > 1; }
 
-    // Rows a rank sends: one for each of its tokens' experts, or every expert's capacity.
-    std::int64_t rows_sent(std::int64_t tokens) const {
-        if (moe.capacity_factor <= 0) return tokens * moe.top_k;
-        return moe.experts * expert_capacity(moe, tokens);
-    }
+    int mixture(int layer) const { return mixture_layers(l.scenario.model, layer); }
+    std::int64_t sent(std::int64_t tokens, int layer) const { return rows_sent(moe, tokens, mixture(layer)); }
     // Over the mean, what the fullest rank of a layer gets. Each layer's exchange waits for its own; where loads differ by layer, memory
     // is that of a rank which is the fullest of all of them: a bound.
-    double fullest(int layer) const { return fullest_share(moe, static_cast<int>(ep), mixture_layers(l.scenario.model, layer)); }
+    double fullest(int layer) const { return fullest_share(moe, static_cast<int>(ep), mixture(layer)); }
     // Rows the experts of the fullest rank work on.
     std::int64_t rows_of_experts(std::int64_t tokens, int layer) const {
-        return static_cast<std::int64_t>(std::ceil(static_cast<double>(rows_sent(tokens)) * fullest(layer) - 1e-9)) * etp;
+        return static_cast<std::int64_t>(std::ceil(static_cast<double>(sent(tokens, layer)) * fullest(layer) - 1e-9)) * etp;
+    }
+    // What a router chooses is known as the plan runs: there is to be room for it.
+    bool routed() const { return l.scenario.runtime.routed && !moe.pads(); }
+    // Of rows that leave a rank, and of those that its experts may get: so many times the mean (runtime.expert_room), and never more than
+    // all ranks can send there.
+    std::int64_t room_outside(std::int64_t tokens, int layer) const { return routed() ? most_rows_sent(moe, tokens) : sent(tokens, layer); }
+    std::int64_t room_of_routed(std::int64_t tokens, int layer) const {
+        const double times = std::max(fullest(layer), l.scenario.runtime.expert_room);
+        const auto all = static_cast<double>(ep * most_rows_sent(moe, tokens, static_cast<int>(ep)));
+        return static_cast<std::int64_t>(std::min(all, std::ceil(static_cast<double>(sent(tokens, layer)) * times - 1e-9))) * etp;
+    }
+    // Room for all rows of the group that could go to one rank: a token meets an expert once. Gathered tokens are repeated for all of
+    // their experts before those of other ranks are masked out.
+    std::int64_t room(std::int64_t tokens, int layer) const {
+        if (!l.practice.worst_case_rows) return routed() ? room_of_routed(tokens, layer) : rows_of_experts(tokens, layer);
+        const std::int64_t each = gathers ? moe.top_k : std::min<std::int64_t>(moe.experts / ep, moe.top_k);
+        return std::max(rows_of_experts(tokens, layer), ep * tokens * each * etp);
     }
     // Tokens at the experts' side where tokens travel: all of the group's, or those with an expert here.
     std::int64_t tokens_arrived(std::int64_t tokens, int layer) const {
@@ -62,8 +78,9 @@ struct Folding {
             }
     }
     // A value of the experts' region: its rows, its columns, and how expert-tensor ranks hold it.
-    void shard_rows(Value& v, std::int64_t rows) const {
-        v.shape[0] = rows;
+    void shard_rows(Value& v, std::int64_t tokens, int layer) const {
+        v.shape[0] = room(tokens, layer);
+        v.filled = rows_of_experts(tokens, layer);
         const bool columns = v.dims[1] == DimKind::expert_parallel;
         if (columns) v.shape[1] /= etp;
         place(v, etp == 1 ? PlacementKind::invariant : columns ? PlacementKind::sharded : PlacementKind::varying, columns ? 1 : 0);
@@ -88,7 +105,7 @@ struct GraphFolding {
     const Folding& f;
     Graph& g;
     std::vector<Node> nodes = {};
-    Node held = {}; // the permutation after a dispatch of tokens, until experts want its rows
+    Node held = {}; // a dispatch of rows, or the permutation after one of tokens, until experts want its rows
     bool holding = false;
     std::vector<ValueId> here = {};                 // tokens, probabilities and map after a dispatch of tokens
     std::vector<ValueId> inside = {}, outside = {}; // rows and their probabilities
@@ -96,7 +113,7 @@ struct GraphFolding {
     std::vector<ValueId> ends = {}; // what permutations take back
 
     void shard_inside(int layer) {
-        for (ValueId v : inside) f.shard_rows(g.value(v), f.rows_of_experts(tokens, layer));
+        for (ValueId v : inside) f.shard_rows(g.value(v), tokens, layer);
     }
 
     // Tokens with their probabilities and map: whole to each rank they go to, whose gradients of them are summands.
@@ -122,20 +139,23 @@ struct GraphFolding {
         holding = true;
     }
 
-    // Rows are sent from where their tokens are.
+    // Rows are sent from where their tokens are. Shared experts beside it stand before it: it waits for the permutation alone, and the sort
+    // behind it for the exchange.
     void dispatch_rows(const Node& n) {
         inside.clear();
         for (ValueId o : outside) {
             Value received = g.value(o);
             received.name += ".dispatched";
-            f.shard_rows(received, f.rows_of_experts(tokens, n.layer));
-            g.value(o).shape[0] = f.rows_sent(tokens);
+            f.shard_rows(received, tokens, n.layer);
+            g.value(o).shape[0] = f.room_outside(tokens, n.layer);
+            g.value(o).filled = f.sent(tokens, n.layer);
             g.value(o).placement = g.value(n.in[0]).placement;
             inside.push_back(g.add(std::move(received)));
         }
         nodes.push_back(n);
-        nodes.push_back(f.mover(NodeKind::dispatch, n, {outside[0], n.in[2], outside[1]}, inside[0]));
-        nodes.back().out = inside;
+        held = f.mover(NodeKind::dispatch, n, {outside[0], n.in[2], outside[1]}, inside[0]);
+        held.out = inside;
+        holding = true;
     }
 
     void permute(const Node& n) {
@@ -148,7 +168,7 @@ struct GraphFolding {
 
     bool of_experts(const Node& n) const {
         if (n.kind != NodeKind::linear && n.kind != NodeKind::adapt && n.kind != NodeKind::clamp && n.kind != NodeKind::activation &&
-            n.kind != NodeKind::weigh && n.kind != NodeKind::weighted_bias)
+            n.kind != NodeKind::weigh && n.kind != NodeKind::weighted_bias && n.kind != NodeKind::dropout)
             return false;
         const Value& out = g.value(n.out[0]);
         return !out.dims.empty() && out.dims[0] == DimKind::routed;
@@ -160,7 +180,7 @@ struct GraphFolding {
         for (ValueId& v : n.in)
             for (std::size_t i = 0; i < outside.size(); ++i)
                 if (v == outside[i]) v = inside[i];
-        for (ValueId v : n.out) f.shard_rows(g.value(v), f.rows_of_experts(tokens, n.layer));
+        for (ValueId v : n.out) f.shard_rows(g.value(v), tokens, n.layer);
         nodes.push_back(n);
         // The last of them: its sum over the expert-tensor ranks is part of the combine.
         const bool row_parallel = n.kind == NodeKind::linear && g.value(n.params[0]).dims[2] == DimKind::expert_parallel;
@@ -227,7 +247,7 @@ void expert_parallel(Lowering& l) {
     const Folding f{l, *sc.model.moe, ep, etp, dispatcher == TokenDispatcher::allgather, dispatcher != TokenDispatcher::alltoall};
     if (ep > 1) l.add_expert_communicator("ep", mask(Axis::ep));
     if (etp > 1 && !f.tokens_travel) l.add_expert_communicator("etp", mask(Axis::tp));
-    const bool tells_counts = ep > 1 && etp > 1 && host_waits_for_counts(sc); // of all ranks that rows may come from
+    const bool tells_counts = ep > 1 && host_waits_for_counts(sc); // of all ranks that rows may come from
     if ((f.moves() && f.tokens_travel) || tells_counts) l.add_expert_communicator("ep.etp", mask(Axis::ep) | mask(Axis::tp));
     if (sc.model.moe->auxiliary_loss && s.tensor_parallel > 1 && s.context_parallel > 1)
         l.add_communicator("tp.cp", mask(Axis::tp) | mask(Axis::cp)); // of the loads of whole sequences

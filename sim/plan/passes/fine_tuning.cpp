@@ -1,6 +1,7 @@
 // Fine-tuning: what of the model is trained. The rest has no gradients, no optimizer states, and nothing goes back below the lowest that is
 // trained (Emitter::needs_gradient). LoRA (Hu et al., arXiv:2106.09685): y = W x + alpha / rank B A x, with W as it is, beside each target
-// one pair A [rank, k], B [n, rank] (Megatron-Bridge's LoRA: queries, keys and values share one, and so do gate and up). A of a
+// one pair A [rank, k], B [n, rank] (Megatron-Bridge's LoRA: queries, keys and values share one, and so do gate and up; where these are
+// modules of their own, each A and B is timed as its own, but not counted). A of a
 // column-parallel target and B of a row-parallel one are whole on every tensor-parallel rank; the others are divided as the target is.
 // Each expert has a pair of its own (target_modules of PEFT, which finds every expert's linears).
 // QLoRA (arXiv:2305.14314): matrices of layers are kept in 4 bits, and made 16 bits wide for each product.
@@ -54,6 +55,7 @@ ModelPart part_of(const Graph& g, const Node& n, ValueId p) {
 // The target's adapter: two linears and a sum, which all later nodes read in place of the target's result.
 struct Adapter {
     Graph& g;
+    const Lowering& l;
     const Scenario& s;
 
     ValueId parameter(const Value& like, std::string name, std::vector<std::int64_t> shape, std::vector<DimKind> dims, Initial initial) {
@@ -75,6 +77,27 @@ struct Adapter {
         n.params = {w};
         n.bias_apart = false;
         n.keeps_precision = true;
+        n.adapts = modules_of(l, target);
+        return n;
+    }
+    // Ahead of A. (Where queries, keys and values, or gate and up, are modules of their own, one mask stands for those of each.)
+    Node dropout(const Node& target, ValueId& out) {
+        Value dropped = g.value(target.in[0]);
+        dropped.name = g.value(target.out[0]).name + ".lora_dropout";
+        Value mask = dropped;
+        mask.name += ".mask";
+        mask.dtype = DType::boolean;
+        Node n;
+        n.kind = NodeKind::dropout;
+        n.name = target.name + ".lora_dropout";
+        n.layer = target.layer;
+        n.unit = target.unit;
+        n.in = {target.in[0]};
+        n.out = {g.add(std::move(dropped)), g.add(std::move(mask))};
+        n.fused = target.fused;
+        n.dropout = s.model.trainable.dropout;
+        n.adapts = modules_of(l, target);
+        out = n.out[0];
         return n;
     }
     // Its nodes; after them the target's result is `out`.
@@ -108,12 +131,18 @@ struct Adapter {
         adapt.out = {out};
         adapt.gradient_dtype = target.gradient_dtype;
         adapt.fused = target.fused;
-        return {linear(target, LinearPart::adapter_down, target.in[0], down, a), linear(target, LinearPart::adapter_up, down, up, b),
-                adapt};
+        ValueId x = target.in[0];
+        std::vector<Node> nodes;
+        if (s.model.trainable.dropout > 0) nodes.push_back(dropout(target, x));
+        nodes.push_back(linear(target, LinearPart::adapter_down, x, down, a));
+        nodes.push_back(linear(target, LinearPart::adapter_up, down, up, b));
+        nodes.push_back(std::move(adapt));
+        return nodes;
     }
 };
 
-void add_adapters(Graph& g, const Scenario& s) {
+void add_adapters(Graph& g, const Lowering& l) {
+    const Scenario& s = l.scenario;
     std::vector<Node> nodes;
     std::vector<std::pair<ValueId, ValueId>> replaced;
     for (Node& n : g.nodes) {
@@ -124,7 +153,7 @@ void add_adapters(Graph& g, const Scenario& s) {
         const auto target = n.kind == NodeKind::linear ? named<LoraTarget>(name(n.part)) : std::nullopt;
         if (!target || !adapts(s.model, *target, n.layer)) continue;
         ValueId out = -1;
-        for (Node& one : Adapter{g, s}.around(n, out)) nodes.push_back(std::move(one));
+        for (Node& one : Adapter{g, l, s}.around(n, out)) nodes.push_back(std::move(one));
         replaced.emplace_back(n.out[0], out);
     }
     g.nodes = std::move(nodes);
@@ -142,7 +171,7 @@ void fine_tuning(Lowering& l) {
                 const bool matrix = n.kind == NodeKind::linear && n.layer >= 0 && !n.keeps_precision && g.value(p).shape.size() > 1;
                 if (matrix && t.base_dtype == BaseDType::nf4) g.value(p).dtype = DType::nf4;
             }
-        if (t.lora) add_adapters(g, l.scenario);
+        if (t.lora) add_adapters(g, l);
     }
 }
 

@@ -2,13 +2,19 @@
 // where data parallelism needs nothing between them. Parts of one port are an input-gradient block and the weight-gradient block of the
 // same chunk; there are at most two ports.
 //
-// After it: every action runs one block. In a joined block every op stands after those of its part it depends on, and where one port
-// waits for its communication the other's computation is issued.
+// After it: every action runs one block. In a joined block every op stands after those of its part it depends on. Where experts exchange
+// tokens, the order is that of Megatron-Core's TransformerLayerSchedulePlan.run (core/models/common/model_chunk_schedule_plan.py, 2025),
+// layer by layer, b the backward and f the forward step:
+//   communication: combine b | dispatch f, dispatch b | combine f
+//   computation:   attention f | experts b, experts f | attention b
+// All other communication (tensor and context parallelism) is inside these parts, and their computation waits for it. Where no tokens are
+// exchanged, ports take turns wherever one waits for its communication.
 #include "sim/plan/passes/passes.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
 #include <map>
+#include <set>
 
 namespace orrery {
 namespace {
@@ -109,9 +115,35 @@ struct Side {
     std::vector<Group> groups;
     std::size_t next = 0;
     std::vector<BufferId> moving;
+    std::vector<char> rests = {}; // by group: whether the other port gets the turn before it, whatever is moving
 
     bool done() const { return next == groups.size(); }
 };
+
+// Whether it takes rows or tokens to experts or back, on any part of their way. (Counts of rows are whole numbers.)
+bool moves_tokens(const Parts& parts, const Group& g) {
+    const auto* c = std::get_if<Collective>(&parts.op(g).work);
+    return c != nullptr && parts.plan.communicators[c->comm].expert && c->dtype != DType::int64;
+}
+
+// A layer without experts has the same two parts, and nothing to wait for: where its MLP begins (or, going back, its attention), and at its
+// outer end, the side has to stop by itself, as Megatron goes from layer to layer.
+void mark_rests(const Parts& parts, Side& side, bool forward) {
+    constexpr std::int16_t none = -1;
+    std::set<std::int16_t> mixtures, met;
+    for (const Group& g : side.groups)
+        if (moves_tokens(parts, g)) mixtures.insert(parts.op(g).layer);
+    const auto dense = [&](std::int16_t layer) { return layer != none && !mixtures.contains(layer); };
+    side.rests.assign(side.groups.size(), 0);
+    std::int16_t before = none;
+    for (std::size_t i = 0; i < side.groups.size(); ++i) {
+        const Op& op = parts.op(side.groups[i]);
+        const bool begins = met.insert(op.layer).second; // (weight gradients may come later than their layer)
+        if (begins && dense(forward ? before : op.layer)) side.rests[i] = 1;
+        if (op.mlp_border && dense(op.layer)) side.rests[i] = 1;
+        if (begins) before = op.layer;
+    }
+}
 
 bool waits(const Parts& parts, const Side& side) {
     const Group& g = side.groups[side.next];
@@ -122,15 +154,24 @@ bool waits(const Parts& parts, const Side& side) {
     return false;
 }
 
-// Each side in turn, up to the computation that waits for its own communication.
-std::vector<Group> interleave(const Parts& parts, Side (&sides)[2]) {
+// Each side in turn, up to the computation that waits for its own communication. by_layer: for an exchange of tokens alone, and the
+// backward step begins: its first exchange is under way while the forward step attends.
+std::vector<Group> interleave(const Parts& parts, Side (&sides)[2], int backward, bool by_layer) {
+    for (int s = 0; s < 2; ++s) {
+        sides[s].rests.assign(sides[s].groups.size(), 0);
+        if (by_layer) mark_rests(parts, sides[s], s != backward);
+    }
     std::vector<Group> out;
-    for (int turn = 0; !sides[0].done() || !sides[1].done(); turn = 1 - turn) {
+    for (int turn = by_layer ? backward : 0; !sides[0].done() || !sides[1].done(); turn = 1 - turn) {
         Side& side = sides[turn];
         side.moving.clear(); // the other side's computation has been issued since
         for (; !side.done() && !waits(parts, side); ++side.next) {
+            if (side.rests[side.next]) {
+                side.rests[side.next] = 0;
+                break;
+            }
             const Group& g = side.groups[side.next];
-            if (parts.speaks(g))
+            if (by_layer ? moves_tokens(parts, g) : parts.speaks(g))
                 for (BufferId b : parts.op(g).out) side.moving.push_back(storage(parts.plan, b));
             out.push_back(g);
         }
@@ -180,7 +221,10 @@ std::int32_t make_joined_block(Lowering& l, const std::vector<BlockPart>& list) 
     out.parts = list;
     std::vector<std::vector<std::int32_t>> moved;
     for (std::size_t i = 0; i < list.size(); ++i) moved.emplace_back(parts.block(i).ops.size(), -1);
-    for (const Group& g : interleave(parts, sides)) append(parts, g, moved, out);
+    const int backward = parts.block(0).kind == BlockKind::forward ? list.back().port : 0;
+    const Strategy& st = l.scenario.strategy;
+    const bool exchanges = l.scenario.model.moe && (st.expert_parallel > 1 || st.expert_tensor_parallel > 1);
+    for (const Group& g : interleave(parts, sides, backward, exchanges)) append(parts, g, moved, out);
     return l.add(std::move(out));
 }
 

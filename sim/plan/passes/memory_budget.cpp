@@ -15,7 +15,7 @@ struct Item {
 
 bool communicates(NodeKind k) {
     return k == NodeKind::enter || k == NodeKind::exit || k == NodeKind::dispatch || k == NodeKind::combine ||
-           k == NodeKind::gather_context || k == NodeKind::to_heads || k == NodeKind::from_heads;
+           k == NodeKind::gather_context || k == NodeKind::to_heads || k == NodeKind::from_heads || k == NodeKind::join_heads;
 }
 
 std::int64_t bytes_of(const Graph& g, const Node& n) {

@@ -1,6 +1,6 @@
-// The ends of a step: before the first microbatch, gradients that live all step become zero, those go that the backward pass makes anew,
-// and data are loaded; after the last, the remaining reductions (of norms' gradients under sequence parallelism, of tied embeddings across
-// stages), the gradient norm and clipping, the optimizer on this rank's part, and the gathers of what it has changed.
+// The ends of a step: before the first microbatch, gradients that live all step become zero, and those go that the backward pass makes
+// anew; after the last, the remaining reductions (of norms' gradients under sequence parallelism, of tied embeddings across stages), the
+// gradient norm and clipping, the optimizer on this rank's part, and the gathers of what it has changed.
 //
 // After it: every parameter is updated once a step, and drafts are whole steps. Optimizer states have their buffers.
 #include "sim/plan/passes/optimizer_block.hpp"
@@ -16,12 +16,6 @@ std::int32_t make_begin_block(Lowering& l, const DataParallel& dp, int stage) {
     out.name = fmt::format("begin:{}", stage);
     out.kind = BlockKind::other;
     out.stage = static_cast<std::int16_t>(stage);
-    std::vector<BufferId> batch;
-    for (std::size_t i = 0; i < l.plan.buffers.size(); ++i)
-        if (l.plan.buffers[i].stage == stage && l.plan.buffers[i].role == Role::batch) batch.push_back(static_cast<BufferId>(i));
-    if (l.scenario.runtime.dataloader_us > 0 && !batch.empty())
-        out.ops.push_back(
-            step_op("load_data", HostWork{Time::microseconds(l.scenario.runtime.dataloader_us)}, {}, batch, host_queue, Phase::forward));
     std::vector<BufferId> zeroed;
     std::int64_t elements = 0;
     if (l.scenario.training.optimizer_in_backward) { // each update has freed its gradients
@@ -33,7 +27,7 @@ std::int32_t make_begin_block(Lowering& l, const DataParallel& dp, int stage) {
             for (const Bucket& b : buckets)
                 if (b.stage == stage && b.gradient_shard >= 0) {
                     if (b.comes_with_backward) out.ops.push_back(step_op({}, Free{b.gradient_shard}, {}, {}, host_queue));
-                    if (!b.accumulates) continue; // the one reduction writes it
+                    if (!b.accumulates || b.reduce_first >= 0) continue; // the one reduction writes it, or the first
                     zeroed.push_back(b.gradient_shard);
                     elements += b.shard_elements;
                 } else if (b.stage == stage && b.trained && !dp.reduces_each_run(b))
@@ -53,12 +47,30 @@ std::int32_t make_begin_block(Lowering& l, const DataParallel& dp, int stage) {
     return l.add(std::move(out));
 }
 
-// The parameters of the next step, in the order its forward pass wants them.
+// The parameters of the next step, in the order its forward pass wants them. Where that pass does not hide them, each gather is a call that
+// the device's computation waits for, as does the next gather, whatever communicator it is on: Megatron-Core's step_with_ready_grads calls
+// start_param_sync() of each model chunk (core/optimizer/distrib_optimizer.py), which without --overlap-param-gather is synchronous
+// (async_op = False in core/distributed/param_and_grad_buffer.py); DeepSpeed's ZeRO 1 and 2 end a step with blocking
+// dist.all_gather_into_tensor (all_gather_into_tensor_dp_groups in runtime/utils.py). The host goes on.
 void gather_for_next_step(Lowering& l, int stage, Draft& draft) {
+    std::int32_t before = -1; // the gather before, and the queue it ends on
+    QueueId queue = -1;
+    const auto gather = [&](std::int32_t id) {
+        DraftAction action = run_of(l.plan, draft, id);
+        Block& block = l.plan.blocks[id];
+        const std::int32_t first = first_timed_op(block, 0, action.run.last), last = last_timed_op(block, 0, action.run.last);
+        if (!l.scenario.strategy.overlap.param_gather && last >= 0) {
+            block.blocking = true;
+            if (before >= 0 && block.ops[first].queue != queue) action.waits.push_back({first, before});
+            before = action.id;
+            queue = block.ops[last].queue;
+        }
+        draft.actions.push_back(std::move(action));
+    };
     for (int c : l.chunks_in_model_order()) {
         const auto& buckets = l.data_parallel.buckets[c];
         for (std::size_t k = buckets.size(); k-- > 0;)
-            if (buckets[k].stage == stage && buckets[k].gather >= 0) draft.actions.push_back(run_of(l.plan, draft, buckets[k].gather));
+            if (buckets[k].stage == stage && buckets[k].gather >= 0) gather(buckets[k].gather);
     }
 }
 

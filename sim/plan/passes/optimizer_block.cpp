@@ -214,17 +214,15 @@ void reduce_over_tensor_parallel(Lowering& l, const DataParallel& dp, int stage,
                               queue_of(l.comm("tp")), Phase::gradient_reduce));
 }
 
-// An embedding that both ends use (tied to the head, or read again to predict further tokens), on different stages: both hold the tensor,
-// each has a summand of its gradient.
+// An embedding that several stages use (tied to the head, or read again to predict further tokens): all hold the tensor, each has a summand
+// of its gradient.
 void reduce_tied_embedding(Lowering& l, const DataParallel& dp, int stage, Block& out) {
-    if ((!l.scenario.model.tied_embeddings && l.scenario.model.mtp_layers == 0) || l.graphs.front().stage == l.graphs.back().stage) return;
-    if (stage != l.graphs.front().stage && stage != l.graphs.back().stage) return;
+    const std::vector<std::int16_t> stages = stages_of_embedding(l);
+    if (std::find(stages.begin(), stages.end(), stage) == stages.end()) return;
     for (const Parameter& p : l.parameters[stage]) {
         if (l.plan.tensors[p.tensor].use != TensorUse::embedding || !p.trained()) continue;
         l.buffer(p.gradient).placement.set(Axis::pp, PlacementKind::partial);
-        const CommId comm =
-            l.add_communicator("embedding", mask(Axis::pp),
-                               {static_cast<std::int16_t>(l.graphs.front().stage), static_cast<std::int16_t>(l.graphs.back().stage)});
+        const CommId comm = l.add_communicator("embedding", mask(Axis::pp), stages);
         BufferId g = p.gradient;
         std::int64_t elements = p.elements;
         if (dp.shares_sharded()) {
@@ -335,12 +333,12 @@ struct OptimizerBlock {
         return total;
     }
 
-    // Parameters whose homes on the host have fp32 need no other copy of it.
+    // Parameters that are fp32 as shards, or at their homes on the host, need no other copy of it.
     bool masters_at_home() const {
-        return std::all_of(part.weights.begin(), part.weights.end(), [&](BufferId w) {
-            const auto home = l.homes.find(w);
-            return home != l.homes.end() && l.buffer(home->second).dtype == DType::fp32;
-        });
+        return dp.wide_shards || std::all_of(part.weights.begin(), part.weights.end(), [&](BufferId w) {
+                   const auto home = l.homes.find(w);
+                   return home != l.homes.end() && l.buffer(home->second).dtype == DType::fp32;
+               });
     }
 
     // The fp32 copies of 16-bit parameters, one for each slice that workers meet with, else one; then the moments.
@@ -427,6 +425,8 @@ struct OptimizerBlock {
             in.push_back(norms);
         }
         in.insert(in.end(), kept.begin(), kept.end());
+        if (dp.wide_shards && part_of_step == OptimizerStep::Part::whole) // what it steps on is read, too
+            in.insert(in.end(), part.weights.begin(), part.weights.end());
         const bool keeps_moments = norms >= 0 && kind == OptimizerKind::lamb;
         std::vector<BufferId> result = part.weights;
         result.insert(result.end(), kept.begin(), keeps_moments ? kept.begin() + masters : kept.end());

@@ -1,7 +1,7 @@
 // 8-bit and 4-bit precision (Transformer Engine's way): the linears of the layers run in it, their inputs are cast before them and
-// saved cast; embedding, head, norms and attention stay in bf16. A norm that feeds a linear writes the cast value itself; tokens are
-// cast before they go to their experts, where the runtime does so. The input an activation keeps may have 8 bits in any precision. Software
-// that keeps the inputs themselves casts them again in the backward pass.
+// saved cast; embedding, head, norms and, unless it is asked for, attention stay in bf16. A norm that feeds a linear writes the cast value
+// itself; tokens are cast before they go to their experts, where the runtime does so. The input an activation keeps may have 8 bits in any
+// precision. Software that keeps the inputs themselves casts them again in the backward pass.
 //
 // After it: every linear's gemm_dtype is final, and its input has that dtype.
 #include "sim/plan/passes/passes.hpp"
@@ -40,6 +40,8 @@ ValueId low_copy(Graph& g, ValueId x, const std::string& suffix, DType low) {
     Value copy = g.value(x);
     copy.name += suffix;
     copy.dtype = low;
+    copy.kept_as = -1;
+    copy.saved = false;
     return g.add(std::move(copy));
 }
 
@@ -81,12 +83,35 @@ bool stays(const Scenario& s, int layer) {
     return layer < s.training.bf16_first_layers || layer >= s.model.layers - s.training.bf16_last_layers;
 }
 
+bool may_make_attention_again(const Strategy& s) {
+    if (s.recompute == RecomputeKind::list) return std::ranges::find(s.recompute_ops, RecomputeOp::attention) != s.recompute_ops.end();
+    return s.recompute != RecomputeKind::none;
+}
+
+// Attention in 8 bits: its operands are cast and saved so; by delayed scaling its result is kept in 8 bits for its backward pass too
+// (where that is not made again).
+void run_attention_low(Graph& g, const Scenario& scenario, Node n, std::vector<Node>& nodes) {
+    n.gemm_dtype = DType::fp8;
+    const ValueId packed = n.in[0], result = n.out[0];
+    n.in[0] = low_copy(g, packed, ".cast", DType::fp8);
+    nodes.push_back(cast_node(n, n.name + ".cast", packed, n.in[0]));
+    nodes.push_back(n);
+    if (scenario.runtime.fp8_recipe != ScalingRecipe::delayed || may_make_attention_again(scenario.strategy)) return;
+    const ValueId copy = low_copy(g, result, ".kept", DType::fp8);
+    g.value(result).kept_as = copy;
+    nodes.push_back(cast_node(n, n.name + ".keep", result, copy));
+}
+
 void run_linears_low(Graph& g, const Scenario& scenario, const Practice& practice, DType low) {
     const Runtime& runtime = scenario.runtime;
     std::vector<Node> nodes;
     for (Node& n : g.nodes) {
         if (runtime.fp8_dispatch && (n.kind == NodeKind::combine || n.kind == NodeKind::unpermute) && !stays(scenario, n.layer))
             n.gradient_dtype = low;
+        if (n.kind == NodeKind::attention && practice.low_attention && n.layer >= 0 && !stays(scenario, n.layer)) {
+            run_attention_low(g, scenario, n, nodes);
+            continue;
+        }
         if (n.kind != NodeKind::linear || n.layer < 0 || n.keeps_precision || stays(scenario, n.layer)) {
             nodes.push_back(n);
             continue;

@@ -3,8 +3,10 @@
 // inputs kept; or a list of op kinds ("latent": what latent attention unfolds; Megatron's mla_up_proj), with the casts of their results.
 // Within a memory budget a layer keeps the results that save the most work (memory_budget.hpp).
 // Segments of several layers keep their inputs alone, and are made again whole when the backward pass comes to them: sqrt(layers) of them
-// keep the fewest (Chen et al., arXiv:1604.06174). recompute_layers limits it to the first layers of each stage, {"every": n} to every n-th
-// layer.
+// keep the fewest (Chen et al., arXiv:1604.06174); or segments have a number of layers, a chunk's last what is left (Megatron's
+// --recompute-method uniform). recompute_layers limits it to the first layers of each stage, {"per_chunk": n} to the first of each chunk
+// (--recompute-method block: the loop over a TransformerBlock's layers, which are a virtual stage's, in _checkpointed_forward of
+// megatron/core/transformer/transformer_block.py), {"every": n} to every n-th layer.
 //
 // After it: Node::recompute is set, and the last value of a fully recomputed stretch (a layer, a segment) is marked saved (the next one's
 // checkpoint).
@@ -21,6 +23,14 @@ namespace {
 bool attention_core(NodeKind k) {
     return k == NodeKind::attention || k == NodeKind::ring_attention || k == NodeKind::scores || k == NodeKind::softmax ||
            k == NodeKind::attention_dropout || k == NodeKind::context;
+}
+
+// The core of attention, and the cast to 8 bits ahead of it: Transformer Engine's fused attention casts what it is given, so that a
+// checkpoint around it keeps 16 bits and casts them again.
+bool core_with_cast(const Graph& g, std::size_t i) {
+    if (attention_core(g.nodes[i].kind)) return true;
+    return g.nodes[i].kind == NodeKind::cast && i + 1 < g.nodes.size() && g.nodes[i + 1].kind == NodeKind::attention &&
+           g.nodes[i + 1].in[0] == g.nodes[i].out[0];
 }
 
 // torchtitan's selective checkpointing by op keeps attention and every second matmul of a layer (wq, wv, w1, w2) and makes the rest again:
@@ -65,11 +75,22 @@ bool of_mixture(const Graph& g, const Node& n) {
     }
 }
 
-// Whether a recompute list names the node.
-bool listed(const std::vector<RecomputeOp>& ops, const Graph& g, const Node& n) {
+// Of the experts that every token meets: their two linears and what stands between and behind these (Megatron's checkpoint of
+// self.shared_experts, megatron/core/transformer/moe/moe_layer.py).
+bool of_shared_experts(const Graph& g, const Node& n) {
+    const auto linear = [](const Node& m) { return m.part == LinearPart::shared_fc1 || m.part == LinearPart::shared_fc2; };
+    if (linear(n)) return true;
+    if (n.kind == NodeKind::residual || n.in.empty()) return false;
+    return std::any_of(g.nodes.begin(), g.nodes.end(),
+                       [&](const Node& m) { return m.layer == n.layer && linear(m) && m.out[0] == n.in[0]; });
+}
+
+// Whether a recompute list names the node, which may be of the core of attention.
+bool listed(const std::vector<RecomputeOp>& ops, const Graph& g, const Node& n, bool core) {
     const auto has = [&](RecomputeOp op) { return std::find(ops.begin(), ops.end(), op) != ops.end(); };
     if (has(RecomputeOp::moe) && of_mixture(g, n)) return true;
-    if (has(RecomputeOp::attention) && attention_core(n.kind)) return true;
+    if (has(RecomputeOp::shared_experts) && of_shared_experts(g, n)) return true;
+    if (has(RecomputeOp::attention) && core) return true;
     if (has(RecomputeOp::norm) && (n.kind == NodeKind::norm || n.kind == NodeKind::head_norm)) return true;
     if (has(RecomputeOp::activation) && (n.kind == NodeKind::activation || n.kind == NodeKind::weigh || n.kind == NodeKind::clamp))
         return true;
@@ -83,11 +104,14 @@ bool listed(const std::vector<RecomputeOp>& ops, const Graph& g, const Node& n) 
     return has(RecomputeOp::linear) || (op && has(*op));
 }
 
-// The stretch of each layer of a chunk by its first layer: of these layers segments as even as can be, longer ones first; the others alone.
-std::map<int, std::int16_t> stretches_of(const Graph& g, const std::vector<std::int16_t>& layers, int segments) {
+// The stretch of each layer of a chunk by its first layer: of these layers segments as even as can be, longer ones first, or of so many
+// layers; the others alone.
+std::map<int, std::int16_t> stretches_of(const Graph& g, const std::vector<std::int16_t>& layers, const Strategy& st) {
     std::map<int, std::int16_t> of;
     for (const Node& n : g.nodes) of[n.layer] = n.layer;
+    const int segments = st.recompute_segments, each = st.recompute_segment_layers;
     const int count = static_cast<int>(layers.size()), used = std::max(1, std::min(segments, count));
+    for (int i = 0; each > 0 && i < count; ++i) of[layers[i]] = layers[i / each * each];
     const int length = count / used, longer = count % used;
     for (int i = 0; segments > 0 && i < count; ++i) {
         const int first = i < longer * (length + 1) ? i / (length + 1) * (length + 1) : i - (i - longer * (length + 1)) % length;
@@ -96,16 +120,22 @@ std::map<int, std::int16_t> stretches_of(const Graph& g, const std::vector<std::
     return of;
 }
 
+// In the output layer's chunk, where what predicts further tokens is not, a node of one of its losses: nothing of a layer.
+bool beside_head(const Graph& g, const Node& n) { return g.unit_kinds[static_cast<std::size_t>(n.unit)] == UnitKind::head; }
+
 // The layers of a chunk that are recomputed, in order. seen: layers of its stage met in the chunks before.
 std::vector<std::int16_t> recomputed_layers(const Strategy& st, const Graph& g, int& seen) {
     std::vector<std::int16_t> layers;
-    int last = -1;
+    int last = -1, in_chunk = 0;
     for (const Node& n : g.nodes) {
-        if (n.layer < 0 || n.layer == last) continue;
+        if (n.layer < 0 || n.layer == last || beside_head(g, n)) continue;
         last = n.layer;
         const int index = seen++;
         const bool first =
-            st.recompute_layers.empty() || index < st.recompute_layers[static_cast<std::size_t>(g.stage) % st.recompute_layers.size()];
+            st.recompute_per_chunk > 0 // (what predicts further tokens stays out of it: multi_token_prediction.py warns of that)
+                ? g.unit_kinds[static_cast<std::size_t>(n.unit)] == UnitKind::layer && in_chunk++ < st.recompute_per_chunk
+                : st.recompute_layers.empty() ||
+                      index < st.recompute_layers[static_cast<std::size_t>(g.stage) % st.recompute_layers.size()];
         if (st.recompute_every > 0 ? n.layer % st.recompute_every == 0 : first) layers.push_back(n.layer);
     }
     return layers;
@@ -119,23 +149,23 @@ void mark_recompute(Lowering& l) {
     std::vector<int> seen(static_cast<std::size_t>(l.plan.stages), 0); // layers met on each stage, in model order
     for (Graph& g : l.graphs) {
         const std::vector<std::int16_t> layers = recomputed_layers(st, g, seen[g.stage]);
-        const std::map<int, std::int16_t> stretches = stretches_of(g, layers, st.recompute_segments);
+        const std::map<int, std::int16_t> stretches = stretches_of(g, layers, st);
         std::set<std::int32_t> kept;
         if (st.recompute == RecomputeKind::budget) kept = kept_in_budget(g, st.recompute_budget);
         for (std::size_t i = 0; i < g.nodes.size(); ++i) {
             Node& n = g.nodes[i];
-            if (n.layer < 0) continue;
+            if (n.layer < 0 || beside_head(g, n)) continue;
             n.stretch = stretches.at(n.layer);
             if (std::find(layers.begin(), layers.end(), n.layer) == layers.end()) continue;
             switch (st.recompute) {
             case RecomputeKind::selective:
-                n.recompute = l.practice.selective_by_op ? made_again_by_op(st, n) : attention_core(n.kind);
+                n.recompute = l.practice.selective_by_op ? made_again_by_op(st, n) : core_with_cast(g, i);
                 break;
             case RecomputeKind::full:
                 n.recompute = true;
                 break;
             case RecomputeKind::list:
-                n.recompute = listed(st.recompute_ops, g, n);
+                n.recompute = listed(st.recompute_ops, g, n, core_with_cast(g, i));
                 break;
             case RecomputeKind::budget:
                 n.recompute = !kept.contains(static_cast<std::int32_t>(i));

@@ -107,6 +107,7 @@ void schedule(Lowering& l) {
     shape.stages = l.plan.stages;
     shape.chunks_per_stage = st.virtual_pipeline;
     shape.microbatches = l.plan.microbatches;
+    shape.group = st.microbatch_group_size;
     shape.post_validation = st.post_validation;
     shape.join = st.overlap.expert_parallel && (st.expert_parallel > 1 || info.joins_without_experts);
     set_relative_times(l, shape);

@@ -42,7 +42,7 @@ TEST(Advise, NamesWhatLimitsAJobWhoseStatesAreOnNvme) {
         advice_on(R"({"model": {"preset": "llama3-8b", "layers": 8}, "cluster": {"device": "rtx-4090", "nodes": 1, "devices_per_node": 1,
                     "host": {"memory_gb": 64, "memory_gb_per_s": 80, "pcie_gb_per_s": 32, "nvme_gb": 2000, "nvme_gb_per_s": 3}},
         "training": {"global_batch_size": 8, "micro_batch_size": 4, "sequence_length": 2048, "precision": "bf16"},
-        "strategy": {"framework": "deepspeed", "zero_stage": 3, "recompute": "full",
+        "strategy": {"framework": "deepspeed", "zero_stage": 3, "fused": true, "recompute": "full",
                      "offload": {"optimizer": "nvme", "gradients": "cpu"}}})");
     ASSERT_FALSE(a.path.empty());
     EXPECT_EQ(a.path.front().resource, "NVMe");
@@ -56,6 +56,29 @@ TEST(Advise, NamesWhatLimitsAJobWhoseStatesAreOnNvme) {
     };
     EXPECT_GT(gain("NVMe of the hosts"), 0.02);
     EXPECT_LT(gain("hosts' launches"), 0.01);
+}
+
+// Samples that come too slowly limit a step whatever its devices do.
+TEST(Advise, NamesStorageWhereStepsWaitForSamples) {
+    const std::string text = R"({"model": {"layers": 4, "hidden_size": 1024, "attention_heads": 16, "vocab_size": 32000},
+        "cluster": {"preset": "dgx-a100-80gb", "nodes": 1, "storage": {"read_gb_per_s": 10}},
+        "training": {"global_batch_size": 64, "sequence_length": 1024)",
+                      strategy = R"(}, "strategy": {"framework": "ddp"}})";
+    const Advice a = advice_on(text + R"(, "data": {"bytes_per_sample": 1e9})" + strategy);
+    const double alone = step_of(text + strategy), reading = 64 * 1e9 / 10e9;
+    ASSERT_LT(alone, reading / 8);
+    EXPECT_NEAR(a.report.step_time_s, reading, 1e-6);
+    ASSERT_FALSE(a.path.empty());
+    EXPECT_EQ(a.path.front().resource, "reading samples (storage)");
+    EXPECT_NEAR(a.path.front().seconds, reading - alone, 1e-6);
+    EXPECT_NE(a.verdict.find("what limits it is reading samples (storage)"), std::string::npos) << a.verdict;
+    ASSERT_TRUE(a.next);
+    EXPECT_EQ(a.next->first, "reading samples (storage)");
+    EXPECT_NEAR(a.next->first_share, 1, 1e-9);
+    EXPECT_NEAR(a.next->step_time_s, reading / a.next->times, 1e-6);
+    for (const FasterPart& f : a.faster) EXPECT_NEAR(f.gain, f.part == "storage of the samples" ? 1 - 1 / 1.1 : 0, 1e-6) << f.part;
+    EXPECT_EQ(a.faster.front().part, "storage of the samples");
+    for (const double share : a.report.shares) EXPECT_EQ(share, 0);
 }
 
 TEST(Advise, NoFixIsSlowerThanTheGuidesStrategy) {
@@ -161,6 +184,65 @@ TEST(StrategyChange, NeighboursSwitchOverlapsOnAndVaryVirtualStages) {
     EXPECT_TRUE(
         words(R"("pipeline_parallel": 4, "layer_split": [7, 7, 7, 3])").contains("interleaved-1f1b with 2 virtual stages (layers evenly)"));
     EXPECT_FALSE(words(R"("pipeline_parallel": 8)").contains("interleaved-1f1b with 2 virtual stages")) << "16 chunks of 24 layers";
+}
+
+// Fields of kinds: each other kind that the framework has, and none that it has not.
+TEST(StrategyChange, TriesOtherKindsThatTheFrameworkHas) {
+    const auto changes = [](const std::string& strategy, const std::string& extra = "") {
+        std::map<std::string, std::string> all; // by pointer and value: the words
+        for (const StrategyChange& c : other_kinds(parse_scenario(job(strategy, extra)).scenario.value()))
+            all[c.fields.front().pointer + " " + c.fields.front().value] = c.words;
+        return all;
+    };
+    const std::string moe = R"(, "moe": {"experts": 16, "top_k": 2, "expert_ffn_size": 1024})";
+    const auto experts = changes(R"("expert_parallel": 8)", moe);
+    const Scenario mixture = parse_scenario(job(R"("expert_parallel": 8)", moe)).scenario.value();
+    for (const TokenDispatcher d : {TokenDispatcher::alltoall, TokenDispatcher::allgather, TokenDispatcher::deepep})
+        EXPECT_EQ(experts.contains(std::string("/runtime/token_dispatcher \"") + name(d) + '"'), d != mixture.runtime.token_dispatcher)
+            << name(d);
+    EXPECT_TRUE(changes(R"("tensor_parallel": 8)").empty());
+    const auto context = changes(R"("context_parallel": 4, "context_parallel_kind": "ring")");
+    EXPECT_TRUE(context.contains("/strategy/context_parallel_kind \"ulysses\""));
+    const auto stages = changes(R"("pipeline_parallel": 4)");
+    EXPECT_TRUE(stages.contains("/strategy/rank_order \"tp-cp-ep-pp-dp\""));
+    for (const auto& [what, words] : stages) EXPECT_EQ(what.find("zb"), std::string::npos) << "Megatron has no zero bubble: " << words;
+    EXPECT_TRUE(changes(R"("pipeline_parallel": 4, "rank_order": "tp-cp-ep-pp-dp")").contains("/strategy/rank_order \"tp-cp-ep-dp-pp\""));
+    nlohmann::json j = nlohmann::json::parse(job(R"("pipeline_parallel": 4)"));
+    j["strategy"].erase("framework");
+    const Scenario open = parse_scenario(j.dump()).scenario.value();
+    const std::vector<StrategyChange> all = other_kinds(open);
+    const auto zb = std::ranges::find(all, "the schedule zb-v", &StrategyChange::words);
+    ASSERT_NE(zb, all.end()) << "no framework is named: what is known here";
+    const Trial t = try_one(j.dump(), *zb, {});
+    ASSERT_TRUE(t.scenario) << t.refused;
+    EXPECT_EQ(t.scenario->strategy.schedule, "zb-v");
+    EXPECT_EQ(t.scenario->strategy.virtual_pipeline, 2);
+    EXPECT_TRUE(std::ranges::none_of(all, [](const StrategyChange& c) { return c.words.find("async") != std::string::npos; }));
+}
+
+// What is named as faster is no slower than any of them.
+TEST(Advise, NoOtherKindIsFasterThanTheBestNamed) {
+    const std::string json = job(R"("pipeline_parallel": 2, "tensor_parallel": 4, "rank_order": "tp-cp-ep-pp-dp", "zero_stage": 1)");
+    const Advice a = advice_on(json);
+    for (const StrategyChange& c : other_kinds(a.scenario)) {
+        const Trial t = try_one(json, c, {});
+        if (!t.fits() || t.report->step_time_s >= a.report.step_time_s * 0.999) continue;
+        ASSERT_FALSE(a.better.empty()) << c.words;
+        EXPECT_LE(a.better.front().report->step_time_s, t.report->step_time_s * (1 + 1e-9)) << c.words;
+    }
+}
+
+// Two sites over a thin link: replicas that meet seldom are far faster, and stand apart from what leaves the numbers as they are.
+TEST(Advise, NamesOtherTrainingsApart) {
+    nlohmann::json j = nlohmann::json::parse(job(R"("tensor_parallel": 8)"));
+    j["cluster"]["inter_node"] = {{"kind", "ethernet"}, {"nics_per_node", 1}, {"gbit_per_s", 1}, {"latency_us", 20000}};
+    const Advice a = advice_on(j.dump());
+    ASSERT_FALSE(a.otherwise.empty());
+    EXPECT_NE(a.otherwise.front().change.words.find("DiLoCo"), std::string::npos);
+    EXPECT_LT(a.otherwise.front().report->step_time_s, 0.5 * a.report.step_time_s);
+    for (const Trial& t : a.better) EXPECT_EQ(t.scenario->strategy.synchronization, a.scenario.strategy.synchronization) << t.change.words;
+    EXPECT_NE(to_text(a, TextStyle{}).find("Another training"), std::string::npos);
+    EXPECT_TRUE(advice_on(job(R"("tensor_parallel": 8, "pipeline_parallel": 2)")).otherwise.empty()) << "one replica";
 }
 
 // Overlaps that are switched on are simulated, and are no slower.

@@ -65,6 +65,31 @@ TEST_F(Checkpoints, ComeBackAsTheyWere) {
     expect_values(load_checkpoint(folder / "step-00000200"));
 }
 
+// An index that somebody changed is refused; one without a checksum, as programs before it wrote them, is taken as it is.
+TEST_F(Checkpoints, OfAChangedIndexAreRefused) {
+    save_checkpoint(folder, state, std::vector{all()});
+    const fs::path index = folder / "step-00000200" / "state.json";
+    std::ifstream in(index);
+    const std::string text{std::istreambuf_iterator<char>(in), {}};
+    const auto put = [&](const std::string& step, bool sum) {
+        std::string changed = text;
+        const std::string from = "\"step\": 200";
+        ASSERT_NE(changed.find(from), std::string::npos) << text;
+        changed.replace(changed.find(from), from.size(), "\"step\": " + step);
+        if (!sum)
+            changed.replace(changed.find(",\n \"checksum\""), changed.rfind('\n', changed.size() - 2) - changed.find(",\n \"checksum\""),
+                            "");
+        std::ofstream(index) << changed;
+    };
+    EXPECT_EQ(complaint(), "");
+    put("150", true);
+    EXPECT_NE(complaint().find("its checksum does not match"), std::string::npos) << complaint();
+    put("200", false);
+    EXPECT_EQ(complaint(), "");
+    put("-3", false);
+    EXPECT_NE(complaint().find("is of step -3"), std::string::npos) << complaint();
+}
+
 // Shards over two dimensions, each cut again flat as ZeRO does, in parts of several processes.
 TEST_F(Checkpoints, AreWholeFromShardsOfAnyStrategy) {
     for (const int flat : {1, 2, 3}) {

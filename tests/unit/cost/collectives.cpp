@@ -134,6 +134,16 @@ TEST(Collectives, ARingOnOneRailHasOneNic) {
     const double v = 2.0 * 15 / 16;
     EXPECT_NEAR(one.cap.gigabytes() * v, 0.92 * 50, 1.5);
     const auto a = c.loads(CollectiveKind::all_reduce, 1e9, one, rail);
+    double busiest = 0, carried = 0; // of a NIC
+    for (const LinkLoad& l : a) {
+        const Link& link = c.fabric.links()[l.link];
+        if (link.kind != LinkKind::nic) continue;
+        busiest = std::max(busiest, l.taken() * one.cap.value / link.capacity.value);
+        carried = std::max(carried, l.load * one.cap.value / link.capacity.value);
+    }
+    EXPECT_NEAR(busiest, 1, 1e-9) << "nothing is left for a second ring";
+    EXPECT_LE(busiest, 1) << "and rounding holds none back";
+    EXPECT_NEAR(carried, 0.92, 0.03);
     const auto other = ranks(16, 4, 8);
     const auto b = c.loads(CollectiveKind::all_reduce, 1e9, c.collective(CollectiveKind::all_reduce, 1e9, other), other);
     for (const LinkLoad& x : a)

@@ -275,6 +275,27 @@ TEST(Gemm, RowsThatAreNoWholeVectorsAreSlow) {
     EXPECT_LT(head(8191, 50304), 1.05 * head(8192, 50304));
 }
 
+// An adapter's products wait for the rows that they read or write, 14,336 columns of each token, not for its few columns: the smaller its
+// rank the less, whether its rows are whole vectors or not.
+TEST(Gemm, AdaptersOfSmallerRanksAreNoSlower) {
+    for (const char* device : {"h100-sxm-80gb", "a100-sxm-80gb", "mi250x"}) {
+        const Costs c(on_device(device));
+        const std::int64_t rows = 4096, wide = 14336;
+        for (const Direction direction : {Direction::forward, Direction::input_gradient, Direction::weight_gradient})
+            for (const bool up : {true, false}) {
+                const auto us = [&](std::int64_t rank) {
+                    return c.compute_us(up ? Linear{direction, rows, wide, rank} : Linear{direction, rows, rank, wide});
+                };
+                for (const auto& [less, more] : {std::pair{1, 2}, {2, 4}, {4, 8}, {8, 16}, {16, 64}})
+                    EXPECT_LE(us(less), us(more) * (1 + 1e-9)) << device << static_cast<int>(direction) << up << " rank " << less;
+                EXPECT_LE(us(12), 1.35 * us(16)) << device << static_cast<int>(direction) << up;
+            }
+    }
+    const Costs c(on_device("h100-sxm-80gb"));
+    const double stored = 2.0 * 8192 * 14336 / 3.35e6; // us
+    EXPECT_LT(c.compute_us(Linear{Direction::forward, 8192, 14336, 4}), 1.6 * stored);
+}
+
 // Hopper's copy engine reads no such rows, and the kernels that do are those of the generation before: a smaller share of a larger peak.
 TEST(Gemm, RowsThatAreNoWholeVectorsAreSlowerStillOnHopper) {
     const auto rate = [](const char* device) {

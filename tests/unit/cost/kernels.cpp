@@ -382,6 +382,27 @@ TEST(PointwiseCost, TheFrameworkSaysWhichEagerLoss) {
     EXPECT_EQ(total(s), megatron) << "a divided vocabulary has Megatron's loss";
 }
 
+// Transformer Engine's loss moves 10 bytes a logit of 16 bits; Megatron's own, compiled, 28.
+TEST(PointwiseCost, AFusedLossOverItsLogitsMovesFewerBytes) {
+    Scenario s = on_device("h100-sxm-80gb");
+    s.runtime.year = 2025;
+    s.runtime.fused_loss = true;
+    const auto total = [](const Scenario& x) {
+        const Costs c(x);
+        double us = 0;
+        for (const auto part :
+             {CrossEntropy::Part::maximum, CrossEntropy::Part::sums, CrossEntropy::Part::loss, CrossEntropy::Part::gradient})
+            us += c.compute_us(CrossEntropy{part, 16384, 65536, true});
+        return us;
+    };
+    const double over = total(s);
+    s.runtime.compiled_loss = true;
+    EXPECT_NEAR(over / total(s), 10.0 / 28, 0.02);
+    s.runtime.compiled_loss = false;
+    s.runtime.year = 2024;
+    EXPECT_NEAR(over / total(s), 10.0 / 28, 0.02) << "there was no other";
+}
+
 // A batched product takes what its own shape takes, whichever of the adjoint's it is.
 TEST(Gemm, ProductsOfUnfusedAttentionAreTimedByTheirOwnShapes) {
     const Costs c(on_device("a100-sxm-80gb"));
@@ -425,6 +446,32 @@ TEST(LaunchCost, FollowsTheRuntime) {
     s.runtime.cuda_graphs = false;
     s.runtime.launch_us = 12.5;
     EXPECT_DOUBLE_EQ(microseconds(Costs(s).model.launch()), 12.5);
+}
+
+// 8 experts, of which one has half of the rows and three none: the last tile of each group is filled by half in the mean, and a group takes
+// no less than a row of tiles.
+TEST(Kernels, ExpertsOfUnlikeRowsFillTilesByHalf) {
+    Scenario even = on_device("h100-sxm-80gb");
+    even.model.layers = 1;
+    even.model.moe = MoeSpec{};
+    even.model.moe->experts = 8, even.model.moe->top_k = 2;
+    Scenario uneven = even;
+    uneven.model.moe->imbalance = Imbalance::list;
+    uneven.model.moe->imbalance_loads = {{4, 1, 1, 1, 1, 0, 0, 0}};
+    const Costs a(even), b(uneven);
+    const std::vector<double> rows{2048, 512, 512, 512, 512};
+    for (const bool weights : {false, true}) {
+        const Direction d = weights ? Direction::weight_gradient : Direction::forward;
+        const double tile = weights ? 64 : 128;
+        const auto linear = [&](std::int64_t m, std::int64_t groups) {
+            return Linear{d, m, 4096, 2048, groups, DType::bf16, weights ? DType::fp32 : DType::bf16, weights};
+        };
+        const double all = a.compute_us(linear(512, 8)), least = a.compute_us(linear(static_cast<std::int64_t>(tile), 1));
+        double expected = 0;
+        for (const double r : rows) expected += std::max(least, all / 8 * (r + tile / 2) / 512);
+        EXPECT_NEAR(b.compute_us(linear(512, 8)), std::max(all, expected), 1e-3);
+        EXPECT_EQ(b.compute_us(linear(512, 1)), a.compute_us(linear(512, 1))) << "what is no group has no shares";
+    }
 }
 
 } // namespace

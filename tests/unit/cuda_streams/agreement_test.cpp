@@ -15,7 +15,7 @@ Learning on_stand_ins(const Scenario& s) {
     Learning l;
     l.steps = 2;
     l.real = DType::fp32;
-    l.forced_routing = s.model.moe && s.model.moe->capacity_factor <= 0;
+    l.forced_routing = s.model.moe && !s.model.moe->pads();
     l.executor = [](World& w) { return queues_executor(w, stand_ins(w)); };
     return l;
 }

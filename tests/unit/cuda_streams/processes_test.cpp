@@ -2,16 +2,20 @@
 // each other, train to the bit, and leave when one is gone?
 #include "tests/unit/cuda_streams/fleet.hpp"
 
+#include "exec/cuda/plugin.hpp"
 #include "exec/mpi/processes.hpp"
 #include "exec/queues/launch.hpp"
 #include "exec/queues/sockets.hpp"
+#include "exec/queues/talk.hpp"
 #include "exec/queues/tcp_store.hpp"
 
 #include <array>
 #include <atomic>
 #include <csignal>
+#include <cstdlib>
 #include <map>
 #include <netinet/in.h>
+#include <set>
 #include <sys/time.h>
 #include <thread>
 #include <unistd.h>
@@ -30,7 +34,7 @@ Fleet fleet_of(const World& world, int rank, std::shared_ptr<Store> store, doubl
             device->world_id(id);
             store->set("world", std::string(id.begin(), id.end()));
         }
-        const std::string text = wait_for(*store, "world", 20);
+        const std::string text = wait_for(*store, "world", 20, {"rank 0 has no id"});
         std::copy(text.begin(), text.end(), id.begin());
         return id;
     };
@@ -58,11 +62,13 @@ TEST(Processes, TrainAsOneProcessDoes) {
         initialise(*world);
         const auto executor =
             queues_executor(*world, fleet_of(*world, r, std::make_shared<TcpStore>("127.0.0.1", server.port(), r, 10), 20));
+        const int allocated = fake::live_allocations();
         for (int step = 0; step < 3; ++step) {
             load_batch(*world, {"", scenario.model.vocab_size, scenario.training.seed}, step);
             executor->step(step == 2 ? &records[r] : nullptr);
             losses[r].push_back(mean_loss(*world));
         }
+        EXPECT_EQ(fake::live_allocations(), allocated) << "a step allocates";
     });
     for (const auto& of_rank : losses) EXPECT_EQ(of_rank, serial.losses);
     EXPECT_TRUE(fake::misuse().empty()) << fake::misuse().front();
@@ -166,6 +172,31 @@ TEST(Processes, TheStoreOutlivesStrangers) {
     EXPECT_FALSE(store.get(failed_key));
 }
 
+// Another job's ranks, which came to this one's port, are told so, and their going is nobody's loss.
+TEST(Processes, AnotherJobsRanksAreShownOut) {
+    StoreServer server(0, "torchrun, 4 processes, first");
+    TcpStore store("127.0.0.1", server.port(), 0, 10, "torchrun, 4 processes, first");
+    for (const std::string job : {"torchrun, 4 processes, second", ""}) {
+        try {
+            TcpStore stranger("127.0.0.1", server.port(), 3, 10, job);
+            ADD_FAILURE() << "it was let in";
+        } catch (const std::runtime_error& e) {
+            const std::string said = e.what();
+            EXPECT_NE(said.find("127.0.0.1:" + std::to_string(server.port())), std::string::npos) << said;
+            EXPECT_NE(said.find("another job"), std::string::npos) << said;
+            EXPECT_NE(said.find("ORRERY_PORT"), std::string::npos) << said;
+        }
+    }
+    {
+        TcpStore mine("127.0.0.1", server.port(), 3, 10, "torchrun, 4 processes, first");
+        mine.set("k", "1");
+        mine.vanish(); // whereas this one is missed
+        for (int tries = 0; tries < 500 && !store.get(failed_key); ++tries) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    EXPECT_EQ(store.get("k"), "1");
+    EXPECT_EQ(store.get(gone_key), "3");
+}
+
 // One dies in its first step without a word: its connection ends, and the others leave though NCCL would wait for ever.
 TEST(Processes, LeaveWhenOneIsGone) {
     const Scenario scenario = agree::tiny({"strategy.data_parallel=4", "strategy.zero_stage=1"});
@@ -257,10 +288,69 @@ TEST(Store, CountsWaitsAndTellsTheTime) {
     EXPECT_EQ(b.get("key"), "");
     EXPECT_EQ(a.add("n", 2), 2);
     EXPECT_EQ(b.add("n", 3), 5);
-    EXPECT_THROW(wait_for(b, "nobody sets this", 0.05), StoreTimeout);
+    EXPECT_THROW(wait_for(b, "nobody sets this", 0.05, {"nobody has set it"}), StoreTimeout);
     std::jthread other([&] { barrier(b, "both", 2, 10); });
     barrier(a, "both", 2, 10);
     EXPECT_LT(std::abs(a.clock_offset()), 50'000'000); // the same clock, by a round trip
+    a.set("gather 1 of 2", "x");
+    a.set("gather 10 of 2", "y");
+    b.forget("gather 1 ");
+    EXPECT_EQ(a.get("gather 1 of 2"), std::nullopt);
+    EXPECT_EQ(a.get("gather 10 of 2"), "y");
+    b.forget("n");
+    EXPECT_EQ(a.add("n", 1), 1);
+}
+
+// The store holds what is being said, and of what was said before no more than the last.
+TEST(Talk, IsForgotten) {
+    constexpr int ranks = 3;
+    StoreServer server(0);
+    std::vector<std::size_t> kept;
+    as_processes(ranks, [&](int r) {
+        Talk talk(std::make_shared<TcpStore>("127.0.0.1", server.port(), r, 10), r, ranks, 10);
+        for (std::int64_t n = 0; n < 200; ++n) {
+            const auto all = talk.gather({n, r});
+            ASSERT_EQ(all.size(), static_cast<std::size_t>(ranks));
+            for (std::int64_t of = 0; of < ranks; ++of) EXPECT_EQ(all[of], (std::vector<std::int64_t>{n, of}));
+            if (n % 10 == 0) {
+                const auto said = talk.collect(std::string(static_cast<std::size_t>(r) << 19, 'x'));
+                if (r == 0) { EXPECT_EQ(said[2].size(), std::size_t{2} << 19); }
+                talk.meet();
+            }
+            if (r == 0) kept.push_back(server.kept());
+        }
+    });
+    // A word of each rank and one of all, of this gather and of the next, and of a collection two pieces or three; a barrier.
+    EXPECT_LE(std::ranges::max(kept), std::size_t{2 * (ranks + 1) + 3 * ranks + 2});
+}
+
+TEST(Talk, NamesWhoIsLate) {
+    StoreServer server(0);
+    std::vector<std::string> said(3);
+    const auto talks = [&](int r, int gathers) {
+        Talk talk(std::make_shared<TcpStore>("127.0.0.1", server.port(), r, 10), r, 4, 0.3);
+        try {
+            for (int i = 0; i < gathers; ++i) talk.gather({r});
+        } catch (const StoreTimeout& e) { said[r] = e.what(); }
+    };
+    talks(0, 1);
+    EXPECT_EQ(said[0], "rank 1 has not come within 0 s: was its process started?");
+    EXPECT_THROW(barrier(*std::make_shared<TcpStore>("127.0.0.1", server.port(), 0, 10), "three", 3, 0.1), StoreTimeout);
+    StoreServer later(0);
+    std::string stands;
+    as_processes(4, [&](int r) {
+        auto store = std::make_shared<TcpStore>("127.0.0.1", later.port(), r, 10);
+        Talk talk(store, r, 4, 2);
+        talk.gather({r});
+        if (r != 0) {
+            if (r == 2) return;
+            return store->set(std::string("gather 1 of ") + std::to_string(r), "0");
+        }
+        try {
+            talk.gather({r});
+        } catch (const StoreTimeout& e) { stands = e.what(); }
+    });
+    EXPECT_NE(stands.find("rank 2 has said nothing within 2 s"), std::string::npos) << stands;
 }
 
 TEST(Store, SaysWhereItLooksForRankZero) {
@@ -273,35 +363,48 @@ TEST(Store, SaysWhereItLooksForRankZero) {
     }
 }
 
+using Variables = std::map<std::string, std::string>;
+
+auto reading(const Variables& v) {
+    return [&v](const char* name) { return v.contains(name) ? v.at(name).c_str() : nullptr; };
+}
+std::optional<LaunchedRank> rank_of(const Variables& v) { return launched_rank(reading(v)); }
+MeetingPlace place_of(const Variables& v) { return meeting_place(rank_of(v).value(), reading(v)); }
+
 TEST(Launch, ReadsTheLaunchersVariables) {
-    using Variables = std::map<std::string, std::string>;
-    const auto of = [](const Variables& v) {
-        return launched_rank([&](const char* name) { return v.contains(name) ? v.at(name).c_str() : nullptr; });
-    };
-    EXPECT_FALSE(of({}).has_value());
-    const auto torch = of({{"RANK", "5"}, {"WORLD_SIZE", "8"}, {"LOCAL_RANK", "1"}, {"MASTER_ADDR", "node0"}, {"MASTER_PORT", "1234"}});
+    EXPECT_FALSE(rank_of({}).has_value());
+    const Variables v{{"RANK", "5"}, {"WORLD_SIZE", "8"}, {"LOCAL_RANK", "1"}, {"MASTER_ADDR", "node0"}, {"MASTER_PORT", "1234"}};
+    const auto torch = rank_of(v);
     ASSERT_TRUE(torch.has_value());
     EXPECT_EQ(torch->rank, 5);
     EXPECT_EQ(torch->local_rank, 1);
-    EXPECT_EQ(torch->master, "node0");
-    EXPECT_EQ(torch->port, 1234);
-    EXPECT_EQ(of({{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}})->by, "Open MPI");
-    EXPECT_THROW(of({{"RANK", "8"}, {"WORLD_SIZE", "8"}}), std::runtime_error);
-    EXPECT_THROW(of({{"RANK", "x"}, {"WORLD_SIZE", "8"}}), std::runtime_error);
+    EXPECT_EQ(place_of(v).host, "node0");
+    EXPECT_EQ(place_of(v).port, 1234);
+    EXPECT_EQ(rank_of({{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}})->by, "Open MPI");
+    EXPECT_THROW(rank_of({{"RANK", "8"}, {"WORLD_SIZE", "8"}}), std::runtime_error);
+    EXPECT_THROW(rank_of({{"RANK", "x"}, {"WORLD_SIZE", "8"}}), std::runtime_error);
+}
+
+// Kubernetes sets MASTER_PORT for a service of that name: that harms whoever needs no port as little as a list of nodes nobody can read.
+TEST(Launch, ReadsThePlaceWhereRanksMeetAlone) {
+    for (const std::string port : {"tcp://10.0.0.1:23", "", "0", "65536"}) {
+        const Variables v{{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", port}};
+        EXPECT_EQ(rank_of(v)->rank, 1);
+        EXPECT_THROW(place_of(v), std::runtime_error) << port;
+    }
+    const Variables v{{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}, {"SLURM_STEP_ID", "0"}, {"SLURM_JOB_NODELIST", "gpu[1"}};
+    EXPECT_EQ(rank_of(v)->size, 2);
+    EXPECT_THROW(place_of(v), std::runtime_error);
 }
 
 // torchrun's agent listens on MASTER_PORT itself.
 TEST(Launch, LeavesTheAgentItsPort) {
-    std::map<std::string, std::string> v = {
-        {"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "1234"}, {"TORCHELASTIC_USE_AGENT_STORE", "True"}};
-    const auto port = [&] {
-        return launched_rank([&](const char* name) { return v.contains(name) ? v.at(name).c_str() : nullptr; })->port;
-    };
-    EXPECT_EQ(port(), 1235);
+    Variables v = {{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "1234"}, {"TORCHELASTIC_USE_AGENT_STORE", "True"}};
+    EXPECT_EQ(place_of(v).port, 1235);
     v["TORCHELASTIC_USE_AGENT_STORE"] = "False";
-    EXPECT_EQ(port(), 1234);
+    EXPECT_EQ(place_of(v).port, 1234);
     v["ORRERY_PORT"] = "77";
-    EXPECT_EQ(port(), 77);
+    EXPECT_EQ(place_of(v).port, 77);
 }
 
 TEST(Launch, FindsSlurmsFirstNode) {
@@ -310,14 +413,61 @@ TEST(Launch, FindsSlurmsFirstNode) {
     EXPECT_EQ(first_host("a1,b[2-3]"), "a1");
     EXPECT_EQ(first_host("rack[1-2]n0.site"), "rack1n0.site");
     EXPECT_THROW(first_host("gpu[3"), std::runtime_error);
-    std::map<std::string, std::string> v = {{"SLURM_PROCID", "3"},  {"SLURM_NTASKS", "16"}, {"SLURM_STEP_NUM_TASKS", "4"},
-                                            {"SLURM_LOCALID", "1"}, {"SLURM_STEP_ID", "0"}, {"SLURM_JOB_NODELIST", "gpu[03-04]"}};
-    const auto at = [&] { return launched_rank([&](const char* name) { return v.contains(name) ? v.at(name).c_str() : nullptr; }); };
-    EXPECT_EQ(at()->master, "gpu03");
-    EXPECT_EQ(at()->size, 4);
-    EXPECT_EQ(at()->local_rank, 1);
+    Variables v = {{"SLURM_PROCID", "3"},  {"SLURM_NTASKS", "16"}, {"SLURM_STEP_NUM_TASKS", "4"},
+                   {"SLURM_LOCALID", "1"}, {"SLURM_STEP_ID", "0"}, {"SLURM_JOB_NODELIST", "gpu[03-04]"}};
+    EXPECT_EQ(place_of(v).host, "gpu03");
+    EXPECT_EQ(rank_of(v)->size, 4);
+    EXPECT_EQ(rank_of(v)->local_rank, 1);
     v["SLURM_STEP_ID"] = "4294967290"; // a shell of salloc
-    EXPECT_FALSE(at().has_value());
+    EXPECT_FALSE(rank_of(v).has_value());
+    v.erase("SLURM_STEP_ID"); // a batch script
+    EXPECT_FALSE(rank_of(v).has_value());
+}
+
+// Jobs that share a node, and steps that share a job, meet elsewhere, and are told apart where they do not.
+TEST(Launch, EachOfSlurmsStepsHasItsPort) {
+    const auto step = [](int job, int number) {
+        return Variables{
+            {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}, {"SLURM_JOB_ID", std::to_string(job)}, {"SLURM_STEP_ID", std::to_string(number)}};
+    };
+    std::set<int> ports;
+    std::set<std::string> jobs;
+    for (int job = 70999990; job < 71000010; ++job)
+        for (int n = 0; n < 3; ++n) {
+            const int port = place_of(step(job, n)).port;
+            EXPECT_GE(port, 20000);
+            EXPECT_LT(port, 30000);
+            ports.insert(port);
+            jobs.insert(rank_of(step(job, n))->job);
+        }
+    EXPECT_EQ(ports.size(), 60u);
+    EXPECT_EQ(jobs.size(), 60u);
+    Variables named = step(71, 0);
+    named["MASTER_PORT"] = "29501";
+    EXPECT_EQ(place_of(named).port, 29501);
+    named.erase("SLURM_JOB_ID");
+    named.erase("MASTER_PORT");
+    EXPECT_EQ(place_of(named).port, 29500);
+}
+
+// srun --mpi=pmi2 sets PMI's variables too; Slurm's own say more. A process that MPICH's mpiexec started inside a job is not Slurm's.
+TEST(Launch, SlurmsPmiIsSlurm) {
+    Variables v = {{"SLURM_PROCID", "5"},  {"SLURM_NTASKS", "8"}, {"SLURM_JOB_ID", "71"}, {"SLURM_STEP_ID", "2"},
+                   {"SLURM_LOCALID", "1"}, {"PMI_RANK", "5"},     {"PMI_SIZE", "8"},      {"PMI_JOBID", "71.2"}};
+    EXPECT_EQ(rank_of(v)->by, "Slurm");
+    EXPECT_EQ(rank_of(v)->local_rank, 1);
+    v.erase("PMI_JOBID");
+    EXPECT_EQ(rank_of(v)->by, "PMI");
+}
+
+TEST(Launch, TellsCudaHowManyStreamsThereAre) {
+    unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
+    prepare_cuda();
+    EXPECT_STREQ(getenv("CUDA_DEVICE_MAX_CONNECTIONS"), "32");
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 1); // a user's own setting stands
+    prepare_cuda();
+    EXPECT_STREQ(getenv("CUDA_DEVICE_MAX_CONNECTIONS"), "1");
+    unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
 }
 
 } // namespace

@@ -3,8 +3,12 @@
 #include "tests/unit/cuda_streams/fleet.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <map>
+#include <mutex>
+#include <numeric>
 #include <set>
+#include <tuple>
 
 namespace orrery::test {
 namespace {
@@ -64,6 +68,96 @@ TEST(LaunchOrder, IsTheSameOnEveryTwoDevices) {
             EXPECT_EQ(of(a), of(b)) << a << " and " << b;
         }
     EXPECT_GT(fake::launched(0).size(), 50u);
+}
+
+// Libraries choose an algorithm by a call's kind and size, and connect members for it when it first comes: no step may be the first.
+TEST(WarmUp, MakesEachUnlikeCallOfTheStep) {
+    const std::vector<std::string> plans[] = {
+        {"strategy.tensor_parallel=2", "strategy.data_parallel=2", "strategy.zero_stage=1", "strategy.framework=megatron",
+         "strategy.sequence_parallel=true", "training.gradient_clipping=0.1"},
+        {"strategy.data_parallel=4", "strategy.framework=fsdp2"},
+        {"strategy.data_parallel=2", "strategy.pipeline_parallel=2", "strategy.schedule=1f1b", "training.gradient_clipping=0.1"},
+        {"strategy.pipeline_parallel=2", "strategy.schedule=dualpipe", "model.layers=4", "strategy.zero_stage=1"},
+        {"strategy.data_parallel=4", "strategy.expert_parallel=4", "strategy.framework=megatron", "model.moe.experts=4",
+         "model.moe.top_k=2", "model.moe.expert_ffn_size=16", "model.moe.capacity_factor=1.5"}};
+    for (const auto& fields : plans) {
+        const Scenario scenario = agree::tiny(fields);
+        fake::reset(scenario.world_size());
+        const auto world = make_world(scenario, DType::fp32);
+        initialise(*world);
+        const auto executor = queues_executor(*world, stand_ins(*world));
+        using Call = std::tuple<std::string, std::string, std::size_t>;
+        const auto calls = [](int device, std::size_t from) {
+            std::set<Call> all;
+            const std::vector<fake::Launched> launched = fake::launched(device);
+            for (std::size_t i = from; i < launched.size(); ++i)
+                if (launched[i].call != "send" && launched[i].call != "receive")
+                    all.emplace(launched[i].comm, launched[i].call, launched[i].count);
+            return all;
+        };
+        std::vector<std::size_t> made;
+        for (int d = 0; d < scenario.world_size(); ++d) made.push_back(fake::launched(d).size());
+        load_batch(*world, {"", scenario.model.vocab_size, 1}, 0);
+        executor->step(nullptr);
+        for (int d = 0; d < scenario.world_size(); ++d) {
+            const std::set<Call> step = calls(d, made[d]);
+            std::set<Call> before;
+            for (std::size_t i = 0; i < made[d]; ++i) {
+                const fake::Launched l = fake::launched(d)[i];
+                before.emplace(l.comm, l.call, l.count);
+            }
+            EXPECT_FALSE(step.empty());
+            for (const auto& [comm, call, count] : step)
+                EXPECT_TRUE(before.contains({comm, call, count})) << fields.back() << ": " << call << " of " << count << " on " << comm;
+        }
+        EXPECT_TRUE(fake::misuse().empty()) << fake::misuse().front();
+    }
+}
+
+// An expert without rows runs no kernel: before the first step each product has had all the rows there is room for, and fewer.
+TEST(WarmUp, GivesExpertsRows) {
+    const Scenario scenario =
+        agree::tiny({"strategy.data_parallel=2", "strategy.expert_parallel=2", "strategy.framework=megatron", "model.moe.experts=4",
+                     "model.moe.top_k=2", "model.moe.expert_ffn_size=16", "training.sequence_length=32"});
+    fake::reset(2);
+    const auto world = make_world(scenario, DType::fp32);
+    initialise(*world);
+    std::mutex mutex;
+    std::map<std::string, std::set<std::int64_t>> rows; // by op: of all experts here
+    std::map<std::string, std::int64_t> room;
+    world->machine.kernel = [&, kernel = world->machine.kernel](const Op& op, std::span<const Operand> in, std::span<const Operand> out,
+                                                                const KernelContext& context) {
+        if (std::holds_alternative<Linear>(op.work) && in.back().buffer->role == Role::counts) {
+            const auto* counts = reinterpret_cast<const std::int64_t*>(in.back().data);
+            const std::lock_guard lock(mutex);
+            rows[op.name].insert(std::accumulate(counts, counts + elements(*in.back().buffer), std::int64_t{0}));
+            room[op.name] = in[0].buffer->shape[0];
+        }
+        kernel(op, in, out, context);
+    };
+    const auto executor = queues_executor(*world, stand_ins(*world)); // no step
+    ASSERT_FALSE(rows.empty());
+    int warmed = 0;
+    for (const auto& [op, seen] : rows) {
+        EXPECT_TRUE(seen.contains(0)) << op;
+        warmed += seen.contains(room[op]) && seen.size() > 3;
+    }
+    EXPECT_GE(warmed, 3) << "a product forward, and its two gradients, of each shape";
+}
+
+// One process with all ranks: a library lets a communicator go where all members of the machine let it go.
+TEST(TheEnd, IsThatOfAllRanksAtOnce) {
+    const Scenario scenario = agree::tiny({"strategy.data_parallel=4", "strategy.zero_stage=1"});
+    fake::reset(4);
+    const auto world = make_world(scenario, DType::fp32);
+    initialise(*world);
+    auto executor = queues_executor(*world, stand_ins(*world));
+    const auto began = std::chrono::steady_clock::now();
+    executor.reset();
+    EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count(), 30);
+    EXPECT_EQ(fake::aborted(), 0);
+    EXPECT_TRUE(fake::misuse().empty()) << fake::misuse().front();
+    EXPECT_EQ(fake::live_streams() + fake::live_events() + fake::live_allocations(), 0);
 }
 
 } // namespace

@@ -25,6 +25,7 @@ struct Network {
     std::vector<double> slowness = {};
     bool copies_by_port = false; // copies to the host and back share the devices' ports
     double copy_rate = 1e12;
+    double nic_eta = 1; // of an uplink's rate, what protocols reach
 
     int node(int r) const { return r / devices_per_node; }
     int nodes() const { return (ranks + devices_per_node - 1) / devices_per_node; }
@@ -40,8 +41,8 @@ struct Network {
     std::vector<LinkLoad> route(int a, int b) const {
         std::vector<LinkLoad> loads{{port_out(a), 1}, {port_in(b), 1}};
         if (node(a) == node(b)) return loads;
-        loads.push_back({nic_out(a), 1});
-        loads.push_back({nic_in(b), 1});
+        loads.push_back({nic_out(a), 1, nic_eta});
+        loads.push_back({nic_in(b), 1, nic_eta});
         if (trunk > 0 && node(a) / 2 != node(b) / 2) {
             loads.push_back({trunk_up(a), 1});
             loads.push_back({trunk_down(b), 1});

@@ -81,7 +81,7 @@ TEST(Fold, twins_on_a_link_count) {
         Plan plan = pipeline(c.shape);
         Machine folded = compile(plan, c.net.costs(), c.net.wires());
         Machine alone = folded; // each bundle class as if one of its members crossed each link
-        for (LinkWeight& w : alone.shared) w.weight = std::min(w.weight, 1.0);
+        for (LinkWeight& w : alone.shared) w.taken = std::min(w.taken, 1.0);
         for (BundleCost& b : alone.bundle_costs) b.limit = b.cap;
         double step = static_cast<double>(run(folded, {}).step_time.ps), wrong = static_cast<double>(run(alone, {}).step_time.ps);
         EXPECT_GT(std::abs(wrong - step), 1e-3 * step);

@@ -142,6 +142,26 @@ TEST(Run, transfers_that_share_a_nic_share_its_bandwidth) {
     EXPECT_EQ(at_category(two.lanes[0], Category::exposed_pp) + at_category(two.lanes[1], Category::exposed_pp), 2 * 2000 * ns);
 }
 
+// 500 bytes at half of 1 GB/s take 1000 ns: twice as long where one uplink is half as fast, or where two rings share them. The links carry
+// the bytes there are.
+TEST(Run, what_a_protocol_does_not_reach_of_a_nic_nobody_has) {
+    const auto step = [](int per_node, std::vector<std::pair<int, double>> degraded) {
+        Builder b(per_node, 2, 1);
+        CommId dp = b.comm("dp", mask(Axis::dp));
+        b.act((b.block(0, "reduce"), b.collective(dp, 500), 0));
+        const Network net{
+            .ranks = 2 * per_node, .devices_per_node = per_node, .port = 1e12, .degraded = std::move(degraded), .nic_eta = 0.5};
+        Simulation flat = simulate(b.plan, net, {.fold = false}), s = simulate(b.plan, net);
+        EXPECT_EQ(flat.step_time.ps, s.step_time.ps);
+        for (const LinkUse& l : s.links)
+            if (l.link >= 2 * net.ranks) { EXPECT_NEAR(l.bytes, 500 * per_node, 1e-6); }
+        return s.step_time.ps;
+    };
+    EXPECT_EQ(step(1, {}), 1000 * ns);
+    EXPECT_EQ(step(1, {{4, 2}}), 2000 * ns) << "the first uplink";
+    EXPECT_EQ(step(2, {}), 2000 * ns);
+}
+
 TEST(Run, a_ring_of_exchanges_moves_all_at_once) {
     Builder b(1, 4, 1);
     CommId ring = b.comm("ring", mask(Axis::dp));

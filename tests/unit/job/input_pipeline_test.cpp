@@ -156,17 +156,57 @@ TEST(InputPipelines, VaryingBatchesAreEvenedOutByThoseThatLieReady) {
     EXPECT_NEAR(input_stall(data, 0.5, {1, "storage", 0.3}), 0.5, 1e-9);
 }
 
-TEST(InputPipelines, StallAStepAndAreNamed) {
-    const auto report = [](const std::vector<std::string>& fields) {
-        ParseOptions options;
-        options.overrides = fields;
-        const ParseResult parsed = parse_scenario(
-            R"({"model": {"layers": 2, "hidden_size": 1024, "attention_heads": 16, "vocab_size": 32000}, "cluster": {"preset": "dgx-a100-80gb", "nodes": 1},
+Scenario small_job(const std::vector<std::string>& fields) {
+    ParseOptions options;
+    options.overrides = fields;
+    const ParseResult parsed = parse_scenario(
+        R"({"model": {"layers": 2, "hidden_size": 1024, "attention_heads": 16, "vocab_size": 32000}, "cluster": {"preset": "dgx-a100-80gb", "nodes": 1},
             "training": {"global_batch_size": 64, "sequence_length": 1024}, "strategy": {"framework": "ddp"}})",
-            options);
-        EXPECT_TRUE(parsed.scenario) << to_text(parsed.problems);
-        return predict(*parsed.scenario).report;
+        options);
+    EXPECT_TRUE(parsed.scenario) << to_text(parsed.problems);
+    return parsed.scenario.value_or(Scenario{});
+}
+
+// A node that asks for so many pieces at a time gets so many in a latency, of a training's samples as of a save.
+TEST(InputPipelines, RequestsInFlightLimitANode) {
+    const std::string latency = "cluster.storage.latency_us=100000", size = "cluster.storage.request_mb=0.5",
+                      fast = "cluster.storage.read_gb_per_s=1000", samples = R"(training.data={"bytes_per_sample": 1e6})";
+    const auto period = [&](const std::string& requests, int nodes) {
+        const Scenario s = small_job({latency, size, fast, samples, requests, "cluster.nodes=" + std::to_string(nodes)});
+        return input_period(*s.training.data, 64, input_supply(s));
     };
+    EXPECT_NEAR(period("cluster.storage.requests_per_node=1", 1).seconds, 64e6 / (0.5e6 / 0.1), 1e-9);
+    EXPECT_NEAR(period("cluster.storage.requests_per_node=1", 2).seconds, 64e6 / (2 * 0.5e6 / 0.1), 1e-9);
+    EXPECT_NEAR(period("cluster.storage.requests_per_node=4", 1).seconds, 64e6 / (4 * 0.5e6 / 0.1), 1e-9);
+    EXPECT_STREQ(period("cluster.storage.requests_per_node=4", 1).limit, "a node's requests to storage");
+    EXPECT_STREQ(period("cluster.storage.requests_per_node=1000000", 1).limit, "a node's link to storage");
+}
+
+// The step follows its computation and its samples to shares that add up to 1: what is longer by a part in a thousand.
+TEST(InputPipelines, AStepFollowsItsSamplesAsFarAsItWaitsForThem) {
+    InputPipeline data;
+    EXPECT_EQ(computing_share(data, 4, {5, "storage"}), 0) << "whatever it computes, it waits for storage";
+    EXPECT_EQ(computing_share(data, 6, {5, "storage"}), 1);
+    for (const InputPeriod& period : {InputPeriod{1, "storage", 0.3}, {1.02, "storage", 0.3}, {0.97, "storage", 0.5}}) {
+        const auto whole = [&](double samples) {
+            return 1 + input_stall(data, 1, {period.seconds * samples, period.limit, period.spread});
+        };
+        const double samples = (std::log(whole(1.0005)) - std::log(whole(0.9995))) / (std::log(1.0005) - std::log(0.9995));
+        EXPECT_NEAR(computing_share(data, 1, period), 1 - samples, 1e-3) << period.seconds;
+    }
+    data.workers = 0;
+    EXPECT_NEAR(computing_share(data, 6, {2, "storage"}), 0.75, 1e-9) << "one after the other";
+    PredictOptions asked;
+    asked.shares = true;
+    const Report r = predict(small_job({"training.data={\"bytes_per_sample\": 1e7, \"workers\": 0}"}), asked).report;
+    double sum = r.input.share;
+    for (const double share : r.shares) sum += share;
+    EXPECT_NEAR(sum, 1, 1e-9);
+    EXPECT_NEAR(r.input.share, r.input.stall_s / r.step_time_s, 1e-9);
+}
+
+TEST(InputPipelines, StallAStepAndAreNamed) {
+    const auto report = [](const std::vector<std::string>& fields) { return predict(small_job(fields)).report; };
     const Report none = report({}), text = report({"training.data={\"bytes_per_sample\": 4096}"}),
                  slow = report({"training.data={\"bytes_per_sample\": 1e9}", "cluster.storage.read_gb_per_s=10"});
     EXPECT_EQ(none.step_time_s, text.step_time_s) << "text needs nothing";

@@ -70,6 +70,21 @@ TEST(WholeRun, ASaveIsItsBytesAtTheRateOfStorage) {
     EXPECT_NEAR(async.write_s, 640, 1e-9);
 }
 
+// A save on top of others is read after them: of ten, four and a half follow the full one in the mean.
+TEST(WholeRun, ARestartReadsTheIncrementsToo) {
+    const auto load = [](const std::string& checkpoint) {
+        return save_cost(scenario({"run.checkpoint=" + checkpoint, "cluster.storage.read_gb_per_s=10"}), 1e12);
+    };
+    const SaveCost full = load(R"({"kind": "sync"})"), some = load(R"({"kind": "sync", "fraction": 0.2, "full_every": 10})");
+    EXPECT_NEAR(full.load_s, 100, 1e-9);
+    EXPECT_NEAR(some.load_s, 100 * (1 + 0.2 * 4.5), 1e-9);
+    EXPECT_EQ(some.near_load_s, some.load_s);
+    EXPECT_LT(some.block_s, full.block_s);
+    EXPECT_EQ(load(R"({"kind": "sync", "fraction": 1, "full_every": 10})").load_s, full.load_s) << "each is a full one";
+    EXPECT_LT(load(R"({"kind": "sync", "fraction": 0.1, "full_every": 10})").load_s, some.load_s);
+    EXPECT_LT(load(R"({"kind": "sync", "fraction": 0.2, "full_every": 4})").load_s, some.load_s);
+}
+
 TEST(WholeRun, ItsReportAddsUp) {
     const Scenario s = scenario({});
     const Prediction p = predict(s);
@@ -132,6 +147,25 @@ TEST(WholeRun, StatesAreSimulatedByTheStepModel) {
     EXPECT_EQ(pace(less).share, 1);
     EXPECT_EQ(replicas_per_node(s), 1);
     EXPECT_EQ(replicas_per_node(scenario({"strategy.tensor_parallel=2"})), 4);
+}
+
+// A NIC less is a NIC that is down: its traffic goes by its neighbours.
+TEST(WholeRun, ALostNicIsOneThatIsDown) {
+    const std::vector<std::string> fields{"model.hidden_size=4096",   "strategy.tensor_parallel=1",       "strategy.zero_stage=3",
+                                          "strategy.framework=fsdp2", "cluster.inter_node.gbit_per_s=25", "run.lost_nic.per_node_day=0.1"};
+    const Scenario s = scenario(fields);
+    const Prediction p = predict(s);
+    MachineState less;
+    less.lost_nic = true;
+    Scenario down = s;
+    down.cluster.inter.down.push_back({});
+    down.cluster.inter.down.back().node = 0;
+    const double step = predict(down).report.step_time_s;
+    EXPECT_GT(step, 1.05 * p.report.step_time_s);
+    EXPECT_DOUBLE_EQ(paces(s, p)(less).step_s, step);
+    Scenario again = down; // the first is down as it is: the next one goes
+    const Prediction without = predict(again);
+    EXPECT_GT(paces(again, without)(less).step_s, step * (1 - 1e-9));
 }
 
 const ElasticOption& option(const WholeRunReport& r, const std::string& name) {

@@ -76,6 +76,22 @@ TEST(Permute, DropsWhatAFullExpertHasNoRoomFor) {
     EXPECT_EQ(y.data, (std::vector<double>{x[0], x[1], 0, x[3]}));
 }
 
+// Without padding the rows stand close together, and the counts are of what is left; its weight is that of all it chose.
+TEST(Permute, LeavesNoEmptyRowsWhereACapacityDoesNotPad) {
+    Rank rank;
+    rank.facts.moe.top_k = 1;
+    rank.facts.moe.capacity_factor = 1;
+    rank.facts.moe.pad_to_capacity = false;
+    rank.facts.moe.experts = 2;
+    Routed r = route(rank, {1, 0, 1, 0, 1, 0, 0, 1}, 2, 1); // three tokens to expert 0, one to expert 1, room for two each
+    EXPECT_EQ(r.counts.data, (std::vector<std::int64_t>{2, 1}));
+    Array x = random_array({4, 1}, 1), rows = zeros({3, 1}), p = zeros({3, 1}), y = zeros({4, 1});
+    rank.run(Permute{Permute::Part::gather, Direction::forward, 4, 3, 1, true}, {x, r.map, r.scores}, {rows, p});
+    EXPECT_EQ(rows.data, (std::vector<double>{x[0], x[1], x[3]}));
+    rank.run(Permute{Permute::Part::scatter, Direction::forward, 4, 3, 1, true}, {rows, r.map}, {y});
+    EXPECT_EQ(y.data, (std::vector<double>{x[0], x[1], 0, x[3]}));
+}
+
 // Rows of two senders for two experts here, two rows each: by sender, then by expert.
 TEST(Permute, SortsSendersRowsByExpertAndBack) {
     Rank rank;

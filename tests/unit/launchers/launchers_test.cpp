@@ -171,15 +171,20 @@ TEST(Torchrun, TwoNodes) {
 TEST(Slurm, OneNode) { train(slurm, 1, 4, free_port(), "slurm1"); }
 TEST(Slurm, TwoNodesOfAList) { train(slurm, 2, 2, free_port(), "slurm2"); }
 
-// In a batch script, one process for all GPUs of a node: the allocation's number of tasks is not its own.
+// In a batch script, one process for all GPUs of a node: the allocation's number of tasks is not its own. Slurm says nothing of a step
+// there, or counts it from the end.
 TEST(Slurm, OneProcessDrivesANode) {
-    Variables variables = slurm(0, 1, 4, free_port());
-    variables["SLURM_STEP_ID"] = "4294967291";
-    const fs::path report = scratch("driver.json");
-    Words words = on_gpus(scenario(1, 4), {"--json", "-o", report.string()});
-    const Process p = start_with(variables, words, "driver");
-    ASSERT_EQ(p.wait(60), 0) << p.text();
-    EXPECT_EQ(read(report)["last_loss"], alone(scenario(1, 4))["last_loss"]);
+    for (const bool says : {false, true}) {
+        Variables variables = slurm(0, 1, 4, free_port());
+        for (const char* of_a_step : {"SLURM_STEP_ID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_NODELIST"}) variables.erase(of_a_step);
+        if (says) variables["SLURM_STEP_ID"] = "4294967291";
+        const fs::path report = scratch("driver.json");
+        const Process p = start_with(variables, on_gpus(scenario(1, 4), {"--json", "-o", report.string()}), "driver");
+        ASSERT_EQ(p.wait(60), 0) << p.text();
+        EXPECT_EQ(read(report)["last_loss"], alone(scenario(1, 4))["last_loss"]);
+        const Process on_processor = start_with(variables, {simexec, "run", scenario(1, 4), "--steps", "1"}, "driver-cpu");
+        EXPECT_EQ(on_processor.wait(60), 0) << on_processor.text();
+    }
 }
 
 TEST(Mpirun, StartsAProcessAGpu) {
@@ -240,6 +245,89 @@ TEST(Launched, ASecondJobIsKeptOutOfTheFolder) {
     for (const Process& p : first.processes) kill(p.id, SIGTERM);
     for (const Process& p : first.processes) EXPECT_EQ(p.wait(30), 5) << p.text();
     fs::remove_all(folder);
+}
+
+// Two jobs that were told one port: the second finds it taken, and the first trains on.
+TEST(Launched, ASecondJobOnThePortIsShownOut) {
+    const std::string port = free_port();
+    const auto job = [&](const std::string& id) {
+        return start_all(
+            slurm, 1, 4, port, "job" + id,
+            [](int) {
+                return Words{"--steps", "1000000", "-v"};
+            },
+            [&](int) {
+                return Variables{{"SLURM_JOB_ID", id}};
+            });
+    };
+    const Started first = job("71");
+    ASSERT_TRUE(trains(first)) << said(first);
+    const Started second = job("72");
+    for (std::size_t r = 0; r < second.processes.size(); ++r) EXPECT_EQ(second.processes[r].wait(30), 1) << second.processes[r].text();
+    EXPECT_EQ(times(said(second), "cannot listen on port " + port), 1) << said(second);
+    EXPECT_EQ(times(said(second), "is another job's rank 0"), 1) << said(second);
+    for (const Process& p : first.processes) EXPECT_TRUE(p.alive()) << p.text();
+    for (const Process& p : first.processes) kill(p.id, SIGTERM);
+    for (const Process& p : first.processes) EXPECT_EQ(p.wait(30), 5) << p.text();
+}
+
+// Whoever does not come is named, by whoever misses it.
+TEST(Launched, ARankThatDoesNotComeIsNamed) {
+    const std::string file = scenario(1, 4), port = free_port();
+    Started s;
+    for (int rank = 0; rank < 3; ++rank)
+        s.processes.push_back(start_with(slurm(rank, 1, 4, port), on_gpus(file, {"--patience", "6"}), "missing" + std::to_string(rank)));
+    for (const Process& p : s.processes) EXPECT_EQ(p.wait(60), 6) << p.text();
+    EXPECT_EQ(times(said(s), "rank 3 has not come within 6 s: was its process started?"), 1) << said(s);
+    EXPECT_EQ(times(said(s), "simexec: error"), 1) << said(s);
+}
+
+// Variables that make no sense are named where they are needed, and harm nobody else.
+TEST(Launched, NonsenseInVariablesIsSaid) {
+    const std::string file = scenario(1, 4);
+    const Words on_processor{simexec, "run", file, "--steps", "1"}, gpus = on_gpus(file, {});
+    struct Case {
+        Variables variables;
+        Words words;
+        int code;
+        std::string says;
+    };
+    const Variables four{{"RANK", "0"}, {"WORLD_SIZE", "4"}};
+    const auto with = [](Variables v, const Variables& more) {
+        v.merge(Variables(more));
+        return v;
+    };
+    const Variables in_slurm{{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}, {"SLURM_STEP_ID", "0"}, {"SLURM_JOB_NODELIST", "gpu[1"}};
+    const Case cases[] = {
+        {{{"RANK", "7"}, {"WORLD_SIZE", "4"}}, on_processor, 1, "RANK=7 is not a number from 0 to 3"},
+        {{{"RANK", "0"}, {"WORLD_SIZE", "four"}}, gpus, 1, "WORLD_SIZE=four is not a number"},
+        {with(four, {{"MASTER_PORT", "tcp://10.0.0.1:23"}}), on_processor, 1, "started 4 processes"},
+        {with(four, {{"MASTER_PORT", "tcp://10.0.0.1:23"}}), gpus, 1, "MASTER_PORT=tcp://10.0.0.1:23 is not a number from 1 to 65535"},
+        {with(four, {{"MASTER_PORT", ""}}), gpus, 1, "MASTER_PORT= is not a number"},
+        {{{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"MASTER_PORT", ""}}, on_processor, 0, "1 step on 4 ranks"},
+        {{{"MASTER_PORT", "tcp://10.0.0.1:23"}}, on_processor, 0, "1 step on 4 ranks"},
+        {in_slurm, on_processor, 1, "Slurm started 4 processes"},
+        {in_slurm, gpus, 1, "gpu[1 is no list of nodes"}};
+    for (const Case& c : cases) {
+        const Process p = start_with(c.variables, c.words, "nonsense");
+        EXPECT_EQ(p.wait(60), c.code) << p.text();
+        EXPECT_EQ(times(p.text(), c.says), 1) << c.says << "\n" << p.text();
+        EXPECT_EQ(times(p.text(), "terminate called"), 0) << p.text();
+    }
+}
+
+// GPUs here store bf16 or fp32: another precision is not trained under its name.
+TEST(Launched, HalfPrecisionIsRefusedOnGpus) {
+    const std::string file = scenario(1, 4);
+    for (const std::string executor : {"queues", "serial"}) {
+        const Process p = start_process(
+            {simexec, "run", file, "--device", "cuda", "--executor", executor, "--set", "training.precision=fp16"}, scratch("fp16"));
+        EXPECT_EQ(p.wait(30), 1) << p.text();
+        EXPECT_NE(p.text().find("training.precision = fp16 has no kernels on GPUs"), std::string::npos) << p.text();
+    }
+    const Process check = start_process({simexec, "check", file, "--device", "cuda", "--set", "training.precision=fp16"}, scratch("fp16"));
+    EXPECT_EQ(check.wait(30), 1) << check.text();
+    EXPECT_NE(check.text().find("training.precision = fp16 has no kernels on GPUs"), std::string::npos) << check.text();
 }
 
 TEST(Launched, AnotherLearningRateIsRefused) {

@@ -64,6 +64,23 @@ TEST(CachingAllocator, StreamsShareNothing) {
     EXPECT_EQ(a.reserved().count, 128 * mib);
 }
 
+// The end of an expandable segment grows by what it lacks; a hole that is too small stays.
+TEST(CachingAllocator, ExpandableSegmentsGrowAtTheirEnd) {
+    for (const bool expandable : {true, false}) {
+        CachingAllocator a(1, Bytes::gigabytes(1000), expandable);
+        const auto first = a.allocate(Bytes{100 * mib}, 0);
+        a.free(first);
+        const auto second = a.allocate(Bytes{130 * mib}, 0);
+        EXPECT_EQ(a.reserved().count, (expandable ? 140 : 230) * mib);
+        const auto third = a.allocate(Bytes{60 * mib}, 0);
+        EXPECT_EQ(a.reserved().count, (expandable ? 200 : 230) * mib) << "10 MiB were left at the end, or 100 before";
+        a.free(second);
+        a.allocate(Bytes{150 * mib}, 0);
+        EXPECT_EQ(a.reserved().count, (expandable ? 340 : 380) * mib) << "the hole has 130";
+        a.free(third);
+    }
+}
+
 TEST(CachingAllocator, AFullDeviceGetsFreeSegmentsBack) {
     CachingAllocator a(1, Bytes{100 * mib});
     a.free(a.allocate(Bytes{60 * mib}, 0));

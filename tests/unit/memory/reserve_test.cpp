@@ -258,20 +258,86 @@ TEST(Reserve, ReplicasHoldGradientsTwiceUnderDdp) {
     EXPECT_FALSE(item(R"({"framework": "fsdp"})"));
 }
 
-// Megatron-LM of 2024 keeps copies of 8-bit weights beside the 16-bit ones, two of them on Hopper.
-TEST(Reserve, WeightsInEightBitsAreCopies) {
-    const auto item = [](const char* cluster, const char* precision, int year) {
+// Megatron keeps copies of low-precision weights beside the 16-bit ones: two on Hopper, whose products turn them, one on Blackwell where a
+// tensor has one scale, and two of any where blocks have scales.
+TEST(Reserve, WeightsInLowPrecisionAreCopies) {
+    struct Held {
+        std::int64_t reserve, parameters;
+    };
+    const auto held = [](const char* cluster, const char* precision, const std::string& runtime, const char* framework = "megatron") {
         const ParseResult read = parse_scenario(fmt::format(
-            R"({{"model": "llama3.1-8b", "cluster": {{"preset": "{}", "nodes": 1}}, "runtime": {{"year": {}}},
+            R"({{"model": "llama3.1-8b", "cluster": {{"preset": "{}", "nodes": 1}}, "runtime": {{{}}}, "strategy": {{"framework": "{}"}},
                 "training": {{"global_batch_size": 64, "micro_batch_size": 1, "sequence_length": 2048, "precision": "{}"}}}})",
-            cluster, year, precision));
-        const auto found = find(memory(lower(*read.scenario), *read.scenario).stages[0], "weights in 8 bits");
-        return found ? found->bytes.count : 0;
+            cluster, runtime, framework, precision));
+        EXPECT_TRUE(read.scenario.has_value()) << runtime;
+        const StageMemory stage = memory(lower(*read.scenario), *read.scenario).stages[0];
+        const auto found = find(stage, "weights in low precision");
+        return Held{found ? found->bytes.count : 0, stage.by_kind[MemoryKind::parameters].count};
     };
     const std::int64_t layers = 32 * (4096 * 6144 + 4096 * 4096 + 3 * 4096 * 14336LL);
-    EXPECT_EQ(item("dgx-h100", "fp8", 2024), 2 * layers);
-    EXPECT_EQ(item("dgx-h100", "fp8", 2025), 0);
-    EXPECT_EQ(item("dgx-h100", "bf16", 2024), 0);
+    const Held bf16 = held("dgx-h100", "bf16", R"("year": 2024)");
+    EXPECT_EQ(bf16.reserve, 0);
+    for (const char* year : {R"("year": 2024)", R"("year": 2025)"}) {
+        EXPECT_EQ(held("dgx-h100", "fp8", year).reserve, 2 * layers) << "--fp8-param-gather is off";
+        EXPECT_EQ(held("dgx-h100", "fp8", year).parameters, bf16.parameters);
+    }
+    EXPECT_EQ(held("dgx-h100", "fp8", R"("year": 2025, "fp8_recipe": "blockwise")").reserve, 2 * layers);
+    EXPECT_EQ(held("dgx-b200", "fp8", R"("fp8_recipe": "current")").reserve, layers);
+    EXPECT_EQ(held("dgx-b200", "mxfp8", R"("year": 2026)").reserve, 2 * (layers + layers / 32));
+    EXPECT_EQ(held("dgx-b200", "nvfp4", R"("year": 2026)").reserve, 2 * (layers / 2 + layers / 16));
+    // Parameters of 8 bits: what is turned, or the second set of a block's scales, is all there is beside them.
+    const Held turned = held("dgx-h100", "fp8", R"("year": 2025, "fp8_parameters": true)"),
+               either = held("dgx-b200", "fp8", R"("fp8_recipe": "current", "fp8_parameters": true)"),
+               blocks = held("dgx-b200", "mxfp8", R"("year": 2026, "fp8_parameters": true)");
+    EXPECT_EQ(turned.reserve, layers);
+    EXPECT_EQ(turned.parameters, bf16.parameters - layers);
+    EXPECT_EQ(either.reserve, 0);
+    EXPECT_EQ(either.parameters, bf16.parameters - layers);
+    EXPECT_EQ(blocks.reserve, 2 * (layers / 32));
+    EXPECT_EQ(blocks.parameters, bf16.parameters);
+    EXPECT_EQ(held("dgx-b200", "nvfp4", R"("fp8_parameters": true)").reserve, 2 * (layers / 2 + layers / 16)) << "4 bits are no parameters";
+    // NeMo's recipes.
+    EXPECT_EQ(held("dgx-h100", "fp8", R"("year": 2025)", "nemo").reserve, layers);
+    EXPECT_EQ(held("dgx-h100", "fp8", R"("year": 2025, "fp8_recipe": "blockwise")", "nemo").reserve, 2 * layers);
+}
+
+// Ten buffers of all tokens that a tensor-parallel group has; of 8 bits six have 8.
+TEST(Reserve, UserBuffersTakeMemory) {
+    const auto buffers = [](const char* precision, const std::string& runtime, int tensor, const char* overlap = "true") {
+        const ParseResult read = parse_scenario(fmt::format(
+            R"({{"model": "llama3.1-8b", "cluster": {{"preset": "dgx-h100", "nodes": 1}}, "runtime": {{"year": 2025{}}},
+                "strategy": {{"tensor_parallel": {}, "sequence_parallel": {}, "overlap": {{"tensor_parallel": {}}}}},
+                "training": {{"global_batch_size": 64, "micro_batch_size": 2, "sequence_length": 2048, "precision": "{}"}}}})",
+            runtime, tensor, tensor > 1, overlap, precision));
+        EXPECT_TRUE(read.scenario.has_value());
+        const auto found = find(memory(lower(*read.scenario), *read.scenario).stages[0], "user buffers");
+        return found ? found->bytes.count : 0;
+    };
+    const std::string with = R"(, "tensor_parallel_buffers": true)";
+    const std::int64_t elements = 2 * 2048 * 4096LL;
+    EXPECT_EQ(buffers("bf16", with, 4), 10 * 2 * elements);
+    EXPECT_EQ(buffers("fp8", with, 4), (6 + 4 * 2) * elements);
+    EXPECT_EQ(buffers("bf16", R"(, "tensor_parallel_buffers": false)", 4), 0);
+    EXPECT_EQ(buffers("bf16", with, 1), 0);
+    EXPECT_EQ(buffers("bf16", with, 4, "false"), 0);
+}
+
+// Layers in graphs have pools of their own: with a pipeline of 2025 one for each microbatch in flight.
+TEST(Reserve, GraphsKeepPools) {
+    const auto pools = [](const std::string& runtime, int stages) {
+        const ParseResult read = parse_scenario(fmt::format(
+            R"({{"model": "llama3.1-8b", "cluster": {{"preset": "dgx-h100", "nodes": 1}}, "runtime": {{{}}},
+                "strategy": {{"pipeline_parallel": {}}},
+                "training": {{"global_batch_size": 64, "micro_batch_size": 1, "sequence_length": 2048, "precision": "bf16"}}}})",
+            runtime, stages));
+        EXPECT_TRUE(read.scenario.has_value());
+        const auto found = find(memory(lower(*read.scenario), *read.scenario).stages[0], "graphs' pools");
+        return found ? found->bytes.count : 0;
+    };
+    const std::string graphs = R"(, "cuda_graphs": true)";
+    EXPECT_EQ(pools(R"("year": 2025)", 2), 0);
+    EXPECT_GT(pools(R"("year": 2025)" + graphs, 2), pools(R"("year": 2026)" + graphs, 2));
+    EXPECT_GE(pools(R"("year": 2026)" + graphs, 1), pools(R"("year": 2026)" + graphs, 2)) << "one stage has the loss, which is in no graph";
 }
 
 } // namespace

@@ -94,7 +94,8 @@ TEST(UnboundPlan, BecomesTheWholeOne) {
 // Gathers run in pieces where tensor-parallel ranks share a node.
 TEST(LowersAlike, NotWhereTensorRanksLeaveTheNode) {
     const std::vector<std::string> node{"strategy.tensor_parallel=8", "strategy.sequence_parallel=true",
-                                        "strategy.overlap.tensor_parallel=true", "runtime.year=2025"};
+                                        "strategy.overlap.tensor_parallel=true", "runtime.year=2025",
+                                        "runtime.tensor_parallel_buffers=true"};
     std::vector<std::string> nodes = node;
     nodes.insert(nodes.end(), {"cluster.devices_per_node=4", "cluster.nodes=4"});
     EXPECT_EQ(scenario(node).world_size(), scenario(nodes).world_size());
@@ -130,6 +131,8 @@ TEST(LowersAlike, OnlyWhatHasOnePlan) {
                                           "runtime.allocator=plan",
                                           "runtime.reserved_gb=3",
                                           "runtime.cuda_graphs=true",
+                                          "runtime.tensor_parallel_buffers=true",
+                                          "runtime.fp8_parameters=true",
                                           "runtime.dataloader_us=40",
                                           "runtime.year=2025",
                                           "runtime.year=2022",

@@ -188,6 +188,25 @@ TEST(Recompute, OnlyTheLayersAskedFor) {
     for (const auto& [name, n] : recomputed({"strategy.recompute=full", "strategy.recompute_layers=1"})) EXPECT_EQ(n, 1) << name;
 }
 
+// Megatron's block method counts in each virtual stage, a count a stage goes through its chunks.
+TEST(Recompute, APerChunkCountIsOfEachChunk) {
+    const auto again = [](const std::string& layers) {
+        const Plan plan = plan_of(
+            interleaved + std::vector<std::string>{"model.layers=8", "strategy.recompute=full", "strategy.recompute_layers=" + layers});
+        std::vector<std::set<int>> of_chunk;
+        for (const char* block : {"B0", "B1", "B2", "B3"}) {
+            std::set<int>& found = of_chunk.emplace_back();
+            for (const Op& op : block_named(plan, block).ops)
+                if (op.phase == Phase::recompute && !is_memory_op(op.work)) found.insert(op.layer);
+        }
+        return of_chunk;
+    };
+    using Chunks = std::vector<std::set<int>>;
+    EXPECT_EQ(again(R"({"per_chunk": 1})"), (Chunks{{0}, {2}, {4}, {6}}));
+    EXPECT_EQ(again("2"), (Chunks{{0, 1}, {2, 3}, {}, {}}));
+    EXPECT_EQ(again(R"({"per_chunk": 2})"), (Chunks{{0, 1}, {2, 3}, {4, 5}, {6, 7}}));
+}
+
 TEST(Precision, LinearsOfLayersRunInFp8AndTheHeadDoesNot) {
     const Plan plan = plan_of({"training.precision=fp8"});
     int low = 0;
@@ -247,6 +266,45 @@ TEST(TiedEmbeddings, AreReducedBetweenTheirStagesAlone) {
     }
 }
 
+// What predicts further tokens reads the embedding on its own stage; both heads are in the last chunk, which recomputes none of it.
+TEST(FurtherTokens, HaveAChunkOfTheirOwnAndTheirLossWithTheOutputLayer) {
+    for (const auto& [tied, stages] : {std::pair{"false", std::vector<std::int16_t>{0, 2}}, {"true", std::vector<std::int16_t>{0, 2, 3}}}) {
+        const Plan plan =
+            plan_of(further + std::vector<std::string>{std::string("model.tied_embeddings=") + tied, "strategy.recompute=full"});
+        const auto it =
+            std::find_if(plan.communicators.begin(), plan.communicators.end(), [](const Communicator& c) { return c.name == "embedding"; });
+        ASSERT_NE(it, plan.communicators.end()) << tied;
+        EXPECT_EQ(it->stages, stages) << tied;
+        const auto losses = [&](const char* block) {
+            std::set<int> ahead;
+            for (const Op& op : block_named(plan, block).ops)
+                if (const auto* loss = std::get_if<CrossEntropy>(&op.work)) ahead.insert(loss->ahead);
+            return ahead;
+        };
+        const auto products = [&](const char* block) {
+            return count(block_named(plan, block), [](const Op& op) { return std::holds_alternative<Linear>(op.work); });
+        };
+        EXPECT_EQ(losses("F2"), std::set<int>{}) << tied;
+        EXPECT_EQ(losses("F3"), (std::set<int>{1, 2})) << tied;
+        EXPECT_EQ(products("F3"), 2) << "the head, for the next token and the one after it";
+        EXPECT_EQ(products("F2"), products("F1") / 2 + 1) << "one layer, and what joins state and embedding";
+        EXPECT_EQ(count(block_named(plan, "B3"), [](const Op& op) { return op.phase == Phase::recompute; }), 0) << tied;
+        // States of two tokens go on side by side: twice a layer's output, of 32 tokens in 16 bits.
+        const auto sent = [&](const std::string& channel) {
+            std::set<std::int64_t> bytes;
+            for (const Block& b : plan.blocks)
+                for (const Op& op : b.ops)
+                    if (const auto* e = std::get_if<Exchange>(&op.work))
+                        for (const Transfer& t : e->transfers)
+                            if (t.send && plan.communicators[t.comm].name == channel) bytes.insert(t.bytes.count);
+            return bytes;
+        };
+        constexpr std::int64_t state = 32 * 64 * 2;
+        for (const char* channel : {"pp.up.1-2", "pp.down.2-1"}) EXPECT_EQ(sent(channel), (std::set<std::int64_t>{state})) << channel;
+        for (const char* channel : {"pp.up.2-3", "pp.down.3-2"}) EXPECT_EQ(sent(channel), (std::set<std::int64_t>{2 * state})) << channel;
+    }
+}
+
 TEST(TiedEmbeddings, AreOneParameterWhereBothEndsShareAStage) {
     for (const auto& overrides : {std::vector<std::string>{}, zb_v}) {
         const Plan plan = plan_of(overrides);
@@ -274,7 +332,8 @@ TEST(DataParallel, ZeroStagesGatherAsOftenAsTheyMust) {
     EXPECT_EQ(actions_named(two, "gather:"), 2 * 4) << "once a microbatch: kept until the backward pass";
     EXPECT_EQ(actions_named(three, "gather:"), 2 * (4 + 2)) << "and once more for each layer's backward pass";
     EXPECT_EQ(actions_named(three, "gather:"), actions_named(three, "release:"));
-    EXPECT_EQ(actions_named(three, "reduce:"), 2 * 4) << "every unit, every microbatch";
+    EXPECT_EQ(actions_named(three, "reduce_first:"), 4) << "every unit, the first microbatch, which finds no sum to add to";
+    EXPECT_EQ(actions_named(three, "reduce:"), 4) << "and the second";
 }
 
 TEST(DataParallel, ShardGroupsReduceInsideAndBetween) {

@@ -51,6 +51,10 @@ inline const std::vector<std::string> interleaved{"model.layers=4", "strategy.pi
                                                   "strategy.schedule=interleaved-1f1b"};
 inline const std::vector<std::string> zb_v{"model.layers=4", "strategy.pipeline_parallel=2", "strategy.virtual_pipeline=2",
                                            "strategy.schedule=zb-v"};
+// Four stages: two of layers, one that predicts a further token, and the output layer's.
+inline const std::vector<std::string> further{
+    "model.layers=4",      "model.mtp_layers=1", "strategy.pipeline_parallel=4", "strategy.schedule=1f1b", "strategy.layer_split=[2,2,0,0]",
+    "strategy.mtp_chunk=2"};
 inline const std::vector<std::string> unfused_attention{"strategy.flash_attention=false", "runtime.attention_kernel=unfused",
                                                         "model.dropout=0.1"};
 inline const std::vector<std::string> llama_like{"model.tied_embeddings=false", "model.position=rope", "model.activation=swiglu",
@@ -78,6 +82,23 @@ inline std::vector<Example> examples() {
         {"tensor without sequence, scattered transfers", framework("deepspeed") + tp2 + pp2 + zero(1)},
         {"interleaved, overlapped transfers", sp2 + interleaved + zero(1) + std::vector<std::string>{"strategy.overlap.pipeline=true"}},
         {"interleaved, blocking transfers", tp2 + interleaved + llama_like},
+        {"interleaved, groups of three and a rest",
+         interleaved + zero(1) + std::vector<std::string>{"training.global_batch_size=20", "strategy.microbatch_group_size=3"}},
+        {"fsdp zero 3, interleaved, groups of three and a rest",
+         framework("fsdp") + interleaved + zero(3) +
+             std::vector<std::string>{"training.global_batch_size=20", "strategy.microbatch_group_size=3"}},
+        {"interleaved, a chunk without layers", sp2 + interleaved + zero(1) + std::vector<std::string>{"strategy.layer_split=[2,1,0,1]"}},
+        {"further tokens in a chunk of their own", further + zero(1) + std::vector<std::string>{"model.tied_embeddings=true"}},
+        {"further tokens in a chunk of their own, recomputed",
+         further + llama_like + sp2 + std::vector<std::string>{"strategy.recompute=full", "strategy.overlap.pipeline=true"}},
+        {"further tokens behind chunks without layers",
+         further + zero(1) + llama_like +
+             std::vector<std::string>{"strategy.virtual_pipeline=2", "strategy.schedule=interleaved-1f1b", "model.mtp_layers=2",
+                                      "strategy.layer_split=[1,1,0,1,1,0,0,0]", "strategy.mtp_chunk=6"}},
+        {"interleaved, the first layer of each chunk recomputed",
+         interleaved +
+             std::vector<std::string>{"model.layers=8", "strategy.recompute=full", R"(strategy.recompute_layers={"per_chunk": 1})"}},
+        {"segments of two layers", std::vector<std::string>{"model.layers=3", R"(strategy.recompute={"segment_layers": 2})"}},
         {"fsdp zero 3", framework("fsdp") + zero(3)},
         {"fsdp zero 3, one batch", framework("fsdp") + zero(3) + llama_like},
         {"fsdp zero 3 with tensor parallelism, several batches",
@@ -100,6 +121,18 @@ inline std::vector<Example> examples() {
         {"full recomputation, stopping early",
          sp2 + std::vector<std::string>{"strategy.recompute=full", "runtime.recompute_early_stop=true"}},
         {"fp8", sp2 + pp2 + zero(1) + std::vector<std::string>{"training.precision=fp8"}},
+        {"fp8 attention, delayed scaling", sp2 + pp2 + zero(1) + llama_like +
+                                               std::vector<std::string>{"training.precision=fp8", "runtime.year=2025",
+                                                                        "runtime.fp8_recipe=delayed", "runtime.attention_dtype=fp8"}},
+        {"fp8 attention, current scaling, made again",
+         sp2 + pp2 + llama_like +
+             std::vector<std::string>{"training.precision=fp8", "runtime.year=2025", "runtime.attention_dtype=fp8",
+                                      "strategy.recompute=selective"}},
+        {"more ranks than key heads", llama_like + std::vector<std::string>{"strategy.tensor_parallel=8", "strategy.sequence_parallel=true",
+                                                                            "runtime.year=2025", "model.attention.qk_norm=true"}},
+        {"more ranks than key heads, recomputed",
+         std::vector<std::string>{"strategy.tensor_parallel=4", "model.kv_heads=2", "runtime.year=2025", "model.position=rope",
+                                  "model.bias=false", "strategy.recompute=full"}},
         {"fp8, eager", tp2 + pp2 + eager + std::vector<std::string>{"training.precision=fp8"}},
         {"eager kernels", tp2 + pp2 + eager + std::vector<std::string>{"strategy.overlap.tensor_parallel=false"}},
         {"nanotron: gathered inputs and activated gates kept", framework("nanotron") + sp2 + pp2 + llama_like},
@@ -116,16 +149,18 @@ inline std::vector<Example> examples() {
              std::vector<std::string>{"training.precision=fp8", "runtime.fp8_dispatch=true", "runtime.fp8_activation_input=true",
                                       "runtime.token_dispatcher=deepep", R"(strategy.recompute=["norm", "activation"])"}},
         {"experts, fsdp zero 3", framework("fsdp") + zero(3) + experts},
-        {"weight by weight", framework("jax") + zero(3) + by_weight},
+        {"weight by weight", framework("jax") + zero(3) + by_weight + std::vector<std::string>{"strategy.recompute=none"}},
         {"weight by weight, sequence parallel, recomputed",
          framework("jax") + zero(3) + sp2 + by_weight + llama_like + std::vector<std::string>{"strategy.recompute=full"}},
         {"weight by weight, virtual chunks, accumulation",
          framework("jax") + zero(3) + interleaved + by_weight + std::vector<std::string>{"training.global_batch_size=32"}},
         {"weight by weight, biases and pairs of norms as large as weights",
          framework("jax") + zero(3) + experts +
-             std::vector<std::string>{"strategy.bucket_bytes=20", "model.bias=true", "model.attention.qk_norm=true"}},
+             std::vector<std::string>{"strategy.bucket_bytes=20", "model.bias=true", "model.attention.qk_norm=true",
+                                      "strategy.recompute=none"}},
         {"weight by weight, but gradients in a half of their own", framework("jax") + zero(3) + pp2 + schedule("zb-h1") + by_weight},
-        {"weight by weight, experts", framework("jax") + zero(3) + experts + by_weight},
+        {"weight by weight, experts",
+         framework("jax") + zero(3) + experts + by_weight + std::vector<std::string>{"strategy.recompute=none"}},
         {"context parallelism",
          sp2 + pp2 + zero(1) + std::vector<std::string>{"strategy.context_parallel=2", "strategy.context_parallel_kind=allgather"}},
         {"dualpipe-v, joined blocks", zb_v + schedule("dualpipe-v") + zero(1) + std::vector<std::string>{"training.global_batch_size=16"}},

@@ -59,8 +59,9 @@ TEST(SoftwareOfItsYear, TheFirstKernelStandsBehindTheWait) {
 
 // Transformer Engine's user buffers: a gather and the linear that reads it are one pipeline, in the layers, not at the head.
 TEST(SoftwareOfItsYear, GathersRunUnderTheirLinearsFrom2025On) {
-    const auto in_pieces = [](BlockKind kind, const char* year, const char* overlap) {
+    const auto in_pieces = [](BlockKind kind, const char* year, const char* overlap, const char* buffers = "true") {
         const Plan plan = plan_of(sp2 + std::vector<std::string>{std::string("runtime.year=") + year,
+                                                                 std::string("runtime.tensor_parallel_buffers=") + buffers,
                                                                  std::string("strategy.overlap.tensor_parallel=") + overlap});
         return count(plan, kind, [](const Op& op) { return op.pieces == 2; });
     };
@@ -68,6 +69,107 @@ TEST(SoftwareOfItsYear, GathersRunUnderTheirLinearsFrom2025On) {
     EXPECT_EQ(in_pieces(BlockKind::backward, "2025", "true"), 8) << "and of the gradients of two row-parallel linears";
     EXPECT_EQ(in_pieces(BlockKind::forward, "2024", "true"), 0);
     EXPECT_EQ(in_pieces(BlockKind::forward, "2025", "false"), 0);
+    EXPECT_EQ(in_pieces(BlockKind::forward, "2025", "true", "false"), 0) << "as Megatron's own flags have it";
+    EXPECT_EQ(in_pieces(BlockKind::backward, "2025", "true", "false"), 0);
+}
+
+// Transformer Engine's fp8_dpa: operands are cast ahead of both kernels; by delayed scaling what the kernels write has 8 bits too.
+TEST(SoftwareOfItsYear, AttentionInEightBitsCastsItsOperands) {
+    const auto made = [](const std::vector<std::string>& more) {
+        const Plan plan = plan_of(std::vector<std::string>{"runtime.year=2025", "runtime.attention_dtype=fp8"} + llama_like + more);
+        EXPECT_EQ(to_text(verify(plan)), "");
+        return plan;
+    };
+    const auto low = [](const Plan& plan) {
+        const auto in_low = [](const Op& op) {
+            const auto* w = std::get_if<Attention>(&op.work);
+            return w && w->dtype == DType::fp8;
+        };
+        return std::pair{count(plan, BlockKind::forward, in_low), count(plan, BlockKind::backward, in_low)};
+    };
+    const auto casts = [](const Plan& plan, BlockKind kind, const char* ending) {
+        return count(plan, kind, [&](const Op& op) { return op.name.ends_with(ending); });
+    };
+    const std::vector<std::string> eight = {"training.precision=fp8"}, delayed = {"runtime.fp8_recipe=delayed"},
+                                   current = {"runtime.fp8_recipe=current"}, checkpoint = {"strategy.recompute=selective"};
+    for (const auto& recipe : {delayed, current}) {
+        const Plan plan = made(eight + recipe);
+        const bool writes_low = recipe == delayed;
+        EXPECT_EQ(low(plan), std::pair(2, 2)) << "two layers";
+        EXPECT_EQ(casts(plan, BlockKind::forward, ".attention.cast"), 2);
+        EXPECT_EQ(casts(plan, BlockKind::forward, ".attention.keep"), writes_low ? 2 : 0);
+        EXPECT_EQ(casts(plan, BlockKind::backward, ".attention.dy.cast"), 2);
+        EXPECT_EQ(casts(plan, BlockKind::backward, ".attention.grad.cast"), writes_low ? 2 : 0);
+    }
+    EXPECT_EQ(casts(made(eight + current + checkpoint), BlockKind::backward, ".attention.cast.again"), 2) << "a checkpoint keeps 16 bits";
+    const std::pair none(0, 0);
+    EXPECT_EQ(low(made(eight + std::vector<std::string>{"training.bf16_first_layers=1"})), std::pair(1, 1));
+    EXPECT_EQ(low(made({"training.precision=bf16"})), none);
+    EXPECT_EQ(low(made(eight + std::vector<std::string>{"runtime.attention_kernel=flash-2"})), none);
+    EXPECT_EQ(low(made(eight + std::vector<std::string>{"strategy.framework=fsdp2"})), none);
+}
+
+// Megatron-Core's num_query_groups < world_size: the columns of all ranks are gathered, and the gradients of all summed and scattered.
+TEST(SoftwareOfItsYear, RanksShareAKeyHead) {
+    for (const char* framework : {"megatron", "nemo"}) {
+        const Plan plan = plan_of(std::vector<std::string>{std::string("strategy.framework=") + framework, "runtime.year=2025",
+                                                           "strategy.tensor_parallel=8", "strategy.sequence_parallel=true"} +
+                                  llama_like);
+        EXPECT_EQ(to_text(verify(plan)), "");
+        const std::int64_t tokens = 32, columns = (8 + 2 * 4) * 8; // 8 query heads and 4 key heads of 8
+        std::int64_t gathered = 0, scattered = 0;
+        for (const Block& b : plan.blocks)
+            for (const Op& op : b.ops) {
+                const auto* c = std::get_if<Collective>(&op.work);
+                if (c && op.name == "l0.heads.gather" && c->kind == CollectiveKind::all_gather) gathered += c->bytes.count;
+                if (c && op.name == "l0.heads.adjoint" && c->kind == CollectiveKind::reduce_scatter) scattered += c->bytes.count;
+                const auto* w = std::get_if<Attention>(&op.work);
+                EXPECT_TRUE(!w || (w->heads == 1 && w->kv_heads == 1)) << op.name;
+            }
+        EXPECT_EQ(gathered, tokens * columns * 2) << "in 16 bits, once in a pass";
+        EXPECT_EQ(scattered, tokens * columns * 2);
+        const auto qkv = std::find_if(plan.buffers.begin(), plan.buffers.end(),
+                                      [](const Buffer& b) { return b.role == Role::parameter && b.name.ends_with("l0.qkv.weight"); });
+        ASSERT_NE(qkv, plan.buffers.end());
+        EXPECT_EQ(qkv->bytes.count, columns / 8 * 64 * 2) << "no head is there twice";
+    }
+    const Plan whole = plan_of(std::vector<std::string>{"runtime.year=2025", "strategy.tensor_parallel=4"} + llama_like);
+    EXPECT_EQ(count(whole, BlockKind::forward, [](const Op& op) { return op.name.find(".heads") != std::string::npos; }), 0);
+}
+
+// Parameters of 8 bits are half as large, and gathered so; not those of MXFP8, whose scales run along rows and columns.
+TEST(SoftwareOfItsYear, ParametersOfEightBitsAreGatheredInEightBits) {
+    const auto made = [](const char* precision, const char* recipe, const char* low) {
+        return plan_of({"cluster.preset=dgx-b200", "strategy.framework=megatron", "strategy.zero_stage=1", "model.bias=false",
+                        "runtime.year=2026", std::string("training.precision=") + precision, std::string("runtime.fp8_recipe=") + recipe,
+                        std::string("runtime.fp8_parameters=") + low});
+    };
+    const auto weights = [](const Plan& plan) {
+        std::int64_t sum = 0;
+        for (const Buffer& b : plan.buffers)
+            if (b.role == Role::parameter && b.name.ends_with(".qkv.weight")) sum += b.bytes.count;
+        return sum;
+    };
+    const auto gathered = [](const Plan& plan) {
+        std::int64_t sum = 0;
+        for (const Block& b : plan.blocks)
+            for (const Op& op : b.ops)
+                if (const auto* c = std::get_if<Collective>(&op.work); c && op.phase == Phase::param_gather) sum += c->bytes.count;
+        return sum;
+    };
+    for (const char* recipe : {"delayed", "current", "blockwise"}) {
+        const Plan wide = made("fp8", recipe, "false"), low = made("fp8", recipe, "true");
+        EXPECT_EQ(to_text(verify(low)), "") << recipe;
+        EXPECT_EQ(2 * weights(low), weights(wide)) << recipe;
+        std::int64_t matrices = 0; // elements of the layers' linears
+        for (const Buffer& b : low.buffers)
+            if (b.role == Role::parameter && b.dtype == DType::fp8) matrices += b.bytes.count;
+        EXPECT_GT(matrices, 0);
+        EXPECT_EQ(gathered(wide) - gathered(low), matrices) << recipe;
+    }
+    EXPECT_EQ(weights(made("mxfp8", "mxfp8", "true")), weights(made("mxfp8", "mxfp8", "false")));
+    EXPECT_EQ(gathered(made("mxfp8", "mxfp8", "true")), gathered(made("mxfp8", "mxfp8", "false")));
+    EXPECT_EQ(weights(made("bf16", "delayed", "true")), weights(made("bf16", "delayed", "false")));
 }
 
 // A gradient is cast before it is gathered where one scale serves rows and columns; blocks of scales would have to travel both ways.
@@ -85,6 +187,120 @@ TEST(SoftwareOfItsYear, GradientsAreGatheredInEightBitsWhereATensorHasOneScale) 
     EXPECT_EQ(gathered("current", DType::fp8), 4);
     EXPECT_EQ(gathered("blockwise", DType::fp8), 0);
     EXPECT_EQ(gathered("blockwise", DType::bf16), 4);
+}
+
+// all_gather_tensor and reduce_scatter_tensor of DTensor: torch.cat of torch.chunk, but for gathers of one sequence since PyTorch 2.11.
+TEST(SoftwareOfItsYear, DTensorCopiesAroundCollectivesAlongTheSequence) {
+    const auto turns = [](BlockKind kind, const std::vector<std::string>& fields) {
+        const Plan plan = plan_of(
+            std::vector<std::string>{"strategy.framework=torchtitan", "strategy.recompute=none", "strategy.overlap.tensor_parallel=false"} +
+            llama_like + sp2 + fields);
+        EXPECT_EQ(to_text(verify(plan)), "");
+        return count(plan, kind, [&](const Op& op) {
+            if (op.layer < 0 || !op.name.ends_with(".turn")) return false;
+            EXPECT_EQ(plan.buffers[op.in[0]].bytes, plan.buffers[op.out[0]].bytes);
+            EXPECT_GE(plan.buffers[op.in[0]].bytes.count, 2 * 32 * 64) << "all tokens in 16 bits";
+            return true;
+        });
+    };
+    for (const BlockKind kind : {BlockKind::forward, BlockKind::backward}) {
+        EXPECT_EQ(turns(kind, {"runtime.year=2025"}), 8) << "two layers, two gathers and two reductions";
+        EXPECT_EQ(turns(kind, {"runtime.year=2026"}), 4) << "the reductions'";
+        EXPECT_EQ(turns(kind, {"runtime.year=2026", "training.micro_batch_size=2"}), 8);
+        EXPECT_EQ(turns(kind, {"runtime.year=2025", "strategy.overlap.tensor_parallel=true"}), 0) << "in pieces, with the products";
+        EXPECT_EQ(turns(kind, {"runtime.year=2025", "strategy.sequence_parallel=false"}), 0) << "all-reduces have no order";
+        EXPECT_EQ(turns(kind, {"runtime.year=2025", "strategy.framework=nanotron"}), 0) << "whose tokens are the first dimension";
+    }
+}
+
+// MaxText's buffer of rows that arrive: of each token of the group as many as the rank has experts, or a token chooses. What travels and
+// what is multiplied are rows that are there.
+TEST(SoftwareOfItsYear, XlaHasRoomForTheMostRowsThatCouldArrive) {
+    const auto made = [](const char* framework, const char* experts, const std::vector<std::string>& more = {}) {
+        return plan_of(std::vector<std::string>{std::string("strategy.framework=") + framework, "strategy.zero_stage=0",
+                                                std::string("model.moe.experts=") + experts, "model.moe.top_k=2",
+                                                "model.moe.expert_ffn_size=128", "strategy.expert_parallel=4", "runtime.year=2025",
+                                                "strategy.recompute=none"} +
+                       llama_like + more);
+    };
+    const auto all_ops = [](const Plan& plan, const std::function<bool(const Op&)>& wanted) {
+        return count(plan, BlockKind::forward, wanted) + count(plan, BlockKind::backward, wanted);
+    };
+    const auto zeroed = [](const Op& op) { return op.name.ends_with(".zeros"); };
+    const auto waits_for_counts = [](const Op& op) { return std::holds_alternative<HostSync>(op.work); };
+    const std::int64_t tokens = 32, ranks = 4, chosen = 2;
+    for (const char* experts : {"8", "4"}) { // two a rank, and one
+        const Plan plan = made("jax", experts), exact = made("colossalai", experts);
+        EXPECT_EQ(to_text(verify(plan)), "");
+        const std::int64_t room = ranks * tokens * std::min<std::int64_t>(std::stoi(experts) / ranks, chosen);
+        const auto rows = [](const Plan& p, const std::string& ending) {
+            const auto b = std::find_if(p.buffers.begin(), p.buffers.end(), [&](const Buffer& x) { return x.name.ends_with(ending); });
+            return b == p.buffers.end() ? 0 : b->shape[0];
+        };
+        for (const char* what : {"l0.permuted.dispatched", "l0.expert_fc1", "l0.expert_act", "l0.expert_fc2", "l1.expert_fc2.grad"}) {
+            EXPECT_EQ(rows(plan, what), room) << what << experts;
+            EXPECT_EQ(rows(exact, what), tokens * chosen) << what << experts;
+        }
+        EXPECT_EQ(rows(plan, "l0.permuted"), tokens * chosen) << "what is sent";
+        const auto sum = [&](const Plan& p, const auto& of) {
+            std::int64_t total = 0;
+            for (const Block& b : p.blocks)
+                for (const Op& op : b.ops) total += of(p, op);
+            return total;
+        };
+        const auto sent = [](const Plan& p, const Op& op) {
+            const auto* c = std::get_if<Collective>(&op.work);
+            return c && c->kind == CollectiveKind::all_to_all && p.buffers[op.in[0]].dtype == DType::bf16 ? c->bytes.count : 0;
+        };
+        const auto multiplied = [](const Plan&, const Op& op) {
+            const auto* w = std::get_if<Linear>(&op.work);
+            return w && op.name.find("expert_fc") != std::string::npos ? w->groups * w->m : 0;
+        };
+        EXPECT_GT(sum(plan, sent), 0);
+        EXPECT_EQ(sum(plan, sent), sum(exact, sent)) << experts;
+        EXPECT_EQ(sum(plan, multiplied), sum(exact, multiplied)) << experts;
+        EXPECT_EQ(all_ops(plan, zeroed), 2 * 4) << "two layers: there and back, and their adjoints";
+        EXPECT_EQ(all_ops(exact, zeroed), 0);
+        EXPECT_EQ(all_ops(plan, waits_for_counts), 0) << "shapes are fixed: the host need not know";
+    }
+    EXPECT_EQ(all_ops(made("jax", "8", {"model.moe.capacity_factor=1"}), zeroed), 0) << "one-hot masks fill all slots";
+}
+
+// Transformer Engine's delayed scaling: a reduction behind the layers of each pass, of three maxima a product forward and two backward.
+TEST(SoftwareOfItsYear, DelayedScalingReducesMaximaOnceAPass) {
+    const auto made = [](const std::vector<std::string>& more) {
+        return plan_of(std::vector<std::string>{"strategy.framework=megatron", "runtime.year=2024", "training.precision=fp8",
+                                                "runtime.fp8_recipe=delayed"} +
+                       more);
+    };
+    const auto reductions = [](const Plan& plan, BlockKind kind) {
+        std::vector<const Op*> found;
+        for (const Block& b : plan.blocks)
+            for (const Op& op : b.ops) {
+                const auto* c = std::get_if<Collective>(&op.work);
+                if (b.kind == kind && c && plan.communicators[c->comm].name == "maxima") found.push_back(&op);
+            }
+        return found;
+    };
+    const int products = 2 * 4; // layers, and a layer's
+    const auto bytes_of_one = [&](const Plan& plan, BlockKind kind) {
+        const auto found = reductions(plan, kind);
+        return found.size() == 1 ? std::get<Collective>(found.front()->work).bytes.count : -1;
+    };
+    const Plan plan = made({}), divided = made(sp2 + std::vector<std::string>{"runtime.tensor_parallel_maxima=true"});
+    EXPECT_EQ(to_text(verify(plan)), "");
+    EXPECT_EQ(to_text(verify(divided)), "");
+    EXPECT_EQ(bytes_of_one(plan, BlockKind::forward), 4 * 3 * products);
+    EXPECT_EQ(bytes_of_one(plan, BlockKind::backward), 4 * 2 * products);
+    const auto ranks = [&](const Plan& p) { return size(p, std::get<Collective>(reductions(p, BlockKind::forward).at(0)->work).comm); };
+    EXPECT_EQ(ranks(plan), 8);
+    EXPECT_EQ(ranks(made(sp2)), 8) << "tensor- and data-parallel ranks";
+    EXPECT_EQ(ranks(made(sp2 + pp2)), 4) << "of one stage";
+    EXPECT_EQ(ranks(divided), 2);
+    EXPECT_EQ(reductions(made(interleaved), BlockKind::forward).size(), 4u) << "of each chunk";
+    for (const char* none : {"runtime.fp8_recipe=current", "training.precision=bf16", "runtime.year=2023", "strategy.framework=fsdp2",
+                             "runtime.tensor_parallel_maxima=true"}) // of one tensor-parallel rank there is nothing to reduce
+        EXPECT_TRUE(reductions(made({none}), BlockKind::forward).empty()) << none;
 }
 
 // The bias of queries, keys and values is a kernel of Megatron's own layer; Transformer Engine's adds it in the product.
@@ -138,8 +354,8 @@ TEST(SoftwareOfItsYear, DeepSpeedGathersBehindAReductionNothingHides) {
 // XLA's combiners join what a layer gathers up to a threshold: larger weights go one by one.
 TEST(SoftwareOfItsYear, XlaGathersLargeWeightsByThemselves) {
     const auto gathered = [](const char* framework, const char* threshold) {
-        const Plan plan = plan_of(
-            {std::string("strategy.framework=") + framework, "strategy.zero_stage=3", std::string("strategy.bucket_bytes=") + threshold});
+        const Plan plan = plan_of({std::string("strategy.framework=") + framework, "strategy.zero_stage=3", "strategy.recompute=none",
+                                   std::string("strategy.bucket_bytes=") + threshold});
         std::vector<std::int64_t> bytes;
         for (const Block& b : plan.blocks)
             for (const Op& op : b.ops)
@@ -182,12 +398,12 @@ TEST(SoftwareOfItsYear, XlaHoldsTheWeightsInUseAndTheNextTwo) {
             more));
     };
     const std::vector<std::string> apart = {"strategy.bucket_bytes=1000"}, joined = {"strategy.bucket_bytes=1000000000"},
-                                   full = {"strategy.recompute=full"};
-    EXPECT_EQ(held(apart).at(BlockKind::forward), 3U);
-    EXPECT_EQ(held(apart).at(BlockKind::backward), 3U);
+                                   full = {"strategy.recompute=full"}, none = {"strategy.recompute=none"};
+    EXPECT_EQ(held(apart + none).at(BlockKind::forward), 3U);
+    EXPECT_EQ(held(apart + none).at(BlockKind::backward), 3U);
     EXPECT_EQ(held(apart + full).at(BlockKind::backward), 4U);
-    EXPECT_EQ(held(joined).at(BlockKind::forward), 11U); // this layer's and the next one's, embeddings and output layer
-    EXPECT_EQ(held(joined).at(BlockKind::backward), 10U);
+    EXPECT_EQ(held(joined + none).at(BlockKind::forward), 11U); // this layer's and the next one's, embeddings and output layer
+    EXPECT_EQ(held(joined + none).at(BlockKind::backward), 10U);
 }
 
 // InternLM's norm(residual.float()): the stream stays in 16 bits, what a norm reads is a copy in 32, and so is the gradient it writes.

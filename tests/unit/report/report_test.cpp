@@ -273,6 +273,31 @@ TEST(Report, SaysWhatATrillionTokensTakeAndTheWholeRun) {
     EXPECT_TRUE(without.contains("per_trillion_tokens"));
 }
 
+// The same boards draw the same, whoever owns the node: what a cloud's draws besides is assumed, and the report says so, or that it is not
+// known.
+TEST(Report, EnergyOfANodeIsThatOfItsDgx) {
+    const auto cluster = [](const std::string& text) {
+        return parsed(R"({"model": "gpt2-124m", "cluster": )" + text +
+                      R"(, "training": {"global_batch_size": 8, "sequence_length": 1024}, "strategy": {"framework": "ddp"}})")
+            .cluster;
+    };
+    const auto preset = [&](const std::string& name) { return cluster(R"({"preset": ")" + name + R"("})"); };
+    EXPECT_DOUBLE_EQ(watts_of(preset("dgx-h100"), 8), 10200) << "the system's datasheet";
+    for (const char* as_h100 : {"aws-p5", "azure-ndv5", "gcp-a3", "h800-deepseek"}) {
+        EXPECT_DOUBLE_EQ(watts_of(preset(as_h100), 8), watts_of(preset("dgx-h100"), 8)) << as_h100;
+        EXPECT_NE(energy_basis(preset(as_h100)).find(std::string("a node of ") + as_h100 + " is assumed to draw 4600 W besides"),
+                  std::string::npos)
+            << energy_basis(preset(as_h100));
+    }
+    EXPECT_DOUBLE_EQ(watts_of(preset("azure-ndv4"), 8), watts_of(preset("dgx-a100-80gb"), 8));
+    EXPECT_DOUBLE_EQ(watts_of(preset("aws-p4d"), 8), watts_of(preset("dgx-a100-40gb"), 8));
+    EXPECT_EQ(energy_basis(preset("dgx-h100")).find("assumed"), std::string::npos);
+    const Cluster own = cluster(R"({"preset": "aws-p5", "power_w_per_node": 3000})");
+    EXPECT_DOUBLE_EQ(watts_of(own, 8), 8 * 700 + 3000);
+    EXPECT_EQ(energy_basis(own).find("assumed"), std::string::npos);
+    EXPECT_NE(energy_basis(preset("frontier")).find("is not known"), std::string::npos);
+}
+
 // Prices are list prices of a day: each says whose and when. Where none is known the report says so and has no cost.
 TEST(Report, PricesHaveASourceAndADate) {
     int priced = 0;

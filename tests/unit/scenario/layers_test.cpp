@@ -107,3 +107,68 @@ TEST(Layers, RecomputeLayersBecomeOneCountAStage) {
     EXPECT_EQ(read.scenario->strategy.layers_per_chunk, (List{4, 5, 5, 4}));
     EXPECT_EQ(read.scenario->strategy.recompute_layers, (List{4, 5, 5, 4}));
 }
+
+// Megatron's unit test of layouts has an empty chunk in the middle; a stage of nothing else holds no parameter.
+TEST(Layers, AChunkInTheMiddleMayBeEmptyWhereItsStageIsNot) {
+    EXPECT_EQ(chunks_of(pipeline(4, 2, 2, "interleaved-1f1b", "[2, 1, 0, 1]")), (List{2, 1, 0, 1}));
+    const auto refused = [](const ParseResult& read, const char* why) {
+        ASSERT_FALSE(read.scenario);
+        EXPECT_NE(to_text(read.problems).find(why), std::string::npos) << to_text(read.problems);
+    };
+    refused(pipeline(4, 4, 1, "1f1b", "[2, 0, 2, 0]"), "leaves stage 1 of 4 without a layer");
+    refused(pipeline(4, 2, 2, "zb-v", "[2, 0, 1, 1]"), "leaves chunk 1 of 4 without a layer");
+}
+
+TEST(Layers, FurtherTokensHaveAChunkBehindAllLayersOnALaterStage) {
+    const auto with = [](const std::string& split, int chunk, int mtp_layers = 1) {
+        ParseOptions options;
+        options.overrides = {"model.mtp_layers=" + std::to_string(mtp_layers), "strategy.mtp_chunk=" + std::to_string(chunk)};
+        return parse_scenario(R"({"model": {"layers": 4, "hidden_size": 256, "attention_heads": 8, "vocab_size": 1000},
+            "cluster": {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 4},
+            "training": {"global_batch_size": 64, "sequence_length": 128},
+            "strategy": {"pipeline_parallel": 4, "virtual_pipeline": 2, "schedule": "interleaved-1f1b", "layer_split": )" +
+                                  split + "}}",
+                              options);
+    };
+    const auto chunk_of = [&](const ParseResult& read) {
+        EXPECT_TRUE(read.scenario) << to_text(read.problems);
+        return read.scenario ? read.scenario->strategy.mtp_chunk : -2;
+    };
+    EXPECT_EQ(chunk_of(with("[1, 1, 0, 1, 1, 0, 0, 0]", 6)), 6);
+    EXPECT_EQ(chunk_of(with("[1, 1, 1, 1, 0, 0, 0, 0]", 7)), -1) << "the last, where they are anyhow";
+    EXPECT_EQ(chunk_of(with("[1, 1, 1, 1, 0, 0, 0, 0]", 6, 0)), -1) << "there are none";
+    for (const auto& [split, chunk, why] : {std::tuple{"[1, 1, 0, 1, 0, 0, 0, 1]", 6, "has layers behind it"},
+                                            {"[1, 1, 1, 1, 0, 0, 0, 0]", 4, "on the first stage"},
+                                            {"[1, 3, 0, 0, 0, 0, 0, 0]", 2, "not the last chunk of its stage"},
+                                            {"[1, 1, 1, 1, 0, 0, 0, 0]", 8, "none of the 8 chunks"}}) {
+        const ParseResult read = with(split, chunk);
+        ASSERT_FALSE(read.scenario) << split;
+        EXPECT_NE(to_text(read.problems).find(why), std::string::npos) << to_text(read.problems);
+    }
+}
+
+TEST(Layers, GroupsOfMicrobatchesAreOfInterleavedSchedulesAlone) {
+    const auto with = [](const std::string& schedule, int stages, int chunks, int group) {
+        ParseOptions options;
+        options.overrides = {"strategy.microbatch_group_size=" + std::to_string(group),
+                             "strategy.schedule=" + schedule,
+                             "strategy.virtual_pipeline=" + std::to_string(chunks),
+                             "strategy.pipeline_parallel=" + std::to_string(stages),
+                             "model.layers=8",
+                             "cluster.devices_per_node=" + std::to_string(stages)};
+        return parse_scenario(R"({"model": {"layers": 8, "hidden_size": 256, "attention_heads": 8, "vocab_size": 1000},
+            "cluster": {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 4},
+            "training": {"global_batch_size": 14, "sequence_length": 128}, "strategy": {"pipeline_parallel": 4}})",
+                              options);
+    };
+    const ParseResult grouped = with("interleaved-1f1b", 4, 2, 5), plain = with("1f1b", 4, 1, 5), few = with("interleaved-1f1b", 4, 2, 3);
+    ASSERT_TRUE(grouped.scenario) << to_text(grouped.problems); // 14 microbatches are 5, 5 and 4
+    EXPECT_EQ(grouped.scenario->strategy.microbatch_group(), 5);
+    ASSERT_TRUE(plain.scenario) << to_text(plain.problems);
+    EXPECT_EQ(plain.scenario->strategy.microbatch_group(), 4);
+    bool noted = false;
+    for (const std::string& n : plain.scenario->notes) noted = noted || n.find("microbatch_group_size has no effect") != std::string::npos;
+    EXPECT_TRUE(noted);
+    ASSERT_FALSE(few.scenario);
+    EXPECT_EQ(few.problems.front().where, "/strategy/microbatch_group_size");
+}

@@ -170,12 +170,78 @@ TEST(Defaults, DeepSpeedGathersAheadWhatItsBucketHolds) {
         << "what is given stays";
 }
 
+// autograd's gradients are like their parameters: fp32 of fp32 ones under autocast or FSDP's mixed precision, 16 bits of 16-bit ones.
+TEST(Defaults, WithoutMastersGradientsAreLikeTheirParameters) {
+    for (const char* framework : {"ddp", "fsdp", "fsdp2", "torchtitan"})
+        for (const char* precision : {"bf16", "fp16"}) {
+            const std::vector<std::string> fields = {std::string("strategy.framework=") + framework,
+                                                     std::string("training.precision=") + precision, "training.master_weights=false"};
+            EXPECT_EQ(name(with(fields).training.gradient_dtype), std::string(precision)) << framework;
+        }
+    EXPECT_EQ(with({"strategy.framework=ddp", "training.precision=bf16"}).training.gradient_dtype, DType::fp32);
+    EXPECT_EQ(with({"strategy.framework=ddp", "training.precision=bf16", "training.master_weights=false", "training.gradient_dtype=fp32"})
+                  .training.gradient_dtype,
+              DType::fp32);
+}
+
+// Models after Llama on data-parallel ranks alone are the Trainer's, in eager layers; GPTs, pipelines, tensor parallelism, Ulysses and
+// DeepSpeed's own mixtures are Megatron-DeepSpeed's, with fused ones.
+TEST(Defaults, DeepSpeedTrainsTransformersModelsUnderZeroAlone) {
+    const auto fused = [](std::vector<std::string> fields) {
+        fields.insert(fields.begin(), {"strategy.framework=deepspeed", "runtime.year=2023"});
+        const Scenario s = with(fields);
+        EXPECT_EQ(s.runtime.fused_rope, s.strategy.fused);
+        EXPECT_EQ(is_noted(s, "strategy.fused"), !s.strategy.fused);
+        return s.strategy.fused;
+    };
+    for (const char* stage : {"strategy.zero_stage=2", "strategy.zero_stage=3"}) {
+        EXPECT_FALSE(fused({"model=llama3-8b", stage})) << stage;
+        EXPECT_FALSE(fused({"model.norm=rmsnorm", stage})) << stage;
+        EXPECT_FALSE(fused({"model.activation=geglu", stage})) << stage;
+        EXPECT_TRUE(fused({stage})) << "a GPT, " << stage;
+    }
+    EXPECT_FALSE(fused({"model=llama3-8b", "strategy.zero_stage=1"}));
+    EXPECT_TRUE(fused({"model=llama3-8b", "strategy.zero_stage=2", "strategy.tensor_parallel=2"}));
+    EXPECT_TRUE(fused({"model=llama3-8b", "strategy.zero_stage=3", "strategy.context_parallel=2"}));
+    EXPECT_FALSE(fused({"model=mixtral-8x7b", "strategy.zero_stage=3"}));
+    EXPECT_TRUE(fused({"model=mixtral-8x7b", "strategy.zero_stage=2", "strategy.expert_parallel=8"}));
+    EXPECT_TRUE(with({"strategy.framework=deepspeed", "model=llama3-8b", "strategy.zero_stage=2", "strategy.fused=true"}).strategy.fused);
+}
+
+// torchtitan of August 2025 asks for no early stop, and a compiler drops what no gradient needs anyway.
+TEST(Defaults, TorchtitansEagerBlocksRunAgainAsAWhole) {
+    const auto stops = [](const char* year, const char* fused) {
+        return with({"strategy.framework=torchtitan", std::string("runtime.year=") + year, std::string("strategy.fused=") + fused})
+            .runtime.recompute_early_stop;
+    };
+    EXPECT_TRUE(stops("2024", "false"));
+    EXPECT_FALSE(stops("2025", "false"));
+    EXPECT_TRUE(stops("2025", "true"));
+    EXPECT_TRUE(with({"strategy.framework=torchtitan", "runtime.year=2025", "strategy.fused=false", "runtime.recompute_early_stop=true"})
+                    .runtime.recompute_early_stop);
+}
+
+TEST(Defaults, ANoteNamesThatTorchtitanIsTakenToCompile) {
+    EXPECT_TRUE(is_noted(with({"strategy.framework=torchtitan"}), "strategy.fused"));
+    EXPECT_FALSE(is_noted(with({"strategy.framework=torchtitan", "strategy.fused=true"}), "strategy.fused"));
+    EXPECT_FALSE(is_noted(with({"strategy.framework=fsdp2"}), "strategy.fused"));
+}
+
 // Narayanan 2021 had no asynchronous all-reduce, Megatron of March 2022 has, Megatron-DeepSpeed switches it off.
 TEST(Defaults, TensorParallelOverlapFollowsFrameworkAndYear) {
     EXPECT_FALSE(with({"strategy.tensor_parallel=4", "runtime.year=2021"}).strategy.overlap.tensor_parallel);
     EXPECT_TRUE(with({"strategy.tensor_parallel=4", "runtime.year=2022"}).strategy.overlap.tensor_parallel);
     EXPECT_FALSE(
         with({"strategy.tensor_parallel=4", "runtime.year=2024", "strategy.framework=deepspeed"}).strategy.overlap.tensor_parallel);
+}
+
+TEST(Defaults, XlaShardsAndRecomputesAsMaxTextDoes) {
+    const Scenario silent = with({"strategy.framework=jax"}),
+                   told = with({"strategy.framework=jax", "strategy.zero_stage=0", "strategy.recompute=none"});
+    EXPECT_EQ(silent.strategy.zero_stage, 3);
+    EXPECT_EQ(silent.strategy.recompute, RecomputeKind::full);
+    EXPECT_EQ(told.strategy.zero_stage, 0);
+    EXPECT_EQ(told.strategy.recompute, RecomputeKind::none);
 }
 
 TEST(Defaults, XlaHidesReductionsOnGpusFrom2025) {
@@ -187,6 +253,33 @@ TEST(Defaults, XlaHidesReductionsOnGpusFrom2025) {
     EXPECT_FALSE(hidden("dgx-a100-80gb", "2023"));
     EXPECT_TRUE(hidden("dgx-h100", "2025"));
     EXPECT_TRUE(hidden("tpu-v5p-pod", "2023"));
+}
+
+TEST(Defaults, ModulesFollowTheirRecipes) {
+    const auto runtime = [](const char* framework, const char* year, std::vector<std::string> more = {}) {
+        more.insert(more.begin(), {std::string("strategy.framework=") + framework, std::string("runtime.year=") + year});
+        return with(more).runtime;
+    };
+    EXPECT_FALSE(runtime("megatron", "2024").tensor_parallel_buffers) << "--tp-comm-overlap is off";
+    EXPECT_TRUE(runtime("megatron", "2026").tensor_parallel_buffers) << "recipes set it";
+    EXPECT_TRUE(runtime("nemo", "2025").tensor_parallel_buffers);
+    const auto low = [&](const char* framework, const char* year, const char* precision, const char* recipe) {
+        return runtime(
+                   framework, year,
+                   {"cluster.preset=dgx-b200", std::string("training.precision=") + precision, std::string("runtime.fp8_recipe=") + recipe})
+            .fp8_parameters;
+    };
+    EXPECT_FALSE(low("megatron", "2026", "fp8", "current")) << "--fp8-param-gather is off";
+    EXPECT_TRUE(low("nemo", "2024", "fp8", "delayed"));
+    EXPECT_TRUE(low("nemo", "2026", "fp8", "current"));
+    EXPECT_FALSE(low("nemo", "2026", "fp8", "blockwise"));
+    EXPECT_FALSE(low("nemo", "2025", "mxfp8", "mxfp8")) << "NeMo 2.0";
+    EXPECT_TRUE(low("nemo", "2026", "mxfp8", "mxfp8")) << "Megatron Bridge";
+    EXPECT_FALSE(low("nemo", "2026", "nvfp4", "nvfp4"));
+    EXPECT_FALSE(runtime("nemo", "2023").fused_loss);
+    EXPECT_TRUE(runtime("nemo", "2024").fused_loss);
+    EXPECT_TRUE(runtime("nemo", "2024").compiled_loss);
+    EXPECT_FALSE(runtime("nemo", "2025").compiled_loss);
 }
 
 TEST(Defaults, GradientsHaveTheFrameworksDtype) {

@@ -104,6 +104,17 @@ TEST(WholeRunFields, OfNoEffectAreNamed) {
         EXPECT_NE(notes(c.run).find(note), std::string::npos) << c.run << "\n" << notes(c.run);
         EXPECT_EQ(notes(c.at_work).find(note), std::string::npos) << c.at_work << "\n" << notes(c.at_work);
     }
+    // Of the run itself: options that it is compared with start cold spares, and regroup survivors.
+    for (const auto& [run, field] : {std::pair{R"({"days": 1, "spares": {"cold_s": 300}})", "run.spares.cold_s"},
+                                     {R"({"days": 1, "restart": {"regroup_s": 10}})", "run.restart.regroup_s"}}) {
+        EXPECT_NE(notes(run).find(std::string(field) + " has no effect on this run, only on the options compared: "), std::string::npos)
+            << notes(run);
+        const ParseResult result = parsed(run, {"run.failures.per_node_day=0"});
+        ASSERT_TRUE(result.scenario) << to_text(result.problems);
+        EXPECT_TRUE(std::ranges::any_of(result.scenario->notes, [&](const std::string& n) {
+            return n.starts_with(std::string(field) + " has no effect: ");
+        })) << "nothing fails, and nothing is compared";
+    }
     const auto of = [](const char* kind, const std::vector<std::string>& fields) {
         std::string all;
         const ParseResult result = parsed(R"({"days": 1, "checkpoint": {"kind": ")" + std::string(kind) + "\"}}", fields);

@@ -43,6 +43,7 @@ TEST(Words, StandInTheOrderOfTheirEnum) {
     EXPECT_STREQ(name(TokenDispatcher::deepep), "deepep");
     EXPECT_STREQ(name(RecomputeOp::linear), "linear");
     EXPECT_STREQ(name(RecomputeOp::moe), "moe");
+    EXPECT_STREQ(name(RecomputeOp::shared_experts), "shared_experts");
     EXPECT_STREQ(name(AttentionKernel::cudnn), "cudnn");
     EXPECT_STREQ(name(KernelRelease::cudnn_9_19), "cudnn-9.19");
     EXPECT_STREQ(name(Stack::other), "other");

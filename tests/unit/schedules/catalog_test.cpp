@@ -106,6 +106,23 @@ TEST(Schedules, PrintAsShortText) {
               "0: F0.0 F0.1 F2.0 F2.1 B2.0 B2.1 B0.0 B0.1\n1: F1.0 F1.1 F3.0 B3.0 F3.1 B3.1 B1.0 B1.1\n");
 }
 
+// The table in a comment of Megatron's forward_backward_pipelining_with_interleaving: PP2 N3M5 with VP2.
+TEST(Schedules, InterleavedGroupsAreMegatronsTable) {
+    const Schedule made = schedule_named("interleaved-1f1b").make({.stages = 2, .chunks_per_stage = 2, .microbatches = 5, .group = 3});
+    for (int rank = 0; rank < 2; ++rank) {
+        std::vector<int> forward[2], backward[2]; // microbatches, model chunks
+        for (const ScheduleStep& s : made.ranks[rank]) {
+            auto& of = s.kind == StepKind::forward ? forward : backward;
+            of[0].push_back(s.microbatch);
+            of[1].push_back(s.kind == StepKind::forward ? s.chunk / 2 : 1 - s.chunk / 2);
+        }
+        for (const auto& of : {forward, backward}) {
+            EXPECT_EQ(of[0], (std::vector<int>{0, 1, 2, 0, 1, 2, 3, 4, 3, 4})) << rank;
+            EXPECT_EQ(of[1], (std::vector<int>{0, 0, 0, 1, 1, 1, 0, 0, 1, 1})) << rank;
+        }
+    }
+}
+
 TEST(Schedules, SayWhyAShapeCannotBeAndAWayOut) {
     const auto says = [](const char* name, ScheduleShape shape, const char* part) {
         std::string all;
@@ -119,6 +136,15 @@ TEST(Schedules, SayWhyAShapeCannotBeAndAWayOut) {
          "interleaved-1f1b needs microbatches to be a multiple of pipeline_parallel = 4, not 7");
     EXPECT_EQ(schedule_named("interleaved-1f1b").check({.stages = 4, .chunks_per_stage = 2, .microbatches = 7}).front().instead, 8);
     says("interleaved-1f1b", {.stages = 4, .chunks_per_stage = 1, .microbatches = 8}, "the schedule is 1f1b");
+    const auto grouped = [](std::int64_t m, std::int64_t group) {
+        return ScheduleShape{.stages = 4, .chunks_per_stage = 2, .microbatches = m, .group = group};
+    };
+    says("interleaved-1f1b", grouped(8, 3), "microbatch_group_size of at least pipeline_parallel = 4, not 3");
+    says("interleaved-1f1b", grouped(8, 9), "at least microbatch_group_size = 9 microbatches, not 8");
+    says("interleaved-1f1b", grouped(13, 5),
+         "a last group that is whole or at least pipeline_parallel = 4, not the 3 that 13 microbatches");
+    EXPECT_EQ(schedule_named("interleaved-1f1b").check(grouped(13, 5)).front().instead, 14);
+    for (std::int64_t m : {5, 9, 10, 14, 15}) EXPECT_TRUE(schedule_named("interleaved-1f1b").check(grouped(m, 5)).empty()) << m;
     says("gpipe", {.stages = 4, .chunks_per_stage = 1, .microbatches = 0}, "microbatches from 1");
     says("gpipe", {.stages = 40000, .chunks_per_stage = 1, .microbatches = 1}, "pipeline_parallel from 1");
     EXPECT_TRUE(schedule_named("zb-v").check({.stages = 4, .chunks_per_stage = 2, .microbatches = 1}).empty());

@@ -137,6 +137,9 @@ inline std::vector<ScheduleShape> shapes() {
         for (int v : {1, 2, 3, 4})
             for (std::int64_t m : {1, 2, 3, 4, 5, 7, 8, 12, 16, 24, 40})
                 all.push_back({.stages = p, .chunks_per_stage = v, .microbatches = m});
+    for (int p : {2, 3, 4}) // groups of other than p microbatches, with and without a rest, where a schedule has them
+        for (std::int64_t m : {5, 8, 12, 16})
+            for (std::int64_t group : {3, 5, 6, 8}) all.push_back({.stages = p, .chunks_per_stage = 2, .microbatches = m, .group = group});
     return all;
 }
 

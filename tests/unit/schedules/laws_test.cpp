@@ -182,6 +182,38 @@ TEST(InFlight, OfInterleavedIsMegatrons) {
                 }
 }
 
+// Larger groups keep more, 2 (p - rank - 1) + (v - 1) N + 1, lose no time where transfers take none, and are never slower where they do.
+TEST(InFlight, OfInterleavedGrowsWithItsGroups) {
+    const ScheduleInfo& info = schedule_named("interleaved-1f1b");
+    for (int p : {2, 4, 8})
+        for (int v : {2, 3}) {
+            const int m = 12 * p;
+            const auto of = [&](std::int64_t group, std::int64_t count, const StepTimes& times) {
+                const ScheduleShape shape{.stages = p, .chunks_per_stage = v, .microbatches = count, .group = group};
+                EXPECT_TRUE(info.check(shape).empty()) << p << " " << count << " " << group;
+                const Schedule made = info.make(shape);
+                for (int rank = 0; rank < p; ++rank) {
+                    const std::int64_t held = std::min<std::int64_t>(v * count, 2 * (p - rank - 1) + (v - 1) * group + 1);
+                    EXPECT_EQ(peak_in_flight(made.ranks[rank]), held) << p << " " << v << " " << count << " " << group << " " << rank;
+                }
+                return dry_run(made, info.stage_of, p * v, count, times).makespan;
+            };
+            for (double transfer : {0.0, 0.3, 1.0, 2.0}) {
+                const StepTimes times{1, 1, 1, transfer};
+                double before = of(p, m, times);
+                for (std::int64_t group : {2 * p, 3 * p, 4 * p}) {
+                    const double now = of(group, m, times);
+                    EXPECT_LE(now, before + tiny) << p << " " << v << " " << group << " " << transfer;
+                    before = now;
+                }
+            }
+            for (std::int64_t group : {p + 1, 2 * p, 3 * p - 1}) {
+                const std::int64_t count = 3 * group + p; // the last group has p
+                EXPECT_NEAR(of(group, count, {}), 3.0 * static_cast<double>(v * count + p - 1), tiny) << p << " " << v << " " << group;
+            }
+        }
+}
+
 // Real parts are not equal. The order must still pay: never slower than 1F1B, more memory never slower, and near the ideal.
 TEST(Unequal, ZeroBubbleBeats1F1BAndKeepsItsLimits) {
     const std::vector<StepTimes> cases = {{1, 1.1, 0.8, 0}, {1, 1.4, 0.6, 0}, {1, 0.9, 1.2, 0}, {1, 1.2, 0.9, 0.1}, {2, 2.4, 1.5, 0.5}};

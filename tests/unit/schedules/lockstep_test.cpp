@@ -57,6 +57,24 @@ TEST(Lockstep, BubbleIsThePapersWhateverABackwardStepTakes) {
                 }
 }
 
+TEST(Lockstep, GroupsOfMoreMicrobatchesKeepTheBubble) {
+    const ScheduleInfo& info = *find_schedule("interleaved-1f1b");
+    for (int p : {2, 4})
+        for (int v : {2, 3})
+            for (int group : {p, p + 1, 2 * p})
+                for (int m : {2 * group, 2 * group + p})
+                    for (std::int64_t backward : {1, 2, 3}) {
+                        ScheduleShape shape;
+                        shape.stages = p;
+                        shape.chunks_per_stage = v;
+                        shape.microbatches = m;
+                        shape.group = group;
+                        const auto program = insert_exchanges(info.make(shape), info.stage_of, p, p * v, false);
+                        EXPECT_EQ(makespan(program, 1, backward), (m * v + p - 1) * (1 + backward))
+                            << "p " << p << " v " << v << " m " << m << " group " << group << " backward " << backward;
+                    }
+}
+
 TEST(Lockstep, LeavesSchedulesWithSplitBackwardAlone) {
     const ScheduleInfo& info = *find_schedule("zb-v");
     ScheduleShape shape;

@@ -2,7 +2,9 @@
 #include "tests/unit/search/jobs.hpp"
 
 #include "sim/cost/own_constants.hpp"
+#include "sim/search/branches.hpp"
 #include "sim/search/choose.hpp"
+#include "sim/search/hints.hpp"
 #include "sim/search/print.hpp"
 #include "sim/search/refine.hpp"
 #include "sim/search/search.hpp"
@@ -337,6 +339,7 @@ TEST(Choosing, OthersDifferInKindAndTheFrontierIsNotBeaten) {
 // A gap saves simulations, and no point that was left out is better by more than it says.
 TEST(Search, EndsWithinAGap) {
     SearchOptions options = with_space(few);
+    options.batch = 4; // a proof takes several
     options.refine = false;
     const SearchResult whole = search(dense, options);
     std::int64_t before = whole.counts.simulated;
@@ -361,6 +364,7 @@ TEST(Search, EndsWithinAGap) {
 TEST(Search, AStoppedOneSaysHowFarOffItCanBe) {
     std::atomic<std::int64_t> looked_at = 0;
     SearchOptions options = with_space(few);
+    options.batch = 4; // a proof takes several
     options.space.jobs = 1;
     options.refine = false;
     const SearchResult whole = search(dense, options);
@@ -709,6 +713,22 @@ TEST(Search, FindsTheCheapestMachineThatEndsInTime) {
     EXPECT_NE(to_text(search(j.dump(), options).problems).find("how long the run is"), std::string::npos);
 }
 
+// Machines whose nodes' own power is not known would come first by energy for it: they are not ranked with others. What is assumed is said.
+TEST(Search, RanksEnergiesThatCountTheSame) {
+    nlohmann::json j = nlohmann::json::parse(dense);
+    SearchOptions options = with_space(R"({"/cluster/preset": ["dgx-a100-80gb", "frontier"]})");
+    options.by = SearchBy::energy;
+    const SearchResult unlike = search(j.dump(), options);
+    ASSERT_EQ(unlike.problems.size(), 1u);
+    EXPECT_EQ(unlike.problems.front().where, "/cluster/power_w_per_node");
+    options.space.space = R"({"/cluster/preset": ["dgx-a100-80gb", "azure-ndv4"], "/strategy/tensor_parallel": [1],
+        "/strategy/pipeline_parallel": [1], "/strategy/context_parallel": [1], "/strategy/schedule": ["none"]})";
+    const SearchResult alike = search(j.dump(), options);
+    EXPECT_TRUE(alike.problems.empty()) << to_text(alike.problems);
+    EXPECT_NE(alike.energy_basis.find("azure-ndv4 is assumed to draw 3300 W besides"), std::string::npos) << alike.energy_basis;
+    EXPECT_EQ(alike.energy_basis.find("dgx-a100-80gb is assumed"), std::string::npos) << alike.energy_basis;
+}
+
 // A step's price leaves out what a run loses, and its spares: where another's run is cheaper, the answer says so.
 TEST(Search, SaysWhoseRunIsCheaper) {
     SearchOptions options;
@@ -737,6 +757,149 @@ TEST(Search, NamesPointsThatAreEqual) {
     r.points[1].id.form = 1, r.points[2].id.form = 2;
     const std::string text = to_text(r, options, {});
     EXPECT_NE(text.find("Equal within 0.1 %: ZeRO 2 (+0.04 %)."), std::string::npos) << text;
+}
+
+// A refinement that leads is named, printed and written as the first; what is proven is of the points before it.
+TEST(Choosing, TheBestRefinementIsNamedFirst) {
+    SearchResult r;
+    r.points = {point(1, 80, "a"), point(1.1, 80, "a"), point(1.2, 60, "b")};
+    r.proven = true;
+    EXPECT_EQ(&named(r), &r.points[0]);
+    EXPECT_EQ(rows_of(r, 5).size(), 2u);
+    r.refined = {point(0.9, 80, "a"), point(0.95, 80, "a")};
+    r.refined[0].refined = "layers 5 4x2 3", r.refined[1].refined = "layers 4x4";
+    r.refined[0].row.label = "tensor 8", r.refined[0].json = R"({"name": "refined"})";
+    EXPECT_EQ(&named(r), &r.refined[0]);
+    const std::vector<const SearchPoint*> rows = rows_of(r, 5);
+    ASSERT_EQ(rows.size(), 3u);
+    EXPECT_TRUE(rows[0] == &r.refined[0] && rows[1] == &r.points[0] && rows[2] == &r.points[2]);
+    EXPECT_EQ(rows_of(r, 1), std::vector<const SearchPoint*>{&r.refined[0]});
+    for (std::vector<SearchPoint>* some : {&r.points, &r.refined})
+        for (SearchPoint& p : *some)
+            if (p.json.empty()) p.json = "{}";
+    const SearchOptions options;
+    const std::string text = std::regex_replace(to_text(r, options, {}), std::regex("\n +"), " ");
+    EXPECT_NE(text.find("Best strategy: tensor 8, layers 5 4x2 3"), std::string::npos) << text;
+    EXPECT_NE(text.find("10.0 % better, which is no part of a proof"), std::string::npos) << text;
+    const auto best = nlohmann::json::parse(to_json(r, options))["best"];
+    EXPECT_EQ(best[0]["scenario"]["name"], "refined");
+    EXPECT_EQ(best[0]["refined"], "layers 5 4x2 3");
+    EXPECT_FALSE(best[1].contains("refined"));
+}
+
+// What is said of memory: a tie is broken by it whether the points fit surely or not, and only one that does is called roomier.
+TEST(Choosing, OnlyAPlanThatFitsSurelyIsSaidToLeaveMore) {
+    SearchOptions options;
+    SearchResult r;
+    r.proven = r.roomier_sought = true;
+    const auto text = [&](double behind, std::int64_t peak) {
+        r.points = {point(1, 97, "a"), point(1 + behind, peak, "b")};
+        r.points[1].id.form = 1;
+        return std::regex_replace(to_text(r, options, {}), std::regex("\n +"), " ");
+    };
+    const std::string tie = text(0.0005, 95), roomier = text(0.02, 75);
+    EXPECT_EQ(tie.find("The plan that leads by the model leaves less"), std::string::npos) << tie;
+    EXPECT_NE(tie.find("Others are as good; this one has most memory to spare. It leaves less than 10 %"), std::string::npos) << tie;
+    EXPECT_NE(roomier.find("2.0 % behind it, within the interval, and leaves 25 %"), std::string::npos) << roomier;
+}
+
+// A search that was stopped still refines where that has time of its own.
+TEST(Search, RefinesAfterItWasStopped) {
+    const std::string json = R"({"model": {"name": "small", "layers": 16, "hidden_size": 4096, "attention_heads": 32, "vocab_size": 128000,
+        "activation": "swiglu", "norm": "rmsnorm", "position": "rope", "bias": false, "tied_embeddings": false},
+        "cluster": {"preset": "dgx-h100", "nodes": 1}, "training": {"global_batch_size": 32, "micro_batch_size": 1, "sequence_length": 4096,
+        "precision": "bf16"}, "strategy": {"framework": "megatron", "tensor_parallel": 2, "pipeline_parallel": 4, "context_parallel": 1,
+        "schedule": "1f1b", "virtual_pipeline": 1, "rank_order": "tp-cp-ep-dp-pp"}})";
+    SearchOptions options;
+    options.batch = 1;
+    std::atomic<std::int64_t> simulated = 0;
+    options.progress = [&](const SearchProgress& p) { simulated = p.simulated; };
+    options.go_on = [&] { return simulated < 1; };
+    EXPECT_TRUE(search(json, options).refined.empty());
+    simulated = 0;
+    options.refine_on = [] { return true; };
+    const SearchResult r = search(json, options);
+    EXPECT_FALSE(r.proven);
+    ASSERT_FALSE(r.refined.empty());
+    EXPECT_LT(named(r).score, r.points[leader(r.points)].score);
+    EXPECT_FALSE(named(r).limits.empty());
+}
+
+// What is put aside, and what is taken out of its turn, is counted and bounded as before.
+TEST(Branches, LoseNothingThatIsPutAside) {
+    const StrategySpace space = make_space(dense, with_space(few).space);
+    std::vector<Problem> problems;
+    const std::vector<Objective> objectives{Objective::of(SearchBy::time, 0, space.machines.front().variations.base(), problems)};
+    Workers workers(space, 1);
+    Branches branches(space, objectives, SearchBy::time, false, workers, [] { return true; });
+    constexpr double all = std::numeric_limits<double>::infinity();
+    while (branches.top().level != Branches::Level::walked) branches.split(all);
+    const std::int64_t points = branches.points();
+    const double lowest = branches.lowest();
+    for (const double share : {0.999, 0.5, 0.0}) {
+        branches.prefer(share);
+        EXPECT_EQ(branches.puts_aside(), share == 0.999) << share << ": the model is small";
+        EXPECT_EQ(branches.points(), points);
+        EXPECT_EQ(branches.lowest(), lowest);
+    }
+    const std::vector<Branches::Set> taken = branches.best_points(4, all);
+    ASSERT_FALSE(taken.empty());
+    std::set<std::int32_t> forms;
+    for (const Branches::Set& set : taken) {
+        EXPECT_GE(set.level, Branches::Level::point);
+        EXPECT_GT(set.filled, 0);
+        forms.insert(set.id.form);
+    }
+    EXPECT_EQ(forms.size(), taken.size()) << "one of each form";
+    EXPECT_EQ(branches.points(), points - static_cast<std::int64_t>(taken.size()));
+    EXPECT_TRUE(branches.best_points(4, 0).empty()) << "none is below the limit";
+}
+
+Scenario resolved(const std::string& json, const std::string& change) {
+    ParseOptions options;
+    options.overrides = {change};
+    const ParseResult r = parse_scenario(json, options);
+    if (!r.scenario) throw std::runtime_error(to_text(r.problems));
+    return *r.scenario;
+}
+
+// Hints name what was not tried where it may help, and are silent elsewhere.
+TEST(Hints, NameWhatWasNotTried) {
+    const Scenario s = resolved(dense, "training.micro_batch_size=1");
+    SweepRow row = point(1, 50, "a").row;
+    const Objective plain;
+    const Unasked unasked{true, true, true};
+    const auto text = [&](const Scenario& of, double wait) {
+        std::string all;
+        for (const std::string& hint : hints(of, row, wait, unasked, plain)) all += hint + "\n";
+        return all;
+    };
+    EXPECT_EQ(text(s, 0.1), "");
+    EXPECT_NE(text(s, 0.9).find("90 % of the step is what replicas exchange"), std::string::npos) << text(s, 0.9);
+    EXPECT_EQ(text(s, 0.9).find("--allow compression"), std::string::npos) << "Megatron has none";
+    EXPECT_NE(text(resolved(dense, "strategy.framework=ddp"), 0.9).find("--allow compression"), std::string::npos);
+    EXPECT_NE(text(resolved(dense, "strategy.recompute=full"), 0).find("--allow offload"), std::string::npos);
+    row.peak_bytes = 95;
+    EXPECT_NE(text(s, 0).find("leaves little memory"), std::string::npos);
+    EXPECT_TRUE(hints(s, row, 0.9, {}, plain).empty()) << "all of it was looked at or stated";
+    row.peak_bytes = 50;
+    // 72 devices and 128 sequences have 8 in common; with 64 devices a node nothing is left over. Of 80 sequences 9 and 5 are left over.
+    Scenario rack = s;
+    rack.cluster.nodes = 1, rack.cluster.devices_per_node = 72, rack.training.global_batch_size = 128;
+    EXPECT_NE(text(rack, 0).find("72 devices have the factor 9, which 128 sequences have not"), std::string::npos) << text(rack, 0);
+    EXPECT_NE(text(rack, 0).find("cluster.devices_per_node = 64"), std::string::npos) << text(rack, 0);
+    rack.training.global_batch_size = 144;
+    EXPECT_EQ(text(rack, 0), "");
+    // 30 days, and 20 % more at the slow end.
+    Objective in_time;
+    in_time.within_s = 31 * 86400, in_time.run_steps = 30 * 86400;
+    row.step_time_interval = {0.1, 0.2};
+    const std::vector<std::string> late = hints(s, row, 0, {}, in_time);
+    ASSERT_EQ(late.size(), 1u);
+    EXPECT_NE(late.front().find("ends in 30 days, and at the slow end of its interval in 36, which is later than 31"), std::string::npos)
+        << late.front();
+    row.step_time_interval = {0.1, 0.02};
+    EXPECT_TRUE(hints(s, row, 0, {}, in_time).empty());
 }
 
 } // namespace

@@ -163,5 +163,19 @@ TEST(FewOfASpace, AreItsPoints) {
 
 INSTANTIATE_TEST_SUITE_P(Jobs, Space, testing::ValuesIn(jobs), [](const auto& job) { return std::string(job.param.name); });
 
+// Where the tensor degree is 1, whole experts are what expert_tensor_parallel is without being named: not a second list of the same points.
+TEST(SpaceOfExperts, NamesWholeExpertsOnlyBesideDividedTensors) {
+    const auto legal = [](const char* expert_tensor, const char* tensor) {
+        nlohmann::json j = nlohmann::json::parse(jobs[1].json);
+        j["strategy"]["tensor_parallel"] = std::stoi(tensor);
+        SpaceOptions options;
+        if (*expert_tensor != 0) j["strategy"]["expert_tensor_parallel"] = std::stoi(expert_tensor);
+        return make_space(j.dump(), options).legal();
+    };
+    EXPECT_GT(legal("", "1"), 0);
+    EXPECT_EQ(legal("", "1"), legal("1", "1"));
+    EXPECT_EQ(legal("", "2"), legal("1", "2") + legal("2", "2"));
+}
+
 } // namespace
 } // namespace orrery

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <fstream>
 #include <regex>
+#include <sched.h>
 #include <string>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -35,6 +36,13 @@ TEST(Simexec, TrainsOnText) {
     EXPECT_EQ(r["steps"], 12);
     EXPECT_LT(r["last_loss"], r["first_loss"].get<double>() - 0.3);
     EXPECT_EQ(r["memory"][0]["peak_bytes"], r["memory"][0]["predicted_bytes"]);
+}
+
+// A share of the peak of all ranks' devices: of two, half of what it would be of one.
+TEST(Simexec, SaysWhatTheShareOfThePeakIsOf) {
+    EXPECT_TRUE(std::regex_search(run("run" + small + " --steps 2").out, std::regex("MFU +[0-9.]+ % of one cpu\n")));
+    const ProgramOutcome two = run("run" + small + " --steps 2 --set strategy.tensor_parallel=2 --set cluster.devices_per_node=2");
+    EXPECT_TRUE(std::regex_search(two.out, std::regex("MFU +[0-9.]+ % of 2 x cpu\n"))) << two.out;
 }
 
 TEST(Simexec, AgreesUnderAnotherStrategy) {
@@ -154,6 +162,23 @@ TEST(Simexec, ChecksOnEachExecutor) {
     EXPECT_NE(gpus.err.find("--device cuda checks with --executor queues"), std::string::npos) << gpus.err;
 }
 
+// Ranks beside each other on fewer cores wait for one: the prediction has a core for each, and the comparison says so.
+TEST(Simexec, ChecksSayWhoSharesCores) {
+    cpu_set_t before, one;
+    ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+    CPU_ZERO(&one);
+    for (int c = 0; c < CPU_SETSIZE && CPU_COUNT(&one) == 0; ++c)
+        if (CPU_ISSET(c, &before)) CPU_SET(c, &one);
+    ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+    const std::string two = small + " --set cluster.devices_per_node=2 --set strategy.data_parallel=2 --steps 1 --executor ";
+    for (const std::string executor : {"serial", "threads", "queues"}) {
+        const ProgramOutcome o = run("check" + two + executor);
+        EXPECT_EQ(o.code, 0) << o.err;
+        EXPECT_EQ(o.out.find("2 ranks share 1 core") != std::string::npos, executor != "serial") << o.out;
+    }
+    sched_setaffinity(0, sizeof before, &before);
+}
+
 TEST(Simexec, ReplaysARank) {
     const std::string many = small + " --set cluster.devices_per_node=8 --set strategy.pipeline_parallel=2 --set model.layers=2 --set "
                                      "strategy.schedule=1f1b --set training.global_batch_size=16 --steps 1";
@@ -221,8 +246,8 @@ TEST(Simexec, LogsEveryStep) {
         EXPECT_EQ(step["memory_bytes"], r["memory"][0]["peak_bytes"]);
     }
     EXPECT_EQ(nlohmann::json::parse(lines.back())["loss"], r["last_loss"]);
-    const double expected[] = {0.005, 0.01, 0.0085, 0.007, 0.0055, 0.004, 0.0025, 0.001};
-    for (std::size_t i = 0; i < 8; ++i) EXPECT_NEAR(rates[i], expected[i], 1e-12) << "step " << i;
+    EXPECT_NEAR(rates[0], 0.005, 1e-12); // to the whole rate in two steps, and from there to a tenth of it in seven: behind the last
+    for (int i = 1; i < 8; ++i) EXPECT_NEAR(rates[i], 0.01 * (0.1 + 0.9 * (8 - i) / 7), 1e-12) << "step " << i;
 }
 
 // Half a cosine: half of it is gone in the middle.
@@ -233,9 +258,28 @@ TEST(Simexec, DecaysAsACosine) {
            json.string());
     const auto lines = lines_of(json);
     ASSERT_EQ(lines.size(), 5u);
-    EXPECT_NEAR(nlohmann::json::parse(lines[1])["learning_rate"], 0.01, 1e-12);
-    EXPECT_NEAR(nlohmann::json::parse(lines[3])["learning_rate"], 0, 1e-12);
+    EXPECT_NEAR(nlohmann::json::parse(lines[0])["learning_rate"], 0.02, 1e-12);
+    EXPECT_NEAR(nlohmann::json::parse(lines[2])["learning_rate"], 0.01, 1e-12);
+    EXPECT_GT(nlohmann::json::parse(lines[3])["learning_rate"], 0) << "the last step of the decay trains";
     EXPECT_NEAR(nlohmann::json::parse(lines[4])["learning_rate"], 0, 1e-12); // and stays there
+}
+
+// A run that goes on from before the log's last rows makes these again: each step has one row.
+TEST(Simexec, ALogHasEachStepOnce) {
+    for (const char* name : {"again.csv", "again.jsonl"}) {
+        const fs::path folder = scratch("again"), log = scratch(name);
+        fs::remove_all(folder);
+        fs::remove(log);
+        report("run" + small + " --steps 2 --checkpoint " + folder.string());
+        report("run" + small + " --steps 5 --log " + log.string());
+        std::ofstream(log, std::ios::app) << "5,4.1"; // of a run that was killed as it wrote
+        report("run" + small + " --steps 6 --resume " + folder.string() + " --log " + log.string());
+        const auto rows = lines_of(log);
+        const std::size_t head = fs::path(name).extension() == ".csv";
+        ASSERT_EQ(rows.size(), 6 + head) << name;
+        for (std::size_t i = 0; i < 6; ++i)
+            EXPECT_TRUE(rows[i + head].starts_with((head > 0 ? "" : R"({"step":)") + std::to_string(i) + ",")) << rows[i + head];
+    }
 }
 
 // Bytes, and the same as ids of two or four bytes, under all headers, train to the same loss.
@@ -274,6 +318,8 @@ TEST(Simexec, TrainsOnTokenFiles) {
     const ProgramOutcome odd = run("run" + small + " --text " + put("odd.bin", words + "x"));
     EXPECT_EQ(odd.code, 1);
     EXPECT_NE(odd.err.find("no whole number of tokens"), std::string::npos) << odd.err;
+    const std::string wide = run("run" + small + " --steps 1 --set model.vocab_size=70000 --text " + put("wide.bin", longs)).out;
+    EXPECT_NE(wide.find("tokens of 4 bytes, guessed from its name in .bin and a vocabulary"), std::string::npos) << wide;
     const ProgramOutcome high = run("run" + small + " --steps 1 --text " + put("high.bin", std::string(4000, '\xff')));
     EXPECT_EQ(high.code, 1);
     EXPECT_NE(high.err.find("is 65535, and model.vocab_size is"), std::string::npos) << high.err;
@@ -417,6 +463,7 @@ TEST(Simexec, ResumesWithItsTextAlone) {
     const fs::path state = folder / "step-00000001" / "state.json";
     nlohmann::json json = nlohmann::json::parse(std::ifstream(state));
     json["facts"].erase("text_hash");
+    json.erase("checksum");
     std::ofstream(state) << json.dump();
     EXPECT_EQ(run(on + folder.string()).code, 0);
 }
@@ -579,8 +626,8 @@ TEST(Simexec, TracesOfThatName) {
         }
 }
 
-// The wait status of simexec with these arguments, sent SIGTERM while it trains.
-int stopped(const std::string& arguments) {
+// The wait status of simexec with these arguments, sent a signal while it trains.
+int stopped(const std::string& arguments, int signal = SIGTERM) {
     const pid_t child = fork();
     if (child == 0) {
         const std::string line = "exec " + program + arguments;
@@ -588,10 +635,47 @@ int stopped(const std::string& arguments) {
         _exit(127);
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(700));
-    kill(child, SIGTERM);
+    kill(child, signal);
     int status = 0;
     waitpid(child, &status, 0);
     return status;
+}
+
+// Slurm's --signal=USR1, and a terminal that is closed.
+TEST(Simexec, EverySignalThatAsksForAnEndLeavesACheckpoint) {
+    for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGHUP}) {
+        const fs::path folder = scratch("signal" + std::to_string(signal));
+        const int status = stopped(" run" + small + " -q --steps 100000 --checkpoint " + folder.string() + " 2> /dev/null", signal);
+        ASSERT_TRUE(WIFEXITED(status)) << signal;
+        EXPECT_EQ(WEXITSTATUS(status), 5) << signal;
+        EXPECT_FALSE(fs::is_empty(folder)) << signal;
+    }
+}
+
+// A file may not be as long as a checkpoint: that is said, as of a full disk, and nothing half-written stays.
+TEST(Simexec, AFileThatMayNotBeSoLongIsAnError) {
+    const fs::path folder = scratch("limited"), said = scratch("limited.txt");
+    const std::string line = "ulimit -f 4; exec " + program + " run" + small + " -q --steps 2 --checkpoint " + folder.string() + " 2> " +
+                             said.string(); // blocks of 512 or 1024 bytes
+    const int status = std::system(line.c_str());
+    ASSERT_TRUE(WIFEXITED(status));
+    EXPECT_EQ(WEXITSTATUS(status), 7);
+    std::ifstream in(said);
+    const std::string text{std::istreambuf_iterator<char>(in), {}};
+    EXPECT_NE(text.find("cannot write the checkpoint: File too large"), std::string::npos) << text;
+    for (const auto& entry : fs::directory_iterator(folder)) ADD_FAILURE() << entry.path();
+}
+
+// Beside the next steps a checkpoint is written from a copy, whose size the report has.
+TEST(Simexec, SaysWhatACheckpointCopies) {
+    const fs::path folder = scratch("copied");
+    fs::remove_all(folder);
+    const nlohmann::json r = report("run" + small + " --steps 1 --checkpoint " + folder.string());
+    const auto part = fs::file_size(folder / "step-00000001" / "part-0");
+    ASSERT_TRUE(r.contains("checkpoint_copy_bytes"));
+    const auto copied = r["checkpoint_copy_bytes"].get<std::uintmax_t>();
+    EXPECT_LT(copied, part) << "all but names and checksums";
+    EXPECT_GT(copied, part - part / 4);
 }
 
 TEST(Simexec, SaysThatItWasStoppedAndWhatIsLeft) {

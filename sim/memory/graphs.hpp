@@ -1,0 +1,13 @@
+// Memory that pools of captured graphs keep beside the plan's buffers.
+#pragma once
+
+#include "sim/plan/plan.hpp"
+#include "sim/scenario/practice.hpp"
+
+namespace orrery {
+
+// What layers in graphs need for a moment lies in the graphs' pools and serves nothing else: it adds to what eager ops need for a moment,
+// where without graphs one memory serves both. 0 where nothing is captured (Practice::graph_pools).
+Bytes graph_pools(const Plan& plan, const Practice& practice, const Program& program);
+
+} // namespace orrery
