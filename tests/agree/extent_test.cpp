@@ -115,7 +115,9 @@ void expect_of_drawn(const std::vector<std::string>& more, double worst, double 
                      "training.sequence_length=512"}; // so large that a block's alignment is nothing
         sizes.insert(sizes.end(), more.begin(), more.end());
         const std::optional<Scenario> scenario = draw(seed, fields, sizes);
-        if (!scenario || scenario->world_size() == 1 || (more.empty() && scenario->strategy.pipeline_parallel == 1)) continue;
+        if (!scenario || scenario->world_size() == 1 || scenario->microbatches() > 4 * scenario->strategy.pipeline_parallel ||
+            (more.empty() && scenario->strategy.pipeline_parallel == 1))
+            continue;
         ++found;
         std::string line = "seed " + std::to_string(seed) + ":";
         for (const std::string& f : fields) line += " " + f;
@@ -134,7 +136,7 @@ void expect_of_drawn(const std::vector<std::string>& more, double worst, double 
 TEST(ExtentAtRandom, IsThePlansPeak) {
     expect_of_drawn({"strategy.pipeline_parallel=1", "strategy.virtual_pipeline=1", "strategy.schedule=gpipe"}, 1.02, 1.0125, 1.005);
 }
-TEST(ExtentAtRandom, IsLittleMoreBetweenStages) { expect_of_drawn({}, 1.06, 1.02, 1.0125, 12); }
+TEST(ExtentAtRandom, IsLittleMoreBetweenStages) { expect_of_drawn({}, 1.06, 1.02, 1.0125, 6); }
 
 } // namespace
 } // namespace orrery::agree
