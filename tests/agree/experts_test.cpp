@@ -86,7 +86,6 @@ TEST(AgreeExperts, BesideSharedOnes) {
     const Fields shared = two_ranks + room + Fields{"model.moe.shared_experts=1"};
     expect_like_one_rank(shared);
     expect_like_one_rank(shared + Fields{"strategy.overlap.shared_experts=true"});
-    expect_like_one_rank(shared + Fields{"strategy.overlap.shared_experts=true", "runtime.token_dispatcher=allgather"});
     expect_like_one_rank(shared + Fields{R"(strategy.recompute=["shared_experts"])"});
 }
 TEST(AgreeExperts, InJoinedStepsUnderTensorParallelism) {

@@ -96,7 +96,7 @@ TEST(PublishedRows, StartsAndWatchdogs) {
 TEST(PublishedRows, SavesAreNeverSlowerThanMeasured) {
     const Scenario sync = scenario(a100, {"run.checkpoint.kind=sync"}), async = scenario(a100);
     const double bytes = state_bytes(sync, 7e9, 7e9);
-    EXPECT_NEAR(state_bytes(sync, 1e12, 1e12) / 1e12, 14, 0.01) << "of 18";
+    EXPECT_NEAR(state_bytes(sync, 1e12, 1e12) / 1e12, 12, 0.01) << "of 18: FSDP's shards are fp32, without copies of 16 bits";
     const double ratio = save_cost(sync, bytes).block_s / save_cost(async, bytes).block_s;
     EXPECT_GT(ratio, 23.6) << "a copy alone";
     // With their rates it is theirs: 7B in 148.8 s is 0.66 GB/s, and 6.3 s for the copies of each node's eight devices.
