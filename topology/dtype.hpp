@@ -35,4 +35,8 @@ inline constexpr int nf4_block = 64, nf4_scale_block = 256; // a scale has 8 bit
 double bytes_per_element(DType t); // tf32 is stored as fp32; mxfp8, nvfp4, int8, int4, fp4 and nf4 include their block scales
 const char* name(DType t);
 
+// Types to compute in of 8 bits or fewer, and of more than 16.
+constexpr bool is_low(DType t) { return t == DType::fp8 || t == DType::mxfp8 || t == DType::nvfp4; }
+constexpr bool is_wide(DType t) { return t == DType::fp32 || t == DType::tf32; }
+
 } // namespace orrery

@@ -113,7 +113,7 @@ Index read_index(const fs::path& file) {
     auto json = nlohmann::ordered_json::parse(read_all(file));
     if (json.at("version") != version)
         throw std::runtime_error(fmt::format("is of version {}; this program reads version {}", json.at("version").dump(), version));
-    if (json.contains(checksum_key)) { // programs of before it wrote none
+    if (json.contains(checksum_key)) { // older programs wrote none
         const std::uint64_t written = json.at(checksum_key);
         json.erase(checksum_key);
         if (trace_file::checksum(index_text(json)) != written) throw std::runtime_error("is corrupt: its checksum does not match");

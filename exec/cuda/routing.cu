@@ -1,8 +1,6 @@
 // Mixtures: the router, and rows to experts and back; as exec/kernels/router.cpp and permute.cpp. Order and ties are the CPU's.
 #include "exec/cuda/device.cuh"
 
-#include "sim/model/expert_load.hpp"
-
 #include <cfloat>
 
 namespace orrery::cuda {
@@ -50,7 +48,7 @@ Rows number_rows(const Launch& l, const View& map, const Buffer& map_buffer, std
     const std::int64_t first = map_buffer.expert ? l.context.expert_at[Axis::ep] * local : 0;
     const MoeSpec& moe = l.context.facts.moe;
     const bool padded = moe.pads();
-    const std::int64_t capacity = padded ? rows / local : moe.capacity_factor > 0 ? expert_capacity(moe, tokens) : 0;
+    const std::int64_t capacity = most_rows(moe, tokens, rows, local);
     std::int64_t* const begin = static_cast<std::int64_t*>(l.scratch(static_cast<std::size_t>((experts + tokens * experts + rows) * 8)));
     std::int64_t *const of = begin + experts, *const from = of + tokens * experts;
     check(cudaMemsetAsync(from, 0xff, static_cast<std::size_t>(rows) * 8, l.stream()), "rows");
@@ -84,7 +82,7 @@ __device__ float chosen_sum(const View& scores, const View& map, std::int64_t to
 void sort(const Permute& w, const Launch& l) {
     const Mesh& mesh = l.context.plan.expert_mesh;
     const std::vector<std::int64_t> sent = l.counts();
-    const std::int64_t experts = l.context.facts.moe.experts, local = experts / mesh.extent(Axis::ep),
+    const std::int64_t experts = l.context.facts.moe.experts, local = local_experts(l.context),
                        first = l.context.expert_at[Axis::ep] * local;
     const std::int64_t senders =
         sent.empty() ? mesh.extent(Axis::ep) * mesh.extent(Axis::tp) : static_cast<std::int64_t>(sent.size()) / experts;
@@ -161,9 +159,9 @@ void route_backward(const Router& w, const Launch& l) {
     });
 }
 
-// What a capacity drops where it does not pad is not counted.
+// Counts leave out the rows that an unpadded capacity drops.
 void drop_from_counts(const MoeSpec& moe, std::int64_t tokens, const View& counts, const Launch& l) {
-    if (moe.capacity_factor <= 0 || moe.pads()) return;
+    if (!cuts(moe)) return;
     std::int64_t* const each_one = static_cast<std::int64_t*>(counts.data);
     const std::int64_t most = expert_capacity(moe, tokens);
     each(l.stream(), counts.count, [=] __device__(std::int64_t e) {

@@ -3,8 +3,6 @@
 #include "exec/kernels/routing.hpp"
 #include "exec/kernels/rows.hpp"
 
-#include "sim/model/expert_load.hpp"
-
 #include <algorithm>
 
 namespace orrery {
@@ -20,10 +18,8 @@ std::vector<RoutedRow> rows_of(const Permute& w, const Call& c, const unsigned c
         here.last = here.first + local;
     }
     const MoeSpec& moe = c.context.facts.moe;
-    const std::int64_t capacity = moe.pads()                ? w.rows / (here.last - here.first)
-                                  : moe.capacity_factor > 0 ? expert_capacity(moe, w.tokens)
-                                                            : 0;
-    auto rows = routed_rows(map, w.tokens, experts, here, capacity, moe.pads());
+    const std::int64_t most = most_rows(moe, w.tokens, w.rows, here.last - here.first);
+    auto rows = routed_rows(map, w.tokens, experts, here, most, moe.pads());
     check_room(rows.empty() ? 0 : rows.back().row + 1, w.rows);
     return rows;
 }
@@ -86,7 +82,7 @@ template <class T> void scatter(const Permute& w, const Call& c) {
 // From sender by sender, each one's by local expert, to expert by expert, or back. Parts are as long as the counts say, or equal.
 template <class T> void sort(const Permute& w, const Call& c) {
     const Mesh& mesh = c.context.plan.expert_mesh;
-    const std::int64_t experts = c.context.facts.moe.experts, local = experts / mesh.extent(Axis::ep),
+    const std::int64_t experts = c.context.facts.moe.experts, local = local_experts(c.context),
                        first = c.context.expert_at[Axis::ep] * local;
     const bool counted = !is_floating(c.read(c.in.size() - 1).dtype), to_experts = w.direction == Direction::forward;
     const std::int64_t senders = counted ? elements(c.read(c.in.size() - 1)) / experts : mesh.extent(Axis::ep) * mesh.extent(Axis::tp);

@@ -4,10 +4,8 @@
 // where groups are limited, of the groups whose two best experts add up to most (DeepSeek-V3, arXiv:2412.19437, 2.1.2). What a row is
 // weighted by is its score over the sum of the chosen ones' (permute.cpp), so that its adjoint here is that of the scores alone.
 // The gradient of the bias is the load above the mean: it is no derivative, but lowers the bias of what is overloaded.
-#include "exec/kernels/call.hpp"
+#include "exec/kernels/rows.hpp"
 #include "exec/kernels/tokens.hpp"
-
-#include "sim/model/expert_load.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -54,9 +52,9 @@ std::vector<std::int64_t> choose(const std::vector<T>& by, std::int64_t top_k, s
     return candidates;
 }
 
-// What a capacity drops where it does not pad is not counted. It stays in the map: a row is weighted among all that its token chose.
+// Counts leave out the rows that an unpadded capacity drops. They stay in the map: a row is weighted among all that its token chose.
 void drop_from_counts(const MoeSpec& moe, std::int64_t tokens, std::int64_t* counts, std::int64_t experts) {
-    if (moe.capacity_factor <= 0 || moe.pads()) return;
+    if (!cuts(moe)) return;
     const std::int64_t most = expert_capacity(moe, tokens);
     for (std::int64_t e = 0; e < experts; ++e) counts[e] = std::min(counts[e], most);
 }

@@ -13,17 +13,16 @@ std::vector<std::int64_t> local_counts(const Operand& counts, const KernelContex
 
 RowGroups row_groups(const Call& call, std::int64_t rows, std::int64_t groups) {
     RowGroups out;
-    for (const Operand& o : call.in)
-        if (o.buffer->role == Role::counts) {
-            std::int64_t at = 0;
-            for (const std::int64_t n : local_counts(o, call.context, groups)) {
-                out.begin.push_back(at);
-                out.count.push_back(n);
-                at += n;
-            }
-            check_room(at, rows);
-            return out;
+    if (const Operand* counts = counts_among(call.in)) {
+        std::int64_t at = 0;
+        for (const std::int64_t n : local_counts(*counts, call.context, groups)) {
+            out.begin.push_back(at);
+            out.count.push_back(n);
+            at += n;
         }
+        check_room(at, rows);
+        return out;
+    }
     require(rows % groups == 0, "rows of experts do not divide");
     for (std::int64_t g = 0; g < groups; ++g) {
         out.begin.push_back(g * (rows / groups));

@@ -3,10 +3,30 @@
 
 #include "exec/kernels/call.hpp"
 #include "exec/kernels/room.hpp"
+#include "sim/model/expert_load.hpp"
 
+#include <algorithm>
+#include <span>
 #include <vector>
 
 namespace orrery {
+
+// Whether a capacity drops rows and pads none.
+inline bool cuts(const MoeSpec& moe) { return moe.capacity_factor > 0 && !moe.pads(); }
+
+// Rows that each expert takes at most of a rank's `tokens`; 0: all. rows: of `local` experts, equal parts where a capacity pads.
+inline std::int64_t most_rows(const MoeSpec& moe, std::int64_t tokens, std::int64_t rows, std::int64_t local) {
+    return moe.pads() ? rows / local : cuts(moe) ? expert_capacity(moe, tokens) : 0;
+}
+
+// Experts of a rank.
+inline std::int64_t local_experts(const KernelContext& c) { return c.facts.moe.experts / c.plan.expert_mesh.extent(Axis::ep); }
+
+// The operand that says how many rows experts have; null: none of them does.
+inline const Operand* counts_among(std::span<const Operand> operands) {
+    const auto found = std::ranges::find_if(operands, [](const Operand& o) { return o.buffer->role == Role::counts; });
+    return found == operands.end() ? nullptr : &*found;
+}
 
 // Rows of each of a rank's `local` experts, of all that send to it. counts: [sender][expert], all experts.
 std::vector<std::int64_t> local_counts(const Operand& counts, const KernelContext& context, std::int64_t local);

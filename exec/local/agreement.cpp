@@ -61,6 +61,10 @@ std::string unlike_one_rank(const Scenario& s) {
     return "";
 }
 
+bool routes_by_position(const Scenario& s) {
+    return s.model.moe && (!s.model.moe->pads() || s.strategy.tensor_parallel > 1 || s.strategy.context_parallel > 1);
+}
+
 Limits limits_of(DType real) {
     constexpr double told = std::numeric_limits<double>::infinity();
     switch (real) {
@@ -75,14 +79,11 @@ Limits limits_of(DType real) {
 
 namespace {
 
-// What one plan keeps as masters beside 16-bit parameters another has as parameters in fp32 alone: these take the masters' place.
+// One plan has masters beside 16-bit parameters, another has fp32 parameters alone: these take the masters' place.
 Tensors states_like(const Learned& own, const Learned& other) {
-    constexpr std::string_view master = "master/";
     Tensors states = own.states;
     for (const auto& [name, _] : other.states)
-        if (name.starts_with(master) && !states.contains(name))
-            if (const auto it = own.parameters.find(name.substr(master.size())); it != own.parameters.end())
-                states.emplace(name, it->second);
+        if (const auto it = own.parameters.find(tensor_of_master(name)); it != own.parameters.end()) states.emplace(name, it->second);
     return states;
 }
 

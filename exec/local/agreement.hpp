@@ -13,6 +13,10 @@ namespace orrery {
 // Why a strategy trains other numbers than one rank does, by design: a comparison would only say that. Empty: it trains the same numbers.
 std::string unlike_one_rank(const Scenario& scenario);
 
+// Whether experts take tokens by position where a strategy is compared with one rank: the router's own choice gives other drops where ranks
+// hold other groups of tokens, and numbers of rows that only it knows.
+bool routes_by_position(const Scenario& scenario);
+
 struct Learning {
     int steps = 5;
     DType real = DType::fp64;

@@ -69,7 +69,7 @@ struct RowsByMember {
 RowsByMember rows_by_member(const World& world, const Attendance& member) {
     const auto& work = std::get<Collective>(member.issue->op->work);
     const KernelContext& context = member.rank->context;
-    const std::int64_t experts = world.facts.moe.experts, ranks = world.plan.expert_mesh.extent(Axis::ep), local = experts / ranks;
+    const std::int64_t experts = world.facts.moe.experts, ranks = world.plan.expert_mesh.extent(Axis::ep), local = local_experts(context);
     const std::int64_t ep = context.expert_at[Axis::ep], tp = context.expert_at[Axis::tp];
     const auto* counts = reinterpret_cast<const std::int64_t*>(member.in.back().data);
     const auto rows = [&](std::int64_t from_ep, std::int64_t from_tp, std::int64_t to) {

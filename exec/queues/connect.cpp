@@ -1,4 +1,5 @@
 // The start of a rank's device and its libraries, before the first step: kernels are compiled, communicators made, members connected.
+#include "exec/kernels/rows.hpp"
 #include "exec/queues/runner.hpp"
 
 #include <algorithm>
@@ -34,7 +35,7 @@ void Runner::warm_kernels() {
 
 namespace {
 
-// Rows that all operands have room for: of a matrix product, those of its input.
+// The most rows that fit all operands; for a matrix product, the rows of its input.
 std::int64_t room_for_rows(const Op& op, const Command& c) {
     const auto rows = [](const Operand& o) { return elements(*o.buffer) / std::max<std::int64_t>(o.buffer->shape.back(), 1); };
     if (std::holds_alternative<Linear>(op.work)) return rows(c.in[0]);
@@ -48,25 +49,25 @@ std::int64_t room_for_rows(const Op& op, const Command& c) {
 
 } // namespace
 
-// On zeros experts have no rows, and no kernel of theirs has run. One that is first needed in a step is loaded there, which may wait for
-// the device to be idle (CUDA's programming guide, on lazy loading), while communication on it waits for a peer that stands just so. So
-// each shape of product runs once more, with all rows for one expert, then an eighth less each time: exec/cuda/gemm.cu chooses a kernel for
-// every eighth of rows.
+// Warming up on zeros gave experts no rows, so none of their kernels has run. One that is first needed in a step is loaded there, which may
+// wait for the device to be idle (CUDA's programming guide, on lazy loading), while communication on it waits for a peer that stands just
+// so. So each shape of product runs once more, with all rows for one expert, then an eighth less each time: exec/cuda/gemm.cu chooses a
+// kernel for every eighth of rows.
 void Runner::warm_rows(std::size_t i, Shapes& seen) {
     const Op& op = *at(i).op;
     const Command& c = program_.commands[i];
-    const auto counts = std::ranges::find_if(c.in, [](const Operand& o) { return o.buffer->role == Role::counts; });
-    if (counts == c.in.end()) return;
+    const Operand* counts = counts_among(c.in);
+    if (!counts) return;
     const auto* product = std::get_if<Linear>(&op.work);
     if (!seen.insert(product ? std::tuple(op.work.index(), static_cast<int>(product->direction), product->n, product->k)
                              : std::tuple(op.work.index(), 0, std::int64_t{0}, elements(*c.in[0].buffer)))
              .second)
         return;
-    const std::int64_t local = rank_.context.facts.moe.experts / world_.plan.expert_mesh.extent(Axis::ep);
     std::vector<std::int64_t> sent(static_cast<std::size_t>(elements(*counts->buffer)), 0);
+    const auto first = static_cast<std::size_t>(rank_.context.expert_at[Axis::ep] * local_experts(rank_.context));
     const QueueId queue = home(static_cast<std::int32_t>(i));
     for (std::int64_t rows = room_for_rows(op, c); rows > 0; rows = product && rows > 16 ? rows - rows / 8 : 0) {
-        sent[static_cast<std::size_t>(rank_.context.expert_at[Axis::ep] * local)] = rows; // from the first sender
+        sent[first] = rows; // from the first sender
         check(device_.copy(counts->data, sent.data(), static_cast<std::int64_t>(sent.size()) * 8, queue), "warming up");
         check(device_.run(op, c.in, c.out, rank_.context, queue), op.name.c_str());
         synchronise();
@@ -165,8 +166,8 @@ void Runner::warm_losses() {
     synchronise();
 }
 
-// Of a communicator across stages: whether the plan has the same collectives on each. Where it has not, the step finds out, and says who
-// waits for whom.
+// Whether the plan has the same collectives on each stage of a communicator that spans stages. Where it has not, the step finds out, and
+// says who waits for whom.
 bool Runner::alike_on_stages(CommId c) const {
     const Plan& plan = world_.plan;
     if (!(plan.communicators[c].axes & mask(Axis::pp))) return true;
@@ -184,7 +185,7 @@ bool Runner::alike_on_stages(CommId c) const {
 
 namespace {
 
-// Rows of experts, as if each member were sent as many. None: of what has no collective of its own.
+// The calls as if each member were sent equally many rows. Empty where the op makes no collective call.
 std::vector<CommCall> even_rows(const Collective& work, const Command& c, std::int64_t members, DType real) {
     if (work.kind != CollectiveKind::reduce_scatter) return {};
     const std::int64_t shard = std::min(elements(*c.in[0].buffer) / members, elements(*c.out[0].buffer));

@@ -138,6 +138,11 @@ const char* of_environment(const char* name) { return std::getenv(name); }
 } // namespace
 
 std::optional<LaunchedRank> launched_rank() { return launched_rank(of_environment); }
+std::optional<LaunchedRank> launched_if_clear() {
+    try {
+        return launched_rank();
+    } catch (const std::exception&) { return std::nullopt; }
+}
 MeetingPlace meeting_place(const LaunchedRank& rank) { return meeting_place(rank, of_environment); }
 
 } // namespace orrery

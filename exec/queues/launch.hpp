@@ -26,7 +26,8 @@ std::string first_host(std::string_view nodes);
 
 // Nothing where no launcher's variables are set. Throws std::runtime_error where they make no sense, saying which.
 std::optional<LaunchedRank> launched_rank(const std::function<const char*(const char*)>& variable);
-std::optional<LaunchedRank> launched_rank(); // of this process's environment
+std::optional<LaunchedRank> launched_rank();     // of this process's environment
+std::optional<LaunchedRank> launched_if_clear(); // the same; nothing where they make no sense either
 // Looked up where ranks meet, and by nobody else: what is wrong with it harms nobody else. Throws std::runtime_error.
 MeetingPlace meeting_place(const LaunchedRank& rank, const std::function<const char*(const char*)>& variable);
 MeetingPlace meeting_place(const LaunchedRank& rank);

@@ -51,7 +51,7 @@ bool first_failure(Store& store, const std::string& why);
 // As it stands there: SaidElsewhere or PeerGone (exec/mpi/processes.hpp). Returns where no rank has failed.
 void throw_if_failed(Store& store);
 
-// What is said where somebody is late: "rank 3 has not come" (within 60 s) ": was its process started?".
+// The words of an error about a late rank: "rank 3 has not come" (within 60 s) ": was its process started?".
 struct Late {
     std::string who, hint{};
 };

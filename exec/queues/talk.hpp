@@ -1,5 +1,5 @@
-// What all ranks of a job say to each other by way of the store that rank 0's process keeps: numbers that all get, bytes that rank 0 gets,
-// and that all are there. All of them gather, collect and meet in one order.
+// Messages among all ranks of a job, through the store of rank 0's process: numbers that all get, bytes that rank 0 gets, and a barrier.
+// All of them gather, collect and meet in one order.
 #pragma once
 
 #include "exec/queues/store.hpp"

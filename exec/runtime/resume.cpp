@@ -10,7 +10,6 @@
 #include <map>
 #include <set>
 #include <stdexcept>
-#include <string_view>
 #include <tuple>
 
 namespace orrery {
@@ -66,15 +65,15 @@ bool steps_on_wide_shards(const World& world) {
     });
 }
 
-// As the checkpoint has it. What one plan has as fp32 parameters another has as masters beside 16-bit ones: each goes on from the other's.
+// As the checkpoint has it. One plan's fp32 parameters are another plan's masters beside 16-bit ones: each goes on from the other's.
 std::string name_of_values(const World& world, const CheckpointFiles& files, const Rank& rank, Quantity q, const std::string& part,
                            bool wide) {
-    constexpr std::string_view master = "master/";
     if (q == Quantity::parameters && wide)
-        if (std::string name = stored_name(world, files, rank, Quantity::states, std::string(master) + part); !name.empty()) return name;
+        if (std::string name = stored_name(world, files, rank, Quantity::states, std::string(master_prefix) + part); !name.empty())
+            return name;
     std::string name = stored_name(world, files, rank, q, part);
-    if (name.empty() && q == Quantity::states && part.starts_with(master))
-        name = stored_name(world, files, rank, Quantity::parameters, part.substr(master.size()));
+    if (const std::string tensor = tensor_of_master(part); name.empty() && q == Quantity::states && !tensor.empty())
+        name = stored_name(world, files, rank, Quantity::parameters, tensor);
     return name;
 }
 
@@ -133,9 +132,8 @@ std::vector<Kept> kept_of(const World& world, const Rank& rank) {
     return all;
 }
 
-// Which of the ranks that hold the same part of a tensor writes it, as each of them knows without the others: that at the beginning of
-// every axis along which the part is the same, of the first stage that has the tensor (tied embeddings, a copy of the model in each
-// direction).
+// Of the ranks that hold the same part, the writer is the first along every axis on which the part is the same, on the first stage that has
+// the tensor (tied embeddings, a copy of the model in each direction). Each rank knows this alone.
 class Writers {
   public:
     explicit Writers(const World& world) : world_(world), first_stage_(world.plan.tensors.size(), std::numeric_limits<int>::max()) {

@@ -59,14 +59,14 @@ const LogicalTensor& tensor_of(const World& world, BufferId b) {
 }
 
 // The words of checkpoints.
-std::string state_name(Role role) {
+std::string prefix_of(Role role) {
     switch (role) {
     case Role::master:
-        return "master";
+        return std::string(master_prefix);
     case Role::first_moment:
-        return "moment1";
+        return "moment1/";
     case Role::second_moment:
-        return "moment2";
+        return "moment2/";
     default:
         broken("a buffer of optimizer states is none of them");
     }
@@ -125,6 +125,10 @@ std::int64_t true_rows(const World& world, const TensorPart& part, const ShardVi
 
 } // namespace
 
+std::string tensor_of_master(std::string_view state) {
+    return state.starts_with(master_prefix) ? std::string(state.substr(master_prefix.size())) : "";
+}
+
 std::map<BufferId, BufferId> homes_on_disk(const Plan& plan) { return homes_of_copies(plan, CopyKind::nvme_to_host); }
 std::map<BufferId, BufferId> homes_on_host(const Plan& plan) { return homes_of_copies(plan, CopyKind::host_to_device); }
 BufferId home_of(const std::map<BufferId, BufferId>& homes, BufferId b) {
@@ -163,7 +167,7 @@ std::vector<TensorPart> parts_of(const World& world, const Rank& rank, Quantity 
                 const Buffer& x = world.plan.buffers[b];
                 std::byte* data = rank.memory.at(b, -1); // the tensors concatenated, in the order of the gradients
                 for (BufferId g : work.order()) {
-                    add_parts(world, rank, g, state_name(x.role) + "/", data, stored(b), parts);
+                    add_parts(world, rank, g, prefix_of(x.role), data, stored(b), parts);
                     data += elements(world.plan.buffers[g]) * static_cast<std::int64_t>(bytes_per_element(stored(b)));
                 }
             }

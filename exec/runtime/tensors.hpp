@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace orrery {
@@ -30,7 +31,11 @@ struct Gathered {
     double disagreement = 0;
 };
 
-// States are named "moment1/l0.qkv.weight". All ranks must be in this process.
+// States are named "moment1/l0.qkv.weight"; masters are the values of tensors, with more digits.
+inline constexpr std::string_view master_prefix = "master/";
+std::string tensor_of_master(std::string_view state); // "l0.qkv.weight" of "master/l0.qkv.weight"; empty: other states
+
+// All ranks must be in this process.
 Gathered gather(const World& world, Quantity what);
 
 // Parts of gathered tensors into every shard and replica this process holds; tensors that are not there are left as they are.

@@ -75,14 +75,11 @@ std::int64_t elements_made(const World& world, const Rank& rank, const Op& op, c
     const bool whole = !leaves_expert_room(world.scenario) || world.facts.forced_routing || !b.expert || b.role != Role::activation ||
                        (permute && permute->part != Permute::Part::sort);
     if (whole) return elements(b);
-    for (const Operand& counts : in)
-        if (counts.buffer->role == Role::counts) {
-            const std::int64_t local = world.facts.moe.experts / world.plan.expert_mesh.extent(Axis::ep);
-            std::int64_t rows = 0;
-            for (const std::int64_t n : local_counts(counts, rank.context, local)) rows += n;
-            return std::min(rows * (elements(b) / b.shape[0]), elements(b));
-        }
-    return 0;
+    const Operand* counts = counts_among(in);
+    if (!counts) return 0;
+    std::int64_t rows = 0;
+    for (const std::int64_t n : local_counts(*counts, rank.context, local_experts(rank.context))) rows += n;
+    return std::min(rows * (elements(b) / b.shape[0]), elements(b));
 }
 
 } // namespace

@@ -5,8 +5,8 @@
 
 namespace orrery {
 
-// Checks of an op before it runs and of its results, as the world's settings ask. in: what it read, for the counts of experts' rows; of
-// results with room for more rows than there are, nothing is looked at without them.
+// Checks of an op before it runs and of its results, as the world's settings ask. in: the op's inputs, which say how many rows experts got.
+// Without them, results with spare room are not checked.
 void watch_before(const World& world, const Rank& rank, const Issue& issue, std::span<const Operand> in);
 void watch_after(const World& world, const Rank& rank, const Issue& issue, std::span<const Operand> out, std::span<const Operand> in = {});
 

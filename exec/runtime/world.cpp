@@ -1,6 +1,7 @@
 #include "exec/runtime/world.hpp"
 
 #include "exec/kernels/parallel.hpp"
+#include "exec/kernels/rows.hpp"
 #include "exec/kernels/shards.hpp"
 #include "exec/kernels/tokens.hpp"
 #include "exec/runtime/tensors.hpp"
@@ -141,8 +142,8 @@ std::vector<Problem> not_executable(const Scenario& s, bool forced_routing) {
     if (!forced_routing && s.model.moe && !s.model.moe->pads() && s.runtime.fused_experts)
         problems.push_back({"/runtime/fused_experts", "runtime.fused_experts reads on the device how many rows each expert has, and "
                                                       "kernels here are told by the host: use false, or set model.moe.capacity_factor"});
-    if (s.model.moe && s.model.moe->capacity_factor > 0 && !s.model.moe->pads() &&
-        s.runtime.token_dispatcher != TokenDispatcher::alltoall && s.strategy.expert_parallel * s.strategy.expert_tensor_parallel > 1)
+    if (s.model.moe && cuts(*s.model.moe) && s.runtime.token_dispatcher != TokenDispatcher::alltoall &&
+        s.strategy.expert_parallel * s.strategy.expert_tensor_parallel > 1)
         problems.push_back({"/model/moe/pad_to_capacity", "model.moe.pad_to_capacity = false drops on each token's own rank, and kernels "
                                                           "here permute where tokens arrive: use true, or token_dispatcher = alltoall"});
     if (s.model.moe && s.runtime.token_dispatcher != TokenDispatcher::alltoall &&

@@ -64,9 +64,8 @@ std::vector<Problem> not_executable(const Scenario& scenario, bool forced_routin
 
 // The plan that runs here: lowered, and with what is in flight bounded (sim/plan/in_flight.hpp).
 Plan executed_plan(const Scenario& scenario);
-// The same for a router's own choices, of which nobody knows the numbers beforehand: experts' buffers have room for so many times the mean
-// of their rows (runtime.expert_room), where no capacity bounds them. Work and times are those of the mean, but for what works on whole
-// buffers.
+// The same for a router's own choices, whose numbers nobody knows beforehand: where no capacity bounds them, experts' buffers have room for
+// a multiple of their mean rows (runtime.expert_room). Work and times are those of the mean, except for kernels over whole buffers.
 Plan routed_plan(const Scenario& scenario);
 bool leaves_expert_room(const Scenario& scenario); // whether the two may differ
 

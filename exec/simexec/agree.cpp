@@ -21,8 +21,7 @@ constexpr double patience = 120; // seconds: a GPU's first step makes plans and 
 Learning learning(const Scenario& s, const AgreeOptions& how) {
     Learning l;
     l.steps = how.steps;
-    // The router's own choice gives other drops where ranks hold other groups of tokens, and numbers of rows that only it knows.
-    l.forced_routing = s.model.moe && (!s.model.moe->pads() || s.strategy.tensor_parallel > 1 || s.strategy.context_parallel > 1);
+    l.forced_routing = routes_by_position(s);
     const bool gpus = how.device == "cuda" && how.executor == "queues";
     if (how.device == "cuda") l.real = gpus ? stored_on_gpu(s) : DType::fp32;
     if (how.device == "cuda" && !gpus) l.machine = machine_of(how.device);

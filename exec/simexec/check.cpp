@@ -73,7 +73,7 @@ Trace measure(const Scenario& scenario, int steps, const Options& options) {
             gemm_library(), steps, processor_name()));
 }
 
-// Of ranks beside each other: the prediction gives each a core.
+// The prediction gives each rank a core; this says where ranks share them.
 std::string who_shares(const std::string& executor, int ranks) {
     RunOptions how;
     how.executor = executor;

@@ -68,11 +68,7 @@ std::string job_name(const LaunchedRank& at) {
 } // namespace
 
 void once_here(const std::string& what, const std::function<void()>& say) {
-    std::optional<LaunchedRank> launched;
-    try {
-        launched = launched_rank();
-    } catch (const std::exception&) { // the variables make no sense: that is said by each
-    }
+    const std::optional<LaunchedRank> launched = launched_if_clear(); // where it is not clear, each says so
     if (!launched || launched->size == 1) return say();
     const int claimed =
         claim(fmt::format("orrery {} {:016x} {:016x}", getuid(), trace_file::checksum(job_name(*launched)), trace_file::checksum(what)));

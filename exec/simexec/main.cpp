@@ -390,12 +390,7 @@ template <class T> bool is(const std::exception& e) { return dynamic_cast<const 
 bool speaks(const std::exception& e) {
     if (is<SaidElsewhere>(e) || is<UnwrittenElsewhere>(e) || is<RefusedElsewhere>(e)) return false;
     if (is<SaidByAnother>(e) || is<NotFiniteElsewhere>(e)) return false;
-    std::optional<LaunchedRank> launched;
-    try {
-        launched = launched_rank();
-    } catch (const std::exception&) { // the launcher's variables make no sense, which may be what is to be said
-        return true;
-    }
+    const std::optional<LaunchedRank> launched = launched_if_clear(); // where it is not clear, e may say that
     if (!launched || launched->size == 1) return true;
     if (const auto* nan = dynamic_cast<const NotFinite*>(&e); nan && nan->all_know) return launched->rank == 0;
     const auto* gone = dynamic_cast<const PeerGone*>(&e);

@@ -61,7 +61,8 @@ double require_memory(const Plan& plan, const Scenario& scenario, int ranks_here
     return needed;
 }
 
-// One process that has all ranks writes checkpoints beside the next steps, from a copy. Its bytes, for which there must be memory too.
+// Bytes of the copy from which one process with all ranks writes a checkpoint while it trains on. Throws OutOfMemory where it does not fit
+// beside the ranks.
 std::int64_t copy_of_checkpoint(const World& world, const RunOptions& how, double needed) {
     std::int64_t bytes = 0;
     for (const CheckpointPiece& p : pieces_of(world, how.adapters))

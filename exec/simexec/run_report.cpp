@@ -43,12 +43,9 @@ Figures figures(const Scenario& s, double step_s, const RunOptions& how) {
 
 namespace {
 
-std::string stored_as(const Scenario& s, const RunOptions& how) {
-    if (how.fp64) return "fp64";
-    if (rounded(s, how)) return "fp32 arithmetic, buffers rounded as in bf16";
-    if (how.device == "cpu") return "fp32";
-    const bool gpu_a_rank = how.executor == "queues"; // else all ranks are on one, whose host reads along in fp32
-    return fmt::format("{} as the device stores it", name(gpu_a_rank ? stored_on_gpu(s) : DType::fp32));
+std::string stored_as(const World& world, const RunOptions& how) {
+    if (rounded(world.scenario, how)) return "fp32 arithmetic, buffers rounded as in bf16";
+    return fmt::format("{}{}", name(world.real), how.device == "cpu" ? "" : " as the device stores it");
 }
 
 // The most of any rank of each stage: alive as the plan counts it, and allocated here.
@@ -70,13 +67,13 @@ std::string memory_text(const World& world, const Result& r, const MemoryReport&
     return text;
 }
 
-// What a stage would take if experts got the mean of their rows, or the rows that the scenario says, and no more.
-std::string room_text(const World& world, const MemoryReport& predicted) {
+// The memory of each stage if experts got no more than their mean rows, or the rows that the scenario says.
+std::string room_text(const World& world) {
     const Scenario& s = world.scenario;
     if (!leaves_expert_room(s)) return {};
     const MemoryReport without = memory(executed_plan(s), s);
     std::string text;
-    for (std::size_t stage = 0; stage < predicted.stages.size(); ++stage)
+    for (std::size_t stage = 0; stage < without.stages.size(); ++stage)
         text += fmt::format("{}{}", stage > 0 ? ", " : "", grouped(without.stages[stage].allocated_peak.count));
     return fmt::format("  with room for {:g} x the mean of experts' rows (runtime.expert_room); predicted without it: {} bytes\n",
                        s.runtime.expert_room, text);
@@ -151,7 +148,7 @@ std::string as_json(const World& world, const Result& r, const RunOptions& how, 
                              {"world_size", world.plan.mesh.ranks()},
                              {"executor", how.executor},
                              {"kernels", how.device == "cuda" ? r.on : gemm_library()},
-                             {"numbers", stored_as(world.scenario, how)},
+                             {"numbers", stored_as(world, how)},
                              {"processor", processor_name()},
                              {"threads_per_rank", r.threads},
                              {"first_step", r.first_step},
@@ -178,7 +175,7 @@ std::string as_text(const World& world, const Result& r, const RunOptions& how, 
         paint(world.scenario.name, Ink::bold, style) + fmt::format(": {} on {}, {} executor, {}\n\n", counted(r.steps, "step"),
                                                                    counted(world.plan.mesh.ranks(), "rank"), how.executor, r.on);
     if (world.scenario.training.precision != DType::fp32)
-        text += fmt::format("  {} training: {}\n", name(world.scenario.training.precision), stored_as(world.scenario, how));
+        text += fmt::format("  {} training: {}\n", name(world.scenario.training.precision), stored_as(world, how));
     if (!how.text_form.empty()) text += fmt::format("  text       {}: {} {}\n", how.text, grouped(how.text_tokens), how.text_form);
     text += fmt::format("  loss       {:.4f} -> {:.4f}\n", r.first_loss, r.last_loss);
     if (r.eval_loss) text += fmt::format("  of held text  {:.4f}\n", *r.eval_loss);
@@ -188,8 +185,8 @@ std::string as_text(const World& world, const Result& r, const RunOptions& how, 
     if (const std::int64_t last = r.first_step + r.steps; world.plan.steps > 1 && last > how.steps)
         text +=
             fmt::format("  {} steps in all, where --steps asked for {}: they come in periods of {}\n", last, how.steps, world.plan.steps);
-    text += memory_text(world, r, predicted) + room_text(world, predicted) + elsewhere_text(world, predicted) +
-            communicators_text(world, r, predicted);
+    text +=
+        memory_text(world, r, predicted) + room_text(world) + elsewhere_text(world, predicted) + communicators_text(world, r, predicted);
     if (!r.checkpoint.empty()) text += "  checkpoint " + r.checkpoint + "\n";
     if (r.copied > 0) text += fmt::format("  while one is written: {} bytes of the host's memory for a copy\n", grouped(r.copied));
     if (!how.export_weights.empty()) text += "  weights " + how.export_weights + "\n";

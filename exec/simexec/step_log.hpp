@@ -21,8 +21,8 @@ struct StepFacts {
 // A row of CSV a step, or, where the file's name does not end in .csv, a line of JSON. Every line is written out at once.
 class StepLog {
   public:
-    // first: the step that the run begins with; of one that goes on, rows that the file has of that step and later ones were of steps that
-    // are made again, and go. evaluates: its rows have a column for that. Throws std::runtime_error where the file cannot be written.
+    // first: the run's first step. Rows of that step and later ones are removed from the file, because those steps are made again.
+    // evaluates: its rows have a column for that. Throws std::runtime_error where the file cannot be written.
     StepLog(const std::string& file, std::int64_t first, bool evaluates = false);
     void add(const StepFacts& facts);
 

@@ -10,24 +10,18 @@
 #include "exec/simexec/others.hpp"
 #include "exec/simexec/step_log.hpp"
 #include "exec/simexec/supervised.hpp"
+#include "exec/supervise/supervise.hpp"
 #include "sim/memory/memory.hpp"
 
 #include <csignal>
 
 namespace orrery::simexec {
 
-// Signals that ask for an end are kept until a step is over: SIGTERM, SIGINT, Slurm's --signal=USR1, and a terminal that is closed, unless
-// nohup said to ignore that. Made before any thread is, so that none of them takes a signal. A write beyond the size that a file may have
-// (ulimit -f) fails like one to a full disk.
+// Signals that ask for an end are kept until a step is over. Made before any thread is, so that none of them takes a signal. A write beyond
+// the size that a file may have (ulimit -f) fails like one to a full disk.
 class StopSignals {
   public:
     StopSignals() {
-        sigemptyset(&set_);
-        sigaddset(&set_, SIGTERM);
-        sigaddset(&set_, SIGINT);
-        sigaddset(&set_, SIGUSR1);
-        struct sigaction hangup {};
-        if (sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler != SIG_IGN) sigaddset(&set_, SIGHUP);
         std::signal(SIGXFSZ, SIG_IGN);
         pthread_sigmask(SIG_BLOCK, &set_, &before_);
     }
@@ -41,7 +35,7 @@ class StopSignals {
     }
 
   private:
-    sigset_t set_, before_;
+    sigset_t set_ = stop_signals(), before_;
 };
 
 struct Result {

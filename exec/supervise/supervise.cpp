@@ -17,16 +17,23 @@
 #include <unistd.h>
 
 namespace orrery {
+
+sigset_t stop_signals() {
+    sigset_t set;
+    sigemptyset(&set);
+    for (const int s : {SIGTERM, SIGINT, SIGUSR1}) sigaddset(&set, s);
+    struct sigaction hangup {};
+    if (sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler != SIG_IGN) sigaddset(&set, SIGHUP); // nohup ignores it
+    return set;
+}
+
 namespace {
 
 double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 sigset_t watched_set() {
-    sigset_t set;
-    sigemptyset(&set);
-    for (const int s : {SIGTERM, SIGINT, SIGUSR1, SIGCHLD}) sigaddset(&set, s);
-    struct sigaction hangup {};
-    if (sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler != SIG_IGN) sigaddset(&set, SIGHUP); // nohup ignores it
+    sigset_t set = stop_signals();
+    sigaddset(&set, SIGCHLD);
     return set;
 }
 

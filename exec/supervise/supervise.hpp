@@ -1,6 +1,7 @@
 // One attempt of a run in processes of its own: started, watched, and ended whole. Linux: signals, process groups, /proc.
 #pragma once
 
+#include <csignal>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -28,7 +29,11 @@ struct Ending {
     std::int64_t steps = -1; // the most that a process of it has done; -1: none began to train
 };
 
-// Signals that the supervisor waits for while it watches: SIGTERM, SIGINT, SIGUSR1, SIGHUP, SIGCHLD. They are blocked as long as it lives.
+// Signals that ask for an end: SIGTERM, SIGINT, Slurm's --signal=USR1, and SIGHUP of a terminal that is closed, unless nohup said to ignore
+// that.
+sigset_t stop_signals();
+
+// Signals that the supervisor waits for while it watches: those, and SIGCHLD. They are blocked as long as it lives.
 class WatchedSignals {
   public:
     WatchedSignals();

@@ -84,13 +84,8 @@ WeightFamily family_of(const World& world) {
     return *family;
 }
 
-constexpr const char* master = "master/";
-
 // The tensor whose values a part has, parameters and master copies alike; empty: other states.
-std::string tensor_of(const TensorPart& part, Quantity what) {
-    if (what != Quantity::states) return part.name;
-    return part.name.starts_with(master) ? part.name.substr(std::strlen(master)) : "";
-}
+std::string tensor_of(const TensorPart& part, Quantity what) { return what == Quantity::states ? tensor_of_master(part.name) : part.name; }
 
 // Other states and adapters have no counterpart.
 std::optional<Counterpart> counterpart_of(const World& world, WeightFamily family, const Rank& rank, const TensorPart& part,

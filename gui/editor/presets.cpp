@@ -1,5 +1,7 @@
 #include "gui/editor/presets.hpp"
 
+#include "sim/scenario/layers.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include <QCoreApplication>
@@ -14,10 +16,10 @@ using Json = nlohmann::ordered_json;
 
 QString tr(const char* text) { return QCoreApplication::translate("orrery", text); }
 
-// How devices are shared out: a preset of this says all of it anew.
-constexpr const char* parallelism[] = {"framework",         "data_parallel",         "tensor_parallel", "sequence_parallel",
-                                       "pipeline_parallel", "virtual_pipeline",      "schedule",        "layer_split",
-                                       "context_parallel",  "context_parallel_kind", "zero_stage",      "shard_group_size"};
+// How devices are shared out, beside fields_of_stages: a preset of this says all of it anew.
+constexpr const char* parallelism[] = {"framework",         "data_parallel",    "tensor_parallel",       "sequence_parallel",
+                                       "pipeline_parallel", "context_parallel", "context_parallel_kind", "zero_stage",
+                                       "shard_group_size"};
 
 // Null: left out. -1: as many as a node has.
 struct Change {
@@ -65,8 +67,10 @@ std::string with_preset(const std::string& text, const std::string& id, int devi
     const auto* change = std::find_if(std::begin(changes), std::end(changes), [&](const Change& c) { return id == c.id; });
     if (!json.is_object() || change == std::end(changes)) return {};
     Json strategy = json.contains("strategy") && json["strategy"].is_object() ? json["strategy"] : Json::object();
-    if (change->anew)
+    if (change->anew) {
         for (const char* field : parallelism) strategy.erase(field);
+        for (const char* field : fields_of_stages) strategy.erase(field);
+    }
     const Json fields = Json::parse(change->fields);
     for (const auto& [field, value] : fields.items()) {
         if (value.is_null())

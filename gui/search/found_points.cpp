@@ -1,7 +1,6 @@
 #include "gui/search/found_points.hpp"
 
-#include "sim/scenario/abilities.hpp"
-#include "sim/schedules/schedule.hpp"
+#include "sim/scenario/layers.hpp"
 #include "sim/search/choose.hpp"
 
 #include <nlohmann/json.hpp>
@@ -28,11 +27,13 @@ QString percent(double share) { return QLocale().toString(share * 100, 'f', 1); 
 std::string with_free_strategy(const std::string& text) {
     nlohmann::ordered_json j = nlohmann::ordered_json::parse(text, nullptr, false);
     if (!j.is_object()) return text;
-    if (const auto s = j.find("strategy"); s != j.end() && s->is_object())
-        for (const char* field : {"data_parallel", "tensor_parallel", "sequence_parallel", "pipeline_parallel", "virtual_pipeline",
-                                  "context_parallel", "expert_parallel", "expert_tensor_parallel", "schedule", "layer_split", "zero_stage",
-                                  "shard_group_size", "recompute", "recompute_layers"})
+    if (const auto s = j.find("strategy"); s != j.end() && s->is_object()) {
+        for (const char* field : fields_of_stages) s->erase(field);
+        for (const char* field :
+             {"data_parallel", "tensor_parallel", "sequence_parallel", "pipeline_parallel", "context_parallel", "expert_parallel",
+              "expert_tensor_parallel", "zero_stage", "shard_group_size", "recompute", "recompute_layers"})
             s->erase(field);
+    }
     if (const auto t = j.find("training"); t != j.end() && t->is_object()) t->erase("micro_batch_size");
     j.erase("run"); // a search is of the step
     return j.dump();
@@ -61,11 +62,8 @@ void FoundPoints::finish(const SearchResult& result) {
             SweepRow& row = rows.emplace_back(p.row);
             if (row.cost_usd <= 0) row.cost_usd = p.cost_usd, row.energy_j = p.energy_j;
             if (p.refined.empty()) continue;
-            if (row.hash.empty()) row.hash = p.json;
             row.label += "; " + p.refined; // all of them have the label of what they were refined from
             refined_.insert(row.hash);
-            for (SweepRow& known : fits_)
-                if (known.hash == row.hash) known.label = row.label;
         }
     add(rows);
     for (std::size_t i = 0; i < rows.size(); ++i) json_[number_.at(rows[i].hash)] = points[i]->json;
@@ -81,7 +79,7 @@ std::size_t FoundPoints::leading() const {
     return leader(candidates);
 }
 
-// What is said of the row that leads: whether another is faster, and why that one does not lead.
+// The note of the row that leads: whether another is faster, and why that one does not lead.
 QString FoundPoints::note_of_first(std::size_t lead) const {
     const SweepRow &first = fits_[lead], &fastest = fits_.front();
     QString note = !over_     ? FoundPointsText::tr("the best so far")

@@ -70,14 +70,14 @@ std::string words_of(CostGroup g, const Scenario& s) {
     return in_words(g);
 }
 
-// What a step follows, by group of constants, then the time that its samples take to come (training.data).
+// The groups that a step follows: those of constants, then the wait for samples (training.data).
 constexpr std::size_t samples_group = cost_group_count;
 double share_of(const Report& r, std::size_t group) { return group == samples_group ? r.input.share : r.shares[group]; }
 std::size_t largest(const Report& r) {
     const auto group = static_cast<std::size_t>(std::ranges::max_element(r.shares) - r.shares.begin());
     return r.input.share > r.shares[group] ? samples_group : group;
 }
-// All that samples pass on their way so many times as fast: as if there were less of them.
+// Everything that samples pass is `times` as fast: as if there were fewer of them.
 void read_faster(InputPipeline& data, double times) {
     for (double* of_sample : {&data.bytes_per_sample, &data.bytes_spread, &data.cpu_ms_per_sample}) *of_sample /= times;
 }
@@ -217,7 +217,7 @@ class Adviser {
             });
     }
 
-    // What samples pass on their way, but for the network between nodes, which has a row.
+    // The stations that samples pass; the network between nodes has a row of its own.
     void faster_input() {
         if (!a_.scenario.training.data) return;
         with_faster("storage of the samples", [](Scenario& s, CostFactors&) {

@@ -78,6 +78,16 @@ const char* layers_then(const Scenario& s, bool virtual_stages) {
     return practice_of(s).stages_by_cost && !virtual_stages ? "layers by their cost" : "layers evenly";
 }
 
+// What predicts further tokens is in the usual chunk.
+void mtp_anywhere(StrategyChange& change, const Strategy& s) {
+    if (s.mtp_chunk >= 0) change.fields.push_back({"/strategy/mtp_chunk", ""});
+}
+
+void usual_chunks(StrategyChange& change, const Strategy& s) {
+    change.fields.push_back({"/strategy/layer_split", ""});
+    mtp_anywhere(change, s);
+}
+
 // None, twice and half as many, where each stage has as many layers then.
 void virtual_stages(std::vector<StrategyChange>& out, const Scenario& s) {
     const Strategy& g = s.strategy;
@@ -91,7 +101,7 @@ void virtual_stages(std::vector<StrategyChange>& out, const Scenario& s) {
                             {"/strategy/schedule", "\"interleaved-1f1b\""},
                             {"/strategy/layer_split", ""}}});
     for (StrategyChange& c : out)
-        if (g.mtp_chunk >= 0 && c.fields.front().pointer == "/strategy/virtual_pipeline") c.fields.push_back({"/strategy/mtp_chunk", ""});
+        if (c.fields.front().pointer == "/strategy/virtual_pipeline") mtp_anywhere(c, g);
 }
 
 // With what else it sets, in brackets.
@@ -127,8 +137,7 @@ StrategyChange set_degrees(const Scenario& s, const Degrees& d) {
     if (d.pipeline) c.fields.push_back({"/strategy/pipeline_parallel", number(d.pipeline)});
     if (pipeline != g.pipeline_parallel) {
         if (const char* layers = layers_then(s, false); *layers && pipeline > 1) beside(layers);
-        c.fields.push_back({"/strategy/layer_split", ""});
-        if (g.mtp_chunk >= 0) c.fields.push_back({"/strategy/mtp_chunk", ""});
+        usual_chunks(c, g);
         if (g.microbatch_group_size > 0) c.fields.push_back({"/strategy/microbatch_group_size", ""});
         if (!g.recompute_layers.empty()) {
             c.fields.push_back({"/strategy/recompute_layers", ""});
@@ -200,10 +209,9 @@ namespace {
 // otherwise. Not interleaved-1f1b and 1f1b where virtual_stages() has them.
 void other_schedules(std::vector<StrategyChange>& out, const Scenario& s) {
     const Strategy& g = s.strategy;
-    const Abilities can = abilities_of(s);
-    for (const std::string& name : schedule_names()) {
+    for (const std::string& name : abilities_of(s).all_schedules()) {
         const ScheduleInfo& info = *find_schedule(name);
-        if (name == "none" || name == g.schedule || info.asynchronous || !can.has_schedule(name)) continue;
+        if (name == "none" || name == g.schedule) continue;
         const bool interleaved = name == "interleaved-1f1b";
         if (name == "1f1b" && g.virtual_pipeline > 1) continue;
         if (interleaved && (g.virtual_pipeline == 1 || s.model.layers % (g.virtual_pipeline * g.pipeline_parallel) != 0)) continue;
@@ -213,8 +221,7 @@ void other_schedules(std::vector<StrategyChange>& out, const Scenario& s) {
         if (g.microbatch_group_size > 0) c.fields.push_back({"/strategy/microbatch_group_size", ""});
         if (chunks != g.virtual_pipeline || info.stage_of != find_schedule(g.schedule)->stage_of) {
             if (const char* layers = layers_then(s, chunks > 1); *layers) c.words += fmt::format(" ({})", layers);
-            c.fields.push_back({"/strategy/layer_split", ""});
-            if (g.mtp_chunk >= 0) c.fields.push_back({"/strategy/mtp_chunk", ""});
+            usual_chunks(c, g);
         }
         out.push_back(std::move(c));
     }
@@ -235,15 +242,15 @@ std::vector<StrategyChange> other_kinds(const Scenario& s) {
     const Abilities can = abilities_of(s);
     std::vector<StrategyChange> out;
     if (g.expert_parallel > 1)
-        for (const char* word : Spelling<TokenDispatcher>::all)
-            if (const TokenDispatcher d = *named<TokenDispatcher>(word); d != s.runtime.token_dispatcher && may_dispatch(s, d))
-                out.push_back(
-                    set_field(fmt::format("tokens to experts by {}", word), "/runtime/token_dispatcher", fmt::format("\"{}\"", word)));
+        for (const TokenDispatcher d : values<TokenDispatcher>())
+            if (d != s.runtime.token_dispatcher && may_dispatch(s, d))
+                out.push_back(set_field(fmt::format("tokens to experts by {}", name(d)), "/runtime/token_dispatcher",
+                                        fmt::format("\"{}\"", name(d))));
     if (g.context_parallel > 1)
-        for (const char* word : Spelling<ContextKind>::all)
-            if (const ContextKind k = *named<ContextKind>(word); k != g.context_parallel_kind && can.has(k))
-                out.push_back(set_field(fmt::format("context parallelism by {}", word), "/strategy/context_parallel_kind",
-                                        fmt::format("\"{}\"", word)));
+        for (const ContextKind k : values<ContextKind>())
+            if (k != g.context_parallel_kind && can.has(k))
+                out.push_back(set_field(fmt::format("context parallelism by {}", name(k)), "/strategy/context_parallel_kind",
+                                        fmt::format("\"{}\"", name(k))));
     if (g.pipeline_parallel > 1) other_schedules(out, s);
     if (g.pipeline_parallel > 1 && g.data_parallel > 1 && s.cluster.nodes > 1) out.push_back(other_order(s));
     return out;

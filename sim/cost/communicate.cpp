@@ -113,7 +113,7 @@ void CostModel::Data::limit_by(const LinkLoad& l, double& rate, double& of_nics)
     if (link.kind == LinkKind::nic) of_nics = std::min(of_nics, own);
 }
 
-// What flows between nodes at `across`, where the NICs alone would let it have `of_nics`, reaches of the NIC that it loads most. A little
+// The share of its most loaded NIC that a collective reaches: alone it has the rate `across`, the NICs would allow `of_nics`. A little
 // more, so that rounding holds no flow back that is alone; and no less than a hundredth (links of absurd rates).
 double CostModel::Data::nic_eta(double across, double of_nics) const {
     return across > 0 && across < of_nics && of_nics < 1e30 ? std::clamp(across / of_nics * (1 + 1e-12), 0.01, 1.0) : 1;

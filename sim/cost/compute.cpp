@@ -42,8 +42,6 @@ std::vector<std::string> precisions_for(DType t, ScalingRecipe recipe) {
     }
 }
 
-bool is_low(DType t) { return t == DType::fp8 || t == DType::mxfp8 || t == DType::nvfp4; }
-
 // The longest rows of 16-bit operands that are not whole vectors of 16 bytes, by the lengths of rows: linears have in and out features,
 // attention's products the head dimension and the keys. At most a tile's side; 0: all rows are whole vectors.
 std::int64_t ragged_rows(DType t, std::int64_t a, std::int64_t b) {
@@ -309,34 +307,26 @@ KernelTime CostModel::Data::with_loop(KernelTime t, const Linear& w) const {
     return {t.us + kernels.kernel_us * more, t.kernels + more};
 }
 
+// So many casts between 16 and 32 bits.
+KernelTime CostModel::Data::with_casts(KernelTime t, std::int64_t elements, bool narrows, int times, bool fused) const {
+    const Pointwise cast{PointwiseKind::cast, Direction::forward, elements, fused};
+    const KernelTime one = memory_time(pointwise, kernels, {bandwidth}, cast, 6 * static_cast<double>(elements));
+    const double looks = fused ? 0 : looked_up_us(static_cast<double>(elements), narrows, false);
+    return {t.us + times * std::max(one.us, looks > 0 ? kernels.kernel_us + looks : 0), t.kernels + times};
+}
+
 // Under autocast a linear casts its weight to 16 bits in each forward pass, in a kernel for each module; each module but the first, whose
 // cast is an op of the plan, casts its rows as well, and the gradient of them. (The cast of a weight's gradient is in the op that adds it.)
 KernelTime CostModel::Data::with_autocast(KernelTime t, const Linear& w, int modules) const {
-    const auto cast = [&](std::int64_t elements, bool narrows, int times) {
-        const Pointwise p{PointwiseKind::cast, Direction::forward, elements, strategy.fused};
-        const KernelTime one = memory_time(pointwise, kernels, {bandwidth}, p, 6 * static_cast<double>(elements));
-        const double looks = strategy.fused ? 0 : looked_up_us(static_cast<double>(elements), narrows, false);
-        t.us += times * std::max(one.us, looks > 0 ? kernels.kernel_us + looks : 0);
-        t.kernels += times;
-    };
-    if (w.direction == Direction::forward) cast(w.groups * w.n * w.k / modules, true, modules);
-    if (w.direction != Direction::weight_gradient && !strategy.fused)
-        cast(w.groups * w.m * w.k, w.direction == Direction::forward, modules - 1);
-    return t;
+    if (w.direction == Direction::forward) t = with_casts(t, w.groups * w.n * w.k / modules, true, modules, strategy.fused);
+    if (w.direction == Direction::weight_gradient || strategy.fused) return t;
+    return with_casts(t, w.groups * w.m * w.k, w.direction == Direction::forward, modules - 1, false);
 }
 
 // Each adapter casts its rows to fp32 and back to 16 bits, and the gradient of them likewise. (The 16-bit copies that live until the
 // backward pass are not among the plan's buffers.)
 KernelTime CostModel::Data::with_row_casts(KernelTime t, const Linear& w, int modules) const {
-    if (w.direction == Direction::weight_gradient) return t;
-    const std::int64_t elements = w.groups * w.m * w.k;
-    const Pointwise cast{PointwiseKind::cast, Direction::forward, elements, false};
-    const KernelTime one = memory_time(pointwise, kernels, {bandwidth}, cast, 6 * static_cast<double>(elements));
-    for (const bool narrows : {false, true}) {
-        const double looks = looked_up_us(static_cast<double>(elements), narrows, false);
-        t.us += modules * std::max(one.us, looks > 0 ? kernels.kernel_us + looks : 0);
-        t.kernels += modules;
-    }
+    for (const bool narrows : {false, true}) t = with_casts(t, w.groups * w.m * w.k, narrows, modules, false);
     return t;
 }
 
@@ -368,7 +358,7 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
             },
             [&](const Attention& w) -> KernelTime {
                 const AttentionTable& table = kernels.attention.at(kernel_name(w.kernel));
-                // Of fp32 and tf32 units are fewer than those of 16 bits; those of 8 bits are assumed to be used as well as these.
+                // fp32 and tf32 have fewer units than 16 bits; 8-bit units are assumed to be used as well as 16-bit ones.
                 const double own = peak_of(name(w.dtype)), peak = own > 0 && !is_low(w.dtype) ? std::min(own, peak_16) : peak_16;
                 const AttentionDevice d{static_cast<double>(std::max(1, device.processors)),
                                         (is_low(w.dtype) ? std::max(own, peak) : peak) * 1e-6, bandwidth,
@@ -387,13 +377,11 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
                 return low > 0 ? with(t, norm_extra(quantizer, static_cast<double>(w.rows * w.cols), 2, low)) : t;
             },
             [&](const Pointwise& w) -> KernelTime {
-                if (w.kind == PointwiseKind::dropout && op.of_adapter) { // rows in fp32 where they were cast, and a mask
-                    const double bytes = practice.casts_adapters_rows ? 9.0 * static_cast<double>(w.elements) : buffers();
+                const bool drops = w.kind == PointwiseKind::dropout && op.of_adapter;
+                if (drops || (w.kind == PointwiseKind::copy && op.modules > 1)) { // one for each module
+                    // Dropout reads and writes rows in fp32 where they were cast, and writes a mask.
+                    const double bytes = drops && practice.casts_adapters_rows ? 9.0 * static_cast<double>(w.elements) : buffers();
                     const KernelTime one = memory_time(pointwise, kernels, memory, w, bytes);
-                    return {op.modules * one.us, op.modules * one.kernels};
-                }
-                if (w.kind == PointwiseKind::copy && op.modules > 1) { // one for each
-                    const KernelTime one = memory_time(pointwise, kernels, memory, w, buffers());
                     return {op.modules * one.us, op.modules * one.kernels};
                 }
                 if (w.epilogue) { // its traffic is partly hidden under its host's products
@@ -430,14 +418,7 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
                                               : std::min(4.0, std::max(2.0, bytes_per_element(training.precision)));
                 return memory_time(pointwise, kernels, memory, w, activation, wide);
             },
-            [&](const CrossEntropy& w) {
-                return memory_time(pointwise, kernels, memory, w,
-                                   autocast           ? LossKernels::autocast
-                                   : narrow_loss      ? LossKernels::narrow
-                                   : loss_over_logits ? LossKernels::over_logits
-                                   : whole_loss       ? LossKernels::whole
-                                                      : LossKernels::divided);
-            },
+            [&](const CrossEntropy& w) { return memory_time(pointwise, kernels, memory, w, loss_kernels); },
             [&](const Router& w) { return memory_time(pointwise, kernels, memory, w, buffers()); },
             [&](const Permute& w) -> KernelTime {
                 if (dispatch_depth > 0 && w.part != Permute::Part::sort) {

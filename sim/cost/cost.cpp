@@ -49,7 +49,16 @@ std::vector<std::int64_t> owned_tensors(const Scenario& s, const Practice& pract
     return out;
 }
 
-// What the experts of the fullest rank have of its rows.
+LossKernels loss_kernels_of(const Scenario& s, const Practice& p) {
+    const bool over_logits = p.loss_in_place && p.compiles_loss && s.runtime.fused_loss && !s.runtime.compiled_loss;
+    return p.autocast                                      ? LossKernels::autocast
+           : p.narrow_loss                                 ? LossKernels::narrow
+           : over_logits && !is_wide(s.training.precision) ? LossKernels::over_logits
+           : p.torch_loss && !divides_vocabulary(s)        ? LossKernels::whole
+                                                           : LossKernels::divided;
+}
+
+// Each expert's share of the rows on the fullest rank.
 void note_loads(std::vector<std::vector<double>>& lists, std::vector<int>& by_layer, const Scenario& s) {
     if (!s.model.moe || s.model.moe->pads() || s.model.moe->even()) return;
     const int mixtures = static_cast<int>(std::max<std::size_t>(1, s.model.moe->imbalance_loads.size()));
@@ -107,10 +116,7 @@ CostModel::CostModel(const Scenario& scenario, const Fabric& fabric) : data_(std
     d.shared_tiles = d.experts && !scenario.model.moe->pads() && d.kernels.systolic.group_rows > 0;
     note_loads(d.expert_loads, d.load_of, scenario);
     d.engine_norms = d.practice.engine_norms;
-    d.whole_loss = !divides_vocabulary(scenario) && d.practice.torch_loss;
-    d.narrow_loss = d.practice.narrow_loss;
-    const bool wide = d.training.precision == DType::fp32 || d.training.precision == DType::tf32;
-    d.loss_over_logits = d.practice.loss_in_place && d.practice.compiles_loss && d.runtime.fused_loss && !d.runtime.compiled_loss && !wide;
+    d.loss_kernels = loss_kernels_of(scenario, d.practice);
     d.optimizer_apart = d.training.precision == DType::fp16 && d.training.gradient_dtype == DType::fp16 && d.training.master_weights &&
                         d.practice.copies_half_gradients;
     d.gated_halves = scenario.model.gated() && !d.runtime.fused_activation && d.practice.megatrons_layers;

@@ -15,7 +15,7 @@
 
 namespace orrery {
 
-// Of a tile of GPUs' products, and the depth that it is worked on at a time (gemm.hpp).
+// The least side of a tile of GPUs' products, and the depth that it works on at a time (gemm.hpp).
 inline constexpr std::int64_t least_side = 64;
 
 struct GemmKey {
@@ -102,8 +102,8 @@ struct CostModel::Data {
     double keys_share = 0;   // of the columns of queries, keys and values those of the keys; 0: one product makes all
     std::int64_t dispatch_depth =
         0; // rows are sent to experts' slots and fetched back by products with masks of this many tokens; 0: rows are copied
-    // Of the rank with the most rows, each expert's share: a list of all layers, or one a mixture layer (load_of: which, by layer). None:
-    // all have as many.
+    // Each expert's share of the rows on the fullest rank: one list for all layers, or one for each mixture layer (load_of gives it by
+    // layer). Empty: all have as many.
     std::vector<std::vector<double>> expert_loads;
     std::vector<int> load_of;
     bool shared_tiles = false;       // rows of all experts are concatenated, in tiles of kernels.systolic
@@ -116,9 +116,7 @@ struct CostModel::Data {
     bool autocast = false;           // PyTorch's picks the dtypes, and its casts are ops of the plan
     bool engine_norms = false, head_norms = false; // norms are Transformer Engine's; there are some over heads
     bool gated_halves = false;                     // an activation's steps go over the halves of one product's columns (Megatron)
-    bool whole_loss = false;                       // PyTorch's own loss over an undivided vocabulary
-    bool narrow_loss = false;                      // PyTorch's own, on 16-bit logits
-    bool loss_over_logits = false;                 // Transformer Engine's, whose gradient takes the logits' place
+    LossKernels loss_kernels = LossKernels::divided;
     // Results computed so far; a model is used by one thread.
     mutable std::unordered_map<GemmKey, double, GemmKeyHash> gemms;
     mutable std::unordered_map<std::uint64_t, KnownGroup> groups;
@@ -153,6 +151,7 @@ struct CostModel::Data {
     double host_us(const OptimizerStep& w, double buffer_bytes) const;
     double looked_up_us(double elements, bool narrows, bool sum) const;
     KernelTime with_loop(KernelTime t, const Linear& w) const;
+    KernelTime with_casts(KernelTime t, std::int64_t elements, bool narrows, int times, bool fused) const;
     KernelTime with_row_casts(KernelTime t, const Linear& w, int modules) const;
     KernelTime with_autocast(KernelTime t, const Linear& w, int modules) const;
     double unlike_us(const Plan& plan, const Op& op, const Pointwise& w) const;

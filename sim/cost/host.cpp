@@ -17,8 +17,6 @@ struct Call {
     std::int64_t experts = 0;
 };
 
-bool is_low(DType t) { return t == DType::fp8 || t == DType::mxfp8 || t == DType::nvfp4; }
-
 // The weight gradient of a linear is issued by the call that makes its input gradient; casts by the call of the linear they are for. Ring
 // attention is one module whatever its steps: the rank's own block pays for it, each other block for a kernel of the library called from
 // inside (as a linear's; assumed), and what merges them for launches alone.

@@ -4,8 +4,9 @@
 //   cast of a gradient      s + l + l               its copy by columns, for the weight gradient
 //   maxima of this tensor   + s                     recipes that scale by the present maximum read everything once more
 //   norm that writes low    its own, + l by columns; where the norm cannot quantise: writes s, and the cast reads it again
-//   padding of experts      2 s                     each expert's rows copied into (or out of) a buffer where counts are multiples of 16 or
-//   32 weight gradient         2 l m k                 the saved input turned round, where products take 8 bits only with the contraction
+//   padding of experts      2 s                     each expert's rows copied into (or out of) a buffer where counts are multiples of 16
+//                                                   or 32
+//   weight gradient         2 l m k                 the saved input turned round, where products take 8 bits only with the contraction
 //                                                   innermost and the input was saved by rows
 //   weight                  s + l                   at every use, where no low copy is kept for the step: before the first, its
 //                           s                       maximum; before the input gradient, by columns

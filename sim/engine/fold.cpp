@@ -9,6 +9,10 @@
 
 namespace orrery {
 
+std::uint64_t hash_of(const FoldGraph::Tag& t) {
+    return mix(std::bit_cast<std::uint64_t>(t.load) ^ mix(std::bit_cast<std::uint64_t>(t.taken)), static_cast<std::uint64_t>(t.variant));
+}
+
 namespace {
 
 std::size_t z(std::int64_t i) { return static_cast<std::size_t>(i); }
@@ -77,10 +81,6 @@ template <class F> LinkColours colours_of_loaded(const FoldGraph& g, F&& colour)
             if (std::uint64_t& own = of[z(link)]; own == 0) own = colour(z(link));
         });
     return of;
-}
-
-std::uint64_t hash_of(const FoldGraph::Tag& t) {
-    return mix(std::bit_cast<std::uint64_t>(t.load) ^ mix(std::bit_cast<std::uint64_t>(t.taken)), static_cast<std::uint64_t>(t.variant));
 }
 
 struct Colours {

@@ -21,6 +21,7 @@ struct FoldGraph {
     struct Tag {
         std::int32_t variant;
         double load, taken; // bytes, and those that it leaves others less (LinkLoad)
+        bool operator==(const Tag&) const = default;
     };
     struct LinkEdge {
         std::int32_t link, tag;
@@ -47,6 +48,8 @@ struct FoldGraph {
         }
     }
 };
+
+std::uint64_t hash_of(const FoldGraph::Tag& t);
 
 // First colours.
 struct FoldColours {

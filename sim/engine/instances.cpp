@@ -151,14 +151,13 @@ struct InstanceFinder {
     // Loads come in few values, one after another: found from the last one used on.
     std::int32_t tag(std::int32_t v, double load, double taken) {
         auto& tags = all.graph.tags;
-        auto is = [&](std::int32_t t) { return tags[at(t)].variant == v && tags[at(t)].load == load && tags[at(t)].taken == taken; };
+        const FoldGraph::Tag own{v, load, taken};
         auto n = static_cast<std::int32_t>(tags.size());
         for (std::int32_t t = last_tag; t < std::min(n, last_tag + 4); ++t)
-            if (is(t)) return last_tag = t;
-        const std::uint64_t both = std::bit_cast<std::uint64_t>(load) ^ mix(std::bit_cast<std::uint64_t>(taken));
-        auto [it, fresh] = tag_of.try_emplace(mix(both, static_cast<std::uint64_t>(v)), n);
-        if (!fresh && !is(it->second)) engine_bug("two loads have one hash", v, n);
-        if (fresh) tags.push_back({v, load, taken});
+            if (tags[at(t)] == own) return last_tag = t;
+        auto [it, fresh] = tag_of.try_emplace(hash_of(own), n);
+        if (!fresh && tags[at(it->second)] != own) engine_bug("two loads have one hash", v, n);
+        if (fresh) tags.push_back(own);
         return last_tag = it->second;
     }
     std::unordered_map<std::uint64_t, std::int32_t> tag_of = {};

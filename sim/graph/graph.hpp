@@ -150,6 +150,8 @@ struct Node {
     bool begins_mlp = false;              // the first of a layer's MLP, in a layer without experts
 };
 
+inline bool multiplies_in_fp8(const Node& n) { return n.kind == NodeKind::linear && n.gemm_dtype == DType::fp8; }
+
 // Units of a chunk: a layer, what predicts a further token, or what stands before or behind the layers. empty: of a chunk without any.
 enum class UnitKind : std::uint8_t { embedding, layer, prediction, head, empty };
 

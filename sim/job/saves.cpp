@@ -34,10 +34,9 @@ double nvme_rate(const Cluster& c, BytesPerSecond own) {
 double state_bytes(const Scenario& s, double parameters, double trained) {
     const Training& t = s.training;
     if (s.run && s.run->checkpoint.gigabytes > 0) return s.run->checkpoint.gigabytes * 1e9;
-    const bool narrow = t.precision != DType::fp32 && t.precision != DType::tf32;
     // Shards in fp32 are parameters and masters at once.
-    const bool one_copy = practice_of(s).fp32_shards && s.strategy.zero_stage == 3 && s.strategy.data_parallel > 1 && t.master_weights;
-    const double own = narrow ? 2 : 4, of_trained = (one_copy ? 0 : own) + optimizer_state_bytes(t);
+    const bool one_copy = practice_of(s).fp32_shards && s.strategy.zero_stage == 3 && s.strategy.data_parallel > 1;
+    const double own = is_wide(t.precision) ? 4 : 2, of_trained = (one_copy ? 0 : own) + optimizer_state_bytes(t);
     const Trainable& some = s.model.trainable;
     if (!some.partial()) return parameters * of_trained;
     // Frozen parameters are saved as they are; adapters come beside all parameters.

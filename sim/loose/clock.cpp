@@ -127,8 +127,7 @@ void LooseClock::arrive(std::int32_t id, double until, LooseEnded& ended) {
         const LooseArrival& flow = lane.flows.top();
         LooseMessage& whole = *flow.whole;
         bytes_ += flow.bytes;
-        for (std::size_t i = 0; i < lane.uses.size(); ++i)
-            sent_[at(lane.uses[i].link)] += (lane.loads.empty() ? lane.uses[i].weight : lane.loads[i]) * flow.bytes;
+        for (std::size_t i = 0; i < lane.uses.size(); ++i) sent_[at(lane.uses[i].link)] += lane.loads[i] * flow.bytes;
         --under_way_;
         if (--whole.open == 0) {
             ++messages_;

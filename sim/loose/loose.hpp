@@ -18,7 +18,7 @@ namespace orrery {
 struct LooseFlow {
     double bytes = 0, cap = std::numeric_limits<double>::infinity(); // cap in bytes a second
     std::vector<Sharing::Use> uses = {};
-    std::vector<double> loads = {}; // bytes on each of these links; empty: as many as it takes
+    std::vector<double> loads = {}; // bytes on each of these links
     std::int32_t lane = -1;         // of the clock that follows it
 };
 

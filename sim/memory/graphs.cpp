@@ -20,7 +20,7 @@ struct Temporary {
 
 bool in_a_graph(const Op& op) { return op.layer >= 0 && !op.eager; }
 
-// Of the buffers that a block allocates and frees again; each is of the first op that touches it.
+// Counts buffers that a block both allocates and frees; a buffer is captured or eager as the first op that touches it is.
 Temporary temporary(const Plan& plan, const Block& block) {
     std::map<BufferId, bool> captured; // what is allocated and freed here
     std::set<BufferId> allocated;

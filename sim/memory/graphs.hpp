@@ -6,8 +6,8 @@
 
 namespace orrery {
 
-// What layers in graphs need for a moment lies in the graphs' pools and serves nothing else: it adds to what eager ops need for a moment,
-// where without graphs one memory serves both. 0 where nothing is captured (Practice::graph_pools).
+// Captured layers take their temporary memory from the graphs' pools, which nothing else can use: it adds to what eager ops need for a
+// moment, where without graphs one memory serves both. 0 where nothing is captured (Practice::graph_pools).
 Bytes graph_pools(const Plan& plan, const Practice& practice, const Program& program);
 
 } // namespace orrery

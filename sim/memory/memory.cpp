@@ -28,11 +28,6 @@ std::int64_t total(const Kinds& k) {
     return sum;
 }
 
-// Streams of their own for what is gathered, and for what is reduced.
-constexpr int pool_count = 2;
-using Pools = std::array<std::int64_t, pool_count>;
-int pool_of(const Buffer& b) { return allocation_stream(b) - 1; } // -1: the others' stream
-
 std::size_t index(const Buffer& b) { return static_cast<std::size_t>(b.kind); }
 
 // The buffer an op allocates (+1) or frees (-1); {-1, 0} for every other op.
@@ -52,8 +47,7 @@ struct Range {
     Kinds change{};
     std::int64_t highest = 0;
     std::int32_t highest_op = -1; // the op that reached it; -1: nothing rose above the start
-    Pools pool_change{}, pool_highest{};
-    std::int64_t executed = 0; // while counting what is alive at the peak
+    std::int64_t executed = 0;    // while counting what is alive at the peak
 };
 
 class StageWalk {
@@ -70,8 +64,6 @@ class StageWalk {
         describe_peak(m);
         return m;
     }
-
-    Bytes apart() const { return Bytes{pool_peak_[0] + pool_peak_[1] - pool_at_peak_[0] - pool_at_peak_[1]}; }
 
   private:
     Range& range_of(const Action& a) {
@@ -97,11 +89,6 @@ class StageWalk {
             level += s.sign * b.bytes.count;
             r.change[index(b)] += s.sign * b.bytes.count;
             if (level > r.highest) r.highest = level, r.highest_op = i;
-            if (const int pool = pool_of(b); pool >= 0) {
-                const auto k = static_cast<std::size_t>(pool);
-                r.pool_change[k] += s.sign * b.bytes.count;
-                r.pool_highest[k] = std::max(r.pool_highest[k], r.pool_change[k]);
-            }
         }
         return r;
     }
@@ -126,15 +113,10 @@ class StageWalk {
 
     void walk(StageMemory& m) {
         Kinds level = initial_;
-        Pools pools{};
         std::int64_t sum = total(level), peak = sum;
         m.timeline.reserve(program_.actions.size());
         for (std::size_t i = 0; i < program_.actions.size(); ++i) {
             const Range& r = range_of(program_.actions[i]);
-            for (std::size_t k = 0; k < pools.size(); ++k) {
-                pool_peak_[k] = std::max(pool_peak_[k], pools[k] + r.pool_highest[k]);
-                pools[k] += r.pool_change[k];
-            }
             if (sum + r.highest > peak) peak = sum + r.highest, m.peak_action = static_cast<int>(i);
             for (std::size_t k = 0; k < level.size(); ++k) level[k] += r.change[k];
             sum = total(level);
@@ -161,7 +143,6 @@ class StageWalk {
             if (alive[i] == 0) continue;
             const Buffer& b = plan_.buffers[i];
             m.by_kind[index(b)] += b.bytes * alive[i];
-            if (const int pool = pool_of(b); pool >= 0) pool_at_peak_[pool] += b.bytes.count * alive[i];
         }
         m.largest = largest_groups(alive);
     }
@@ -224,7 +205,6 @@ class StageWalk {
     std::vector<std::vector<Range>> ranges_; // by block
     std::vector<char> met_, alive_at_start_; // by buffer
     Kinds initial_{}, held_{};
-    Pools pool_peak_{}, pool_at_peak_{};
 };
 
 } // namespace
@@ -239,9 +219,7 @@ PlanMemory walk(const Plan& plan) {
     };
     const bool host = any_in(Space::host), disk = any_in(Space::nvme);
     for (const Program& program : plan.programs) {
-        StageWalk walk(plan, program);
-        out.stages.push_back(walk.measure());
-        out.apart.push_back(walk.apart());
+        out.stages.push_back(orrery::walk(plan, program, Space::device));
         const auto tier = [&](Space space) {
             const StageMemory there = orrery::walk(plan, program, space);
             return TierMemory{there.allocated_peak, there.by_kind};
@@ -289,7 +267,8 @@ void add_reserve(StageMemory& stage, const ReserveItem& item) {
     stage.peak = stage.allocated_peak + stage.reserved;
 }
 
-// The caching allocator's cache on a device that has `capacity`, after all else that the device holds.
+// The caching allocator's cache on a device that has `capacity`, after all else that the device holds. (torch.optim's optimizers, whose
+// zero_grad leaves None, make their moments in the first update: with them expandable segments have holes too.)
 void add_cache(StageMemory& stage, const Plan& plan, const Program& program, const Scenario& scenario, Bytes capacity) {
     const Runtime& r = scenario.runtime;
     const Practice practice = practice_of(scenario);
@@ -311,7 +290,7 @@ void add_learned(StageMemory& stage, const LearnedConstants& learned) {
 StageMemory stage_memory(const Plan& plan, const PlanMemory& walked, const Scenario& scenario, Bytes capacity, std::size_t i, bool cache) {
     StageMemory stage = walked.stages[i];
     stage.peak = stage.allocated_peak;
-    for (const ReserveItem& item : reserve(plan, scenario, plan.programs[i], walked.apart[i])) add_reserve(stage, item);
+    for (const ReserveItem& item : reserve(plan, scenario, plan.programs[i])) add_reserve(stage, item);
     if (cache && scenario.cluster.device.vendor != "cpu") add_cache(stage, plan, plan.programs[i], scenario, capacity);
     if (plan.apart)
         if (const ReserveItem messages = message_buffers(plan, scenario, stage.stage); messages.bytes.count > 0)

@@ -79,7 +79,6 @@ const StageMemory& fullest(const MemoryReport& report);
 // The sum of the plan's own buffers, without a runtime's reserve: the same for all scenarios that have this plan.
 struct PlanMemory {
     std::vector<StageMemory> stages; // peak and reserve still empty
-    std::vector<Bytes> apart; // by stage: what gathered and reduced buffers had at their own peaks over what they have at the stage's
 };
 PlanMemory walk(const Plan& plan);
 

@@ -172,7 +172,7 @@ Bytes kept_scores(const Scenario& s, const Practice& practice) {
 // Logits of the microbatches whose loss has been taken, where the last stage keeps them, in the dtype the model gives them in. All but the
 // last one's, which the plan has.
 Bytes kept_outputs(const Plan& plan, const Scenario& s, const Practice& practice, const Program& program) {
-    if (!practice.keeps_outputs || s.runtime.plan_allocator || s.runtime.loss == LossKind::chunked) return {};
+    if (!practice.keeps_outputs) return {};
     const double element = bytes_per_element(activation_dtype(s));
     const std::int64_t kept = plan.microbatches / plan.steps / plan.directions - 1;
     for (std::int32_t b : blocks_of(program))
@@ -217,8 +217,7 @@ double low_bytes(DType dtype, const Scenario& s) {
     return 2 * bytes_per_element(dtype == DType::fp8 && recipe == ScalingRecipe::mxfp8 ? DType::mxfp8 : dtype);
 }
 
-// Copies of the weights whose products have 8 bits or fewer, beside parameters of 16 bits; of parameters of 8 bits what the plan's own
-// buffers do not hold.
+// Low-precision copies of weights: beside 16-bit parameters the whole copy, beside 8-bit parameters only what the plan's buffers lack.
 Bytes low_weights(const Plan& plan, const Scenario& s, const Practice& practice, const Program& program) {
     if (!(practice.keeps_low_weights || practice.low_parameters) || s.runtime.plan_allocator) return {};
     std::map<BufferId, DType> weights;
@@ -252,7 +251,7 @@ std::string source(const char* item) { return figures().at(item).at("source").ge
 
 } // namespace
 
-std::vector<ReserveItem> reserve(const Plan& plan, const Scenario& scenario, const Program& program, Bytes apart) {
+std::vector<ReserveItem> reserve(const Plan& plan, const Scenario& scenario, const Program& program) {
     if (scenario.runtime.reserved_gb >= 0) {
         return {{"runtime.reserved_gb", Bytes::gigabytes(scenario.runtime.reserved_gb), "the scenario", MemoryMeasure::device}};
     }
@@ -273,12 +272,9 @@ std::vector<ReserveItem> reserve(const Plan& plan, const Scenario& scenario, con
     items.push_back({"kept scores", kept_scores(scenario, practice), source("kept_scores"), MemoryMeasure::allocated});
     items.push_back(
         {"gradient placeholders", placeholders(plan, scenario, practice, program), source("placeholders"), MemoryMeasure::allocated});
-    if (scenario.runtime.expandable_segments) {
+    if (scenario.runtime.expandable_segments)
         items.push_back({"allocator pages", Bytes::mebibytes(f.at("expandable_segments").at("mib").get<double>()),
                          source("expandable_segments"), MemoryMeasure::reserved, true});
-        if (practice.stream_pools && !practice.gradients_none)
-            items.push_back({"other streams' segments", apart, source("stream_pools"), MemoryMeasure::reserved, true});
-    }
     const bool flat = practice.flat_step_gradients;
     if (practice.early_buffers &&
         (plan.mesh.ranks() > 1 || scenario.strategy.offload.gradients == Tier::none)) // buckets; one rank sends without

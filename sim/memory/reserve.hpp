@@ -8,9 +8,8 @@
 
 namespace orrery {
 
-// `apart`: what buffers of other streams had at their own peaks over what they have at the stage's (PlanMemory::apart).
 // One item alone where the scenario says runtime.reserved_gb.
-std::vector<ReserveItem> reserve(const Plan& plan, const Scenario& scenario, const Program& program, Bytes apart);
+std::vector<ReserveItem> reserve(const Plan& plan, const Scenario& scenario, const Program& program);
 std::string cache_source(); // where the caching allocator's rules are from
 
 // The item of communicators' buffers, where replicas lie so that they take the fewest bytes: on one node or on several. A plan with more

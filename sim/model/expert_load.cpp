@@ -64,7 +64,7 @@ std::int64_t expert_capacity(const MoeSpec& moe, std::int64_t tokens) {
     return static_cast<std::int64_t>(std::ceil(static_cast<double>(tokens * moe.top_k) / moe.experts * moe.capacity_factor - 1e-9));
 }
 
-// (What a capacity drops is decided where tokens are, with about as many of each expert's on every rank.)
+// (Each rank drops what exceeds the capacity among its own tokens; the ranks are taken to have about as many rows for an expert.)
 std::int64_t rows_sent(const MoeSpec& moe, std::int64_t tokens, int mixture) {
     const std::int64_t chosen = tokens * moe.top_k;
     if (moe.pads()) return moe.experts * expert_capacity(moe, tokens);
@@ -81,7 +81,7 @@ std::int64_t most_rows_sent(const MoeSpec& moe, std::int64_t tokens, int ranks) 
 
 namespace {
 
-// What is left of experts' shares under a capacity; of `ranks` with neighbouring experts each, the first expert of the one with the most.
+// Experts' shares after a capacity has cut them, and the first expert of the fullest of `ranks` ranks, each with neighbouring experts.
 struct Fullest {
     std::vector<double> shares;
     std::size_t first = 0, each = 0;

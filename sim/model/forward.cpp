@@ -25,7 +25,7 @@ AttentionShape Builder::attention_shape() const {
     return a;
 }
 
-// Where several tensor-parallel ranks share one they have as many as there are ranks.
+// Key heads: as many as tensor-parallel ranks where several ranks share one.
 std::int64_t Builder::key_heads() const { return practice.gathers_heads ? s.strategy.tensor_parallel : s.model.kv_heads; }
 
 ValueId Builder::fused_attention(ValueId qkv) {
@@ -209,10 +209,7 @@ void Builder::loss(const std::string& what, ValueId x) {
     node_of_loss.gradient_twice = (!s.runtime.fused_loss || practice.compiled_loss_casts_apart) && !practice.megatrons_layers;
 }
 
-void Builder::head(ValueId x) {
-    if (unit < 0 || g.unit_kinds.back() != UnitKind::head) begin_unit(UnitKind::head);
-    loss("", s.model.final_norm ? norm("final_norm", x) : x);
-}
+void Builder::head(ValueId x) { loss("", s.model.final_norm ? norm("final_norm", x) : x); }
 
 // A chunk without layers, not at either end: what it gets is copied, since what a pipeline's step returns must not be what it was given
 // (TransformerBlock.forward clones it, megatron/core/transformer/transformer_block.py). The gradient's copy is ours: there autograd hands
@@ -234,14 +231,9 @@ namespace {
 
 // The last chunk's end: what predicts further tokens, where it stands here, and the output layer.
 void finish(Builder& b, ValueId x, bool states_come) {
-    if (states_come) {
-        b.begin_unit(UnitKind::head);
-        x = b.further_losses(x);
-    } else {
-        b.predict_further_tokens(x);
-    }
-    b.layer = -1;
-    b.head(x);
+    if (!states_come) b.predict_further_tokens(x);
+    b.begin_unit(UnitKind::head);
+    b.head(states_come ? b.further_losses(x) : x);
 }
 
 } // namespace

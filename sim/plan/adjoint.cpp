@@ -121,7 +121,7 @@ Placement gradient_placement(const Placement& p) {
 std::vector<Op> Emitter::weight_gradient_ops(const Node& n, const std::string& name, Linear work, BufferId dy, BufferId input) {
     const BufferId main = weight_gradient(n.params[0]);
     std::vector<Op> ops;
-    if (s().runtime.fused_weight_gradient_accumulation && !l.practice.fully_sharded()) {
+    if (l.practice.adds_in_products) {
         work.out_dtype = l.buffer(main).dtype;
         work.accumulate = true;
         ops.push_back(make_op(name, work, with_counts(n, {dy, input, main}), {main}));
@@ -163,10 +163,7 @@ void Emitter::accumulate_weight(const Node& n, ValueId x, BufferId dy) {
     }
     if (trains_weight)
         for (Op& op : weight_gradient_ops(n, n.name + ".wgrad", linear_work(n, Direction::weight_gradient, act), dy, input)) {
-            if (std::holds_alternative<Linear>(op.work)) {
-                op.modules = modules_of(l, n);
-                op.of_adapter = n.part == LinearPart::adapter_down;
-            }
+            if (std::holds_alternative<Linear>(op.work)) stand_for(n, op);
             ops.push_back(std::move(op));
         }
     if (n.params.size() > 1 && value(n.params[1]).trained) {
@@ -180,20 +177,19 @@ void Emitter::accumulate_weight(const Node& n, ValueId x, BufferId dy) {
 }
 
 // The gradient of a value of this node in a low precision; itself where it has that already.
-BufferId Emitter::cast_gradient(const Node& n, ValueId v, BufferId dy, DType low) {
+BufferId Emitter::cast_gradient(const Node& n, ValueId v, BufferId dy, DType low, Direction direction) {
     if (l.buffer(dy).dtype == low) return dy;
     const BufferId quantised = make(n.name + ".dy.cast", value(v), low);
     l.buffer(quantised).placement = l.buffer(dy).placement;
     emit(n.name + ".dy.cast",
-         Pointwise{PointwiseKind::cast, Direction::backward, elements(value(v)), n.fused, fused_expert(n) && read_by_activation(v)}, {dy},
+         Pointwise{PointwiseKind::cast, direction, elements(value(v)), n.fused, fused_expert(n) && read_by_activation(v)}, {dy},
          {quantised});
     return quantised;
 }
 
 void Emitter::adjoint_linear(const Node& n, BufferId dy) {
     const ValueId x = n.in[0];
-    if (n.gemm_dtype == DType::fp8 || n.gemm_dtype == DType::mxfp8 || n.gemm_dtype == DType::nvfp4)
-        dy = cast_gradient(n, n.out[0], dy, n.gemm_dtype);
+    if (is_low(n.gemm_dtype)) dy = cast_gradient(n, n.out[0], dy, n.gemm_dtype);
     // The weight gradient's operands come first, so that a gather of the input runs under the input gradient.
     accumulate_weight(n, x, dy);
     const std::int32_t gathered = block->ops.empty() ? -1 : static_cast<std::int32_t>(block->ops.size()) - 1;
@@ -206,8 +202,7 @@ void Emitter::adjoint_linear(const Node& n, BufferId dy) {
     l.buffer(dx).placement = gradient_placement(value(x).placement);
     Op& op = emit(n.name + ".dgrad", linear_work(n, Direction::input_gradient, act), with_counts(n, {dy, w}), {dx});
     op.pieces = n.gradient_pieces;
-    op.modules = modules_of(l, n);
-    op.of_adapter = n.part == LinearPart::adapter_down;
+    stand_for(n, op);
     if (gather_issued && !s().strategy.overlap.tensor_parallel) op.deps.push_back(gathered);
     if (l.practice.worst_case_rows && n.part == LinearPart::expert_fc1 && s().model.gated()) // of gate and up, products of their own
         dx = passed(n.name + ".dgrad.sum", Direction::backward, dx, n.fused);
@@ -217,10 +212,7 @@ void Emitter::adjoint_linear(const Node& n, BufferId dy) {
 // In 8 bits: the result's gradient is cast by rows alone, as a value is. By delayed scaling the kernel writes gradients in 8 bits, which
 // are cast back (FusedAttnFunc.backward: combine_and_dequantize); by other recipes it writes 16.
 void Emitter::adjoint_low_attention(const Node& n, BufferId dy) {
-    const BufferId cast = make(n.name + ".dy.cast", value(n.out[0]), DType::fp8);
-    l.buffer(cast).placement = l.buffer(dy).placement;
-    emit(n.name + ".dy.cast", Pointwise{PointwiseKind::cast, Direction::forward, elements(value(n.out[0])), n.fused}, {dy}, {cast});
-    std::vector<BufferId> in{cast, need(n.in[0])};
+    std::vector<BufferId> in{cast_gradient(n, n.out[0], dy, DType::fp8, Direction::forward), need(n.in[0])};
     for (ValueId v : n.out) in.push_back(need(v));
     const BufferId wide = fresh_gradient(n.in[0]);
     const bool narrow = s().runtime.fp8_recipe == ScalingRecipe::delayed;
@@ -285,8 +277,7 @@ void Emitter::adjoint_dropout(const Node& n, BufferId dy) {
     const BufferId dx = fresh_gradient(n.in[0]);
     Op& op = emit(n.name + ".bwd", Pointwise{PointwiseKind::dropout, Direction::backward, elements(value(n.out[0])), n.fused},
                   {dy, need(n.out[1])}, {dx});
-    op.modules = n.adapts;
-    op.of_adapter = n.site == DropoutSite::none;
+    stand_for(n, op);
     add_gradient(n.in[0], dx, true);
 }
 
@@ -398,14 +389,13 @@ BufferId Emitter::fresh_gradient(ValueId v, const char* suffix, DType dtype) {
     return b;
 }
 
-namespace {
-
-// Marks where each unit's ops begin, in the block's own order.
 void set_units(Block& b) {
     b.unit_begin.clear();
     for (std::size_t i = 0; i < b.ops.size(); ++i)
         if (i == 0 || b.ops[i].unit != b.ops[i - 1].unit) b.unit_begin.push_back(static_cast<std::int32_t>(i));
 }
+
+namespace {
 
 // Where the chunk before is on the same stage, nothing is sent: its backward blocks read this chunk's input gradient itself.
 void join_gradients(Lowering& l, int chunk) {

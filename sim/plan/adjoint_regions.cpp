@@ -71,8 +71,7 @@ void Emitter::adjoint_exit(const Node& n, BufferId dy) {
     if (!n.along_seq) return add_gradient(n.in[0], dy, false);
     const std::int32_t p = producer[n.in[0]];
     const bool one_scale = s().runtime.fp8_recipe == ScalingRecipe::delayed || s().runtime.fp8_recipe == ScalingRecipe::current;
-    const bool low =
-        p >= 0 && one_scale && g.nodes[p].kind == NodeKind::linear && g.nodes[p].gemm_dtype == DType::fp8 && g.nodes[p].params.size() == 1;
+    const bool low = p >= 0 && one_scale && multiplies_in_fp8(g.nodes[p]) && g.nodes[p].params.size() == 1;
     if (low) dy = cast_gradient(n, n.out[0], dy, DType::fp8);
     const DType dtype = low ? DType::fp8 : activation_dtype(s());
     const BufferId whole = fresh_gradient(n.in[0], ".grad.gathered", dtype);
@@ -80,7 +79,7 @@ void Emitter::adjoint_exit(const Node& n, BufferId dy) {
     add_gradient(n.in[0], whole, true);
 }
 
-// What a rank has columns of, with those of all ranks.
+// The value with the columns of all tensor-parallel ranks, given that of one rank.
 Value Emitter::columns_of_all(const Value& part) const {
     Value all = part;
     all.shape[1] *= l.tp();
@@ -88,25 +87,37 @@ Value Emitter::columns_of_all(const Value& part) const {
     return all;
 }
 
-// The parts of the ranks come one behind another, a copy puts them side by side (_gather_along_last_dim of megatron/core/tensor_parallel/
-// mappings.py). The rank's heads are a slice of that, which what comes next copies: it is charged here.
-void Emitter::forward_join_heads(const Node& n, const Making& m) {
-    const Value& part = value(n.in[0]);
-    const Value all = columns_of_all(part);
-    Value behind = all;
-    behind.shape = {part.shape[0] * l.tp(), part.shape[1]};
-    const std::string name = name_of(n, m);
-    const BufferId own = output(n, 0, m), parts = make(name + ".parts", behind, part.dtype), whole = make(name + ".all", all, part.dtype);
-    emit_collective(name + ".gather", CollectiveKind::all_gather, bytes(all.shape, part.dtype), part.dtype, m.in[0], parts);
-    emit(name, Pointwise{PointwiseKind::join_columns, Direction::forward, elements(all), true}, {parts}, {whole, own});
+// The same with the parts of the ranks one behind another.
+Value Emitter::one_behind_another(const Value& part) const {
+    Value all = part;
+    all.shape[0] *= l.tp();
+    all.placement.set(Axis::tp, PlacementKind::invariant);
+    return all;
 }
 
-// The gradient of all columns, of which a rank has its heads' among zeros, rank by rank (_reduce_scatter_along_last_dim): a summand.
+// All ranks' columns: `parts` come one behind another, a copy puts them side by side (_gather_along_last_dim of megatron/core/
+// tensor_parallel/mappings.py; DTensor's gather of a tensor that is split along its last dimension).
+void Emitter::gather_columns(const std::string& name, BufferId in, BufferId parts, std::vector<BufferId> out) {
+    const Bytes size = l.buffer(parts).bytes;
+    const DType dtype = l.buffer(parts).dtype;
+    emit_collective(name + ".gather", CollectiveKind::all_gather, size, dtype, in, parts);
+    emit(name, Pointwise{PointwiseKind::join_columns, Direction::forward, elements_of(l.buffer(parts)), true}, {parts}, std::move(out));
+}
+
+// The rank's heads are a slice of all columns, which what comes next copies: it is charged here.
+void Emitter::forward_join_heads(const Node& n, const Making& m) {
+    const Value& part = value(n.in[0]);
+    const std::string name = name_of(n, m);
+    const BufferId own = output(n, 0, m), parts = make(name + ".parts", one_behind_another(part), part.dtype),
+                   whole = make(name + ".all", columns_of_all(part), part.dtype);
+    gather_columns(name, m.in[0], parts, {whole, own});
+}
+
+// A rank has the gradient of its own heads. It writes them among zeros, a summand of the gradient of all columns, which a reduce-scatter
+// sums (_reduce_scatter_along_last_dim).
 void Emitter::adjoint_join_heads(const Node& n, BufferId dy) {
-    Value all = columns_of_all(value(n.in[0]));
-    all.placement.set(Axis::tp, PlacementKind::partial);
-    Value behind = all;
-    behind.shape = {all.shape[0] * l.tp(), all.shape[1] / l.tp()};
+    Value all = columns_of_all(value(n.in[0])), behind = one_behind_another(value(n.in[0]));
+    for (Value* v : {&all, &behind}) v->placement.set(Axis::tp, PlacementKind::partial);
     const DType dtype = l.buffer(dy).dtype;
     const BufferId among = make(n.name + ".grad.all", all, dtype), parts = make(n.name + ".grad.parts", behind, dtype),
                    own = fresh_gradient(n.in[0]);

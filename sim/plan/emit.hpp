@@ -10,4 +10,7 @@ namespace orrery {
 // follows on the same stage can take its input in place.
 void emit_chunk(Lowering& l, int chunk);
 
+// Marks where each unit's ops begin, in the block's own order.
+void set_units(Block& b);
+
 } // namespace orrery

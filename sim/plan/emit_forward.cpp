@@ -246,6 +246,12 @@ Linear Emitter::linear_work(const Node& n, Direction direction, DType out) const
 
 PointwiseKind Emitter::activation_work() const { return pointwise_of(s().model.activation); }
 
+void Emitter::stand_for(const Node& n, Op& op) const {
+    const bool linear = n.kind == NodeKind::linear;
+    op.modules = linear ? modules_of(l, n) : n.adapts;
+    op.of_adapter = linear ? n.part == LinearPart::adapter_down : n.site == DropoutSite::none;
+}
+
 void Emitter::forward(const Node& n, std::vector<BufferId>& out, bool again) {
     set_place(n);
     if (phase == Phase::forward && n.begins_mlp) mlp_border = true;
@@ -268,8 +274,7 @@ void Emitter::forward_dropout(const Node& n, const Making& m) {
     Op& op =
         emit(name_of(n, m), Pointwise{PointwiseKind::dropout, Direction::forward, elements(value(n.out[0])), n.fused, false, false, n.site},
              m.in, outputs(n, m));
-    op.modules = n.adapts;
-    op.of_adapter = n.site == DropoutSite::none;
+    stand_for(n, op);
 }
 
 // Works on whole rows, or on every head's query and key.
@@ -285,8 +290,7 @@ void Emitter::forward_linear(const Node& n, const Making& m) {
     const BufferId y = output(n, 0, m);
     Op& op = emit(name_of(n, m), linear_work(n, Direction::forward, dtype_of(n)), with_counts(n, with_weights(n, m.in)), {y});
     op.pieces = n.pieces;
-    op.modules = modules_of(l, n);
-    op.of_adapter = n.part == LinearPart::adapter_down;
+    stand_for(n, op);
     if (n.bias_apart) m.out[n.out[0]] = passed(name_of(n, m) + ".bias", Direction::forward, y, n.fused);
 }
 

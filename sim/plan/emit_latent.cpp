@@ -4,10 +4,13 @@
 namespace orrery {
 namespace {
 
+// What puts values side by side takes them apart the other way round.
 Pointwise work_of(const Emitter& e, const Node& n, Direction direction) {
-    const PointwiseKind kind = n.kind == NodeKind::narrow   ? PointwiseKind::narrow
-                               : n.kind == NodeKind::concat ? PointwiseKind::concat
-                                                            : PointwiseKind::latent_rope;
+    const bool apart = n.kind == NodeKind::apart;
+    if (apart) direction = direction == Direction::forward ? Direction::backward : Direction::forward;
+    const PointwiseKind kind = n.kind == NodeKind::narrow            ? PointwiseKind::narrow
+                               : apart || n.kind == NodeKind::concat ? PointwiseKind::concat
+                                                                     : PointwiseKind::latent_rope;
     std::int64_t count = 0;
     for (ValueId v : n.out) count += elements(e.value(v));
     return {kind, direction, count, n.fused};
@@ -15,7 +18,7 @@ Pointwise work_of(const Emitter& e, const Node& n, Direction direction) {
 
 } // namespace
 
-// Side by side, cut, or joined for attention: one result, or for context parallelism queries, keys and values apart.
+// Side by side, apart, cut, or joined for attention: one result, or for context parallelism queries, keys and values apart.
 void Emitter::forward_joined(const Node& n, const Making& m) {
     const std::vector<BufferId> outs = outputs(n, m);
     emit(name_of(n, m), work_of(*this, n, Direction::forward), m.in, outs);
@@ -35,20 +38,6 @@ void Emitter::adjoint_joined(const Node& n, BufferId) {
     for (ValueId v : n.in) parts.push_back(fresh_gradient(v));
     emit(n.name + ".bwd", work_of(*this, n, Direction::backward), joined, parts);
     for (std::size_t i = 0; i < n.in.size(); ++i) add_gradient(n.in[i], parts[i], true);
-}
-
-// The same kernel, the other way round.
-void Emitter::forward_apart(const Node& n, const Making& m) {
-    const std::vector<BufferId> parts = outputs(n, m);
-    emit(name_of(n, m), Pointwise{PointwiseKind::concat, Direction::backward, elements(value(n.in[0])), n.fused}, m.in, parts);
-}
-
-void Emitter::adjoint_apart(const Node& n, BufferId) {
-    std::vector<BufferId> parts;
-    for (ValueId v : n.out) parts.push_back(gradient[v]);
-    const BufferId whole = fresh_gradient(n.in[0]);
-    emit(n.name + ".bwd", Pointwise{PointwiseKind::concat, Direction::forward, elements(value(n.in[0])), n.fused}, parts, {whole});
-    add_gradient(n.in[0], whole, true);
 }
 
 } // namespace orrery

@@ -141,15 +141,10 @@ void Emitter::adjoint_chunked_loss(const Node& n, BufferId) {
     if (learns) add_gradient(x, dx, true);
 }
 
-// DTensor's gather of a tensor that is split along its last dimension: the parts one after another, then a copy side by side.
 void Emitter::forward_join_vocabulary(const Node& n, const Making& m) {
-    const Value &part = value(n.in[0]), &whole = value(n.out[0]);
-    Value gathered = part;
-    gathered.shape[0] *= l.tp();
-    gathered.placement.set(Axis::tp, PlacementKind::invariant);
-    const BufferId parts = make(name_of(n, m) + ".parts", gathered, part.dtype), joined = output(n, 0, m);
-    emit_collective(name_of(n, m) + ".gather", CollectiveKind::all_gather, bytes(whole.shape, part.dtype), part.dtype, m.in[0], parts);
-    emit(name_of(n, m), Pointwise{PointwiseKind::join_columns, Direction::forward, elements(whole), true}, {parts}, {joined});
+    const Value& part = value(n.in[0]);
+    const BufferId parts = make(name_of(n, m) + ".parts", one_behind_another(part), part.dtype), joined = output(n, 0, m);
+    gather_columns(name_of(n, m), m.in[0], parts, {joined});
 }
 
 // Every rank has the gradient of all logits: it takes that of its own.

@@ -17,7 +17,7 @@ std::int64_t scaled_products(const Lowering& l, int stage) {
     for (const Graph& g : l.graphs) {
         if (g.stage != stage) continue;
         for (const Node& n : g.nodes) {
-            if (n.kind != NodeKind::linear || n.gemm_dtype != DType::fp8) continue;
+            if (!multiplies_in_fp8(n)) continue;
             const std::vector<std::int64_t>& w = g.value(n.params[0]).shape;
             count += w.size() == 3 ? w[0] : 1;
         }
@@ -29,9 +29,7 @@ std::int64_t scaled_products(const Lowering& l, int stage) {
 
 // tensors: of a product, those that are cast in this pass.
 void Emitter::reduce_maxima(const char* pass, int tensors) {
-    const bool here =
-        std::any_of(g.nodes.begin(), g.nodes.end(), [](const Node& n) { return n.kind == NodeKind::linear && n.gemm_dtype == DType::fp8; });
-    if (!l.practice.reduces_maxima || !here || block->ops.empty()) return;
+    if (!l.practice.reduces_maxima || block->ops.empty() || std::none_of(g.nodes.begin(), g.nodes.end(), multiplies_in_fp8)) return;
     AxisMask axes = mask(Axis::tp) | mask(Axis::cp);
     if (!s().runtime.tensor_parallel_maxima) axes |= mask(Axis::dp) | mask(Axis::dpr);
     axes &= static_cast<AxisMask>(~l.plan.workers);

@@ -107,7 +107,7 @@ void Emitter::move_tokens(const std::vector<BufferId>& from, const std::vector<B
     push(std::move(op));
 }
 
-// A collective over rows and what goes along with each, of so many rows at most: `size` is that of the first buffers.
+// A collective over rows and what goes along with each; `most` bounds the rows that are counted, `size` is the bytes of the first buffers.
 void Emitter::collect_rows(const std::string& name, CollectiveKind kind, Bytes size, const std::vector<BufferId>& in,
                            const std::vector<BufferId>& out, const char* comm, std::int64_t most) {
     const auto moved = [&](BufferId b) {
@@ -230,7 +230,8 @@ void Emitter::make_masks(const Node& n, const Making& m) {
     masks_of[n.layer] = masks;
 }
 
-// Of the product that fetched the rows: dy times these, in the activations' dtype, then in fp32, then summed over each expert's slots.
+// Gradients of the mask's weights, for the product that fetched the rows: dy times the rows in the activations' dtype, cast to fp32, summed
+// over each expert's slots.
 void Emitter::mask_gradients(const Node& n, BufferId dy) {
     Masks& masks = masks_of.at(n.layer);
     if (!needs_gradient[masks.probabilities]) return;

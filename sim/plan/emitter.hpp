@@ -131,6 +131,8 @@ struct Emitter {
     ForwardRule forward_join_heads; // adjoint_regions.cpp
     AdjointRule adjoint_enter, adjoint_exit, adjoint_join_heads;
     Value columns_of_all(const Value& part) const;
+    Value one_behind_another(const Value& part) const;
+    void gather_columns(const std::string& name, BufferId in, BufferId parts, std::vector<BufferId> out);
     bool casts_turn(ValueId v) const;
     void gather_sequence(const Node& n, const std::string& name, const Value& like, BufferId shard, BufferId whole, std::uint8_t pieces,
                          bool turns);
@@ -138,8 +140,8 @@ struct Emitter {
     static Pointwise turned(const Value& like);
     ForwardRule forward_copy_heads, forward_scores, forward_softmax, forward_context; // emit_unfused.cpp
     AdjointRule adjoint_copy_heads, adjoint_scores, adjoint_softmax, adjoint_context;
-    ForwardRule forward_joined, forward_apart; // emit_latent.cpp
-    AdjointRule adjoint_narrow, adjoint_joined, adjoint_apart;
+    ForwardRule forward_joined; // emit_latent.cpp
+    AdjointRule adjoint_narrow, adjoint_joined;
     ForwardRule forward_route, forward_permute, forward_dispatch, forward_combine, forward_weigh, forward_weighted_bias,
         forward_unpermute; // emit_moe.cpp
     bool host_waits() const;
@@ -176,6 +178,7 @@ struct Emitter {
     BufferId input_of(ValueId v, bool recomputing);
     static std::string name_of(const Node& n, const Making& m) { return n.name + (m.again ? ".again" : ""); }
     DType dtype_of(const Node& n) const { return value(n.out[0]).dtype; }
+    void stand_for(const Node& n, Op& op) const;                    // a linear or a dropout, for each of the modules that it stands for
     BufferId output(const Node& n, std::size_t i, const Making& m); // made where it is not there
     std::vector<BufferId> outputs(const Node& n, const Making& m);
     std::vector<BufferId> with_weights(const Node& n, std::vector<BufferId> list);
@@ -187,7 +190,7 @@ struct Emitter {
     }
     bool made_by_activation(ValueId v) const;
     bool read_by_activation(ValueId v) const;
-    BufferId cast_gradient(const Node& n, ValueId v, BufferId dy, DType low);
+    BufferId cast_gradient(const Node& n, ValueId v, BufferId dy, DType low, Direction direction = Direction::backward);
     void accumulate_weight(const Node& n, ValueId x, BufferId dy);
     std::vector<Op> weight_gradient_ops(const Node& n, const std::string& name, Linear work, BufferId dy, BufferId input);
     // out: loss, softmax, unused, then the second copy where the node has one.

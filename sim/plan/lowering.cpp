@@ -62,6 +62,11 @@ std::vector<std::int16_t> stages_of_embedding(const Lowering& l) {
     return stages;
 }
 
+void set_dtype(Buffer& b, DType dtype) {
+    b.dtype = dtype;
+    b.bytes = bytes(b.shape, dtype);
+}
+
 std::int64_t elements_of(const Buffer& b) {
     std::int64_t n = 1;
     for (std::int64_t d : b.shape) n *= d;

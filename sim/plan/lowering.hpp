@@ -79,6 +79,8 @@ DType activation_dtype(const Scenario& scenario);
 // Whether the host must know how many rows experts have before it can launch what works on them.
 bool host_waits_for_counts(const Scenario& scenario);
 
+void set_dtype(Buffer& b, DType dtype); // and its bytes
+
 // Elements, local to a rank.
 std::int64_t elements_of(const Buffer& b);
 std::int64_t elements_of(const Lowering& l, const std::vector<BufferId>& buffers); // of all of them

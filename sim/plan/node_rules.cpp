@@ -65,7 +65,7 @@ const NodeRule& rule_of(NodeKind kind) {
     case NodeKind::concat:
         return row<&Emitter::forward_joined, &Emitter::adjoint_joined>;
     case NodeKind::apart:
-        return row<&Emitter::forward_apart, &Emitter::adjoint_apart>;
+        return row<&Emitter::forward_joined, &Emitter::adjoint_joined>;
     case NodeKind::latent_join:
         return row<&Emitter::forward_joined, &Emitter::adjoint_joined>;
     case NodeKind::route:

@@ -47,27 +47,39 @@ InputPeriod input_period(const InputPipeline& data, double samples, const InputS
     return period;
 }
 
+namespace {
+
+// The motion that input_stall() speaks of.
+struct Motion {
+    double behind, batches; // what reading takes longer than the step; batches that lie ready
+    double variance, x;     // of the reading's progress, in seconds of it a step; drift by variance, 0 where nothing varies
+};
+Motion motion_of(const InputPipeline& data, double step_s, const InputPeriod& period) {
+    const double behind = period.seconds - step_s, batches = static_cast<double>(data.workers) * data.prefetch;
+    const double variance = period.spread * period.spread * period.seconds;
+    return {behind, batches, variance, variance > 0 ? 2 * behind * batches / variance : 0};
+}
+
+} // namespace
+
 double input_stall(const InputPipeline& data, double step_s, const InputPeriod& period) {
     if (data.workers == 0) return period.seconds;
     if (period.seconds <= 0) return 0;
-    const double behind = period.seconds - step_s, batches = static_cast<double>(data.workers) * data.prefetch;
-    const double variance = period.spread * period.spread * period.seconds; // of the reading's progress, in seconds of it a step
+    const auto [behind, batches, variance, x] = motion_of(data, step_s, period);
     if (variance <= 0) return std::max(0.0, behind);
     // Reflected between 0 and what the ready batches are worth, with the drift -behind: the mean push off 0.
-    const double x = 2 * behind * batches / variance;
     if (std::abs(x) < 1e-9) return variance / (2 * batches);
     return behind / -std::expm1(-x); // towards `behind` for a large x, towards 0 for a small one
 }
 
 double computing_share(const InputPipeline& data, double step_s, const InputPeriod& period) {
     if (step_s <= 0) return 0;
-    const double behind = period.seconds - step_s, batches = static_cast<double>(data.workers) * data.prefetch;
-    const double variance = period.spread * period.spread * period.seconds;
-    // What of a longer step its shorter stall takes up: by x (input_stall) the derivative of behind / (1 - e^-x).
+    const auto [behind, batches, variance, x] = motion_of(data, step_s, period);
+    // A longer step has a shorter stall: the part of its growth that this takes back, the derivative of x / (1 - e^-x) by x (input_stall).
     double taken_up = behind > 0 ? 1 : 0;
     if (data.workers == 0) taken_up = 0;
     if (data.workers > 0 && variance > 0) {
-        const double x = 2 * behind * batches / variance, e = -std::expm1(-x);
+        const double e = -std::expm1(-x);
         if (std::abs(x) < 500) taken_up = std::abs(x) < 1e-6 ? 0.5 : (1 - x * (1 - e) / e) / e;
     }
     return std::clamp((1 - taken_up) * step_s / (step_s + input_stall(data, step_s, period)), 0.0, 1.0);

@@ -30,8 +30,8 @@ InputPeriod input_period(const InputPipeline& data, double samples, const InputS
 // Without workers the training process reads between steps: it waits for all of the period.
 double input_stall(const InputPipeline& data, double step_s, const InputPeriod& period);
 
-// What the step, wait included, follows its own computation to, and not its samples: d ln(step + stall) / d ln(step). Both together make it
-// so many times as long, so that the samples' share is the rest of 1.
+// How closely the whole step, wait included, follows its own computation: d ln(step + stall) / d ln(step). If computation and samples both
+// take k times as long, so does the step, so the samples' share is 1 minus this.
 double computing_share(const InputPipeline& data, double step_s, const InputPeriod& period);
 
 // Readers begin all at once, one batch each, and share what they read from: the first batch is ready when the first of every reader is.

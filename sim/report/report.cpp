@@ -98,7 +98,8 @@ void fill_tokens(Report& r, const Scenario& s) {
     if (s.run) r.run_tokens = s.run->steps > 0 ? static_cast<double>(s.run->steps) * r.tokens_per_step : s.run->tokens;
 }
 
-// What loads that nobody stated may be: nothing hides the fullest rank, and a rank's products of unlike rows fill their tiles less.
+// Notes what uneven loads would cost where nobody stated them: all wait for the fullest rank, and products of unlike rows fill their tiles
+// less.
 void note_even_loads(Report& r, const Scenario& s) {
     MoeSpec moe = *s.model.moe;
     if (!moe.even() || moe.pads() || !s.defaults.contains("/model/moe/imbalance")) return;
@@ -226,10 +227,10 @@ double watts_of(const Cluster& c, int devices) {
 
 std::string assumed_node_power(const Cluster& c) {
     constexpr std::string_view assumed = "assumed: ";
-    const std::optional<Cluster> preset = find_cluster(c.name);
     const auto from = c.sources.find("power_w_per_node");
-    const bool own = !preset || preset->power_w_per_node != c.power_w_per_node; // of the scenario
-    if (own || from == c.sources.end() || !from->second.starts_with(assumed)) return {};
+    if (from == c.sources.end() || !from->second.starts_with(assumed)) return {};
+    const std::optional<Cluster> preset = find_cluster(c.name);
+    if (!preset || preset->power_w_per_node != c.power_w_per_node) return {}; // it is the scenario's own
     return fmt::format("a node of {} is assumed to draw {:g} W besides, {}", c.name, c.power_w_per_node,
                        from->second.substr(assumed.size()));
 }

@@ -31,7 +31,7 @@ struct WorkerMeetings {
     double bytes_between_nodes = 0; // in a step, as a mean: what leaves nodes for meetings and for the steps themselves
 };
 
-// Where training.data says how samples come: what a step waits for them.
+// A step's wait for its samples (training.data).
 struct InputWait {
     double stall_s = 0; // of the step; 0: the samples lie ready
     double share = 0;   // the step's sensitivity to the time that its samples take, as Report::shares are those to groups of constants
@@ -139,7 +139,7 @@ Report report(const Scenario& scenario, const Plan& plan, const Simulation& simu
 std::string to_json(const Report& report); // report.json, keys in DESIGN.md's order
 // Power and price of a number of a cluster's devices, nodes' own share included; 0: not known.
 double watts_of(const Cluster& cluster, int devices);
-// Where what a node draws besides its boards is assumed for a preset: that and from what, in words; else empty.
+// Says that a preset's power_w_per_node is assumed, and from what; else empty.
 std::string assumed_node_power(const Cluster& cluster);
 // What watts_of() counts, in words: "energy: board power limits and ..".
 std::string energy_basis(const Cluster& cluster);

@@ -1,5 +1,6 @@
 #include "sim/scenario/abilities.hpp"
 
+#include "sim/scenario/frameworks.hpp"
 #include "sim/schedules/schedule.hpp"
 
 #include <nlohmann/json.hpp>
@@ -69,6 +70,19 @@ bool Abilities::has(std::string_view list, std::string_view word) const {
     return all || list.find(" " + std::string(word) + " ") != std::string_view::npos;
 }
 
+std::vector<std::string> Abilities::all_schedules() const {
+    std::vector<std::string> known = schedule_names();
+    std::erase_if(known, [&](const std::string& name) { return !has_schedule(name) || find_schedule(name)->asynchronous; });
+    return known;
+}
+
+std::vector<GradientCompression> Abilities::all_compressions() const {
+    std::vector<GradientCompression> known;
+    for (const GradientCompression kind : values<GradientCompression>())
+        if (kind != GradientCompression::none && has(kind)) known.push_back(kind);
+    return known;
+}
+
 Abilities abilities_of(const Scenario& s) {
     if (s.defaults.contains("/strategy/framework")) return {};
     // Megatron-LM had neither Megatron-FSDP nor torch FSDP2 before 2025 (Megatron-Core 0.10 and 0.11). A year that nobody states hides
@@ -88,11 +102,11 @@ Abilities abilities_of(const Scenario& s) {
 }
 
 bool may_dispatch(const Scenario& s, TokenDispatcher kind) {
-    if (!abilities_of(s).has(kind)) return false;
+    const Abilities can = abilities_of(s);
+    if (!can.has(kind)) return false;
     const Device& device = s.cluster.device;
     const bool of_racks = device.name.starts_with("gb200") || device.name.starts_with("gb300");
-    const bool no_deepep =
-        of_racks && (s.strategy.framework == F::megatron || s.strategy.framework == F::nemo) && !s.defaults.contains("/strategy/framework");
+    const bool no_deepep = of_racks && megatron_core(s.strategy.framework) && !can.all;
     if (kind == TokenDispatcher::deepep) return !no_deepep;
     return kind != TokenDispatcher::hybridep || no_deepep || s.cluster.intra.domain_nodes > 1;
 }
@@ -113,9 +127,7 @@ std::string schedules_beside_own(const std::string& text) {
         stated.strategy.framework = *framework;
         can = abilities_of(stated);
     }
-    std::vector<std::string> schedules;
-    for (const std::string& name : schedule_names())
-        if (can.has_schedule(name) && !find_schedule(name)->asynchronous) schedules.push_back(name);
+    std::vector<std::string> schedules = can.all_schedules();
     if (std::ranges::find(schedules, own) != schedules.end()) return {};
     schedules.push_back(own);
     return nlohmann::json{{"/strategy/schedule", schedules}}.dump();

@@ -6,6 +6,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace orrery {
 
@@ -26,6 +27,9 @@ struct Abilities {
     bool has(GradientCompression kind) const { return has(compressions, name(kind)); }
     bool has_stage(int zero_stage, bool piped) const { return has(piped ? piped_stages : stages, std::to_string(zero_stage)); }
     bool has_context() const { return all || !contexts.empty(); }
+    // Not those that train with stale weights, which is another training.
+    std::vector<std::string> all_schedules() const;
+    std::vector<GradientCompression> all_compressions() const; // but none
 
   private:
     bool has(std::string_view list, std::string_view word) const;

@@ -19,10 +19,11 @@ namespace {
 std::string eq(const char* field, std::int64_t value) { return std::string(field) + " = " + std::to_string(value); }
 
 // "A = 6 must divide B = 64: try 1, 2, 4, 8". `also`: the other numbers the degree must divide too, so that what is offered works.
-void must_divide(Reading& reading, const char* pointer, std::int64_t degree, const char* what, std::int64_t number, std::int64_t also) {
+void must_divide(Reading& reading, const char* pointer, std::int64_t degree, const char* what, std::int64_t number, std::int64_t also,
+                 const std::string& other = {}) {
     if (degree > 0 && number % degree == 0) return;
     reading.problem(pointer, eq(dotted(pointer).c_str(), degree) + " must divide " + eq(what, number) + ": try " +
-                                 join(common_divisors(number, also)));
+                                 join(common_divisors(number, also)) + other);
 }
 
 void check_world(Reading& reading) {
@@ -80,8 +81,7 @@ bool key_heads_divide(Reading& reading, std::int64_t all) {
         other = ", or runtime.year = 2025, whose Megatron-Core has several ranks share a key head";
     else if (megatron_core(sc.strategy.framework) && sc.runtime.year >= 2025)
         other = ", or a multiple of kv_heads";
-    reading.problem("/strategy/tensor_parallel", eq("strategy.tensor_parallel", tp) + " must divide " + eq("kv_heads", keys) + ": try " +
-                                                     join(common_divisors(keys, all)) + other);
+    must_divide(reading, "/strategy/tensor_parallel", tp, "kv_heads", keys, all, other);
     return false;
 }
 
@@ -173,10 +173,7 @@ void check_schedule(Reading& reading) {
     const Strategy& s = reading.scenario.strategy;
     const ScheduleInfo* schedule = find_schedule(s.schedule);
     if (!schedule) return report_unknown_schedule(reading);
-    ScheduleShape shape;
-    shape.stages = s.pipeline_parallel;
-    shape.chunks_per_stage = s.virtual_pipeline;
-    shape.group = s.microbatch_group_size;
+    ScheduleShape shape = shape_of(s);
     const bool counted = sound(reading, {"/strategy", "/training", "/cluster"}) && s.data_parallel > 0;
     if (counted) shape.microbatches = reading.scenario.microbatches();
     for (const ShapeProblem& problem : schedule->check(shape))

@@ -124,8 +124,8 @@ void check_synchronization(Reading& reading) {
     check_loose(reading, local);
     const bool alone = s.replicas_of_worker() * s.context_parallel == 1;
     const bool steps_alone = s.synchronization.kind == Synchronization::Kind::synchronous; // 0/1 Adam's local steps
-    const bool compressed = s.gradient_compression != GradientCompression::none &&
-                            s.gradient_compression < GradientCompression::onebit_adam; // those of signs: check_travel.cpp
+    const bool compressed =
+        s.gradient_compression != GradientCompression::none && !of_signs(s.gradient_compression); // those of signs: check_travel.cpp
     refuse(compressed && alone && !s.loose() && !steps_alone, "/strategy/gradient_compression",
            std::string("strategy.gradient_compression = ") + name(s.gradient_compression) + " has no gradients to compress: with " + local +
                " each worker is one replica and keeps its own: leave it out, or set synchronization.payload_dtype under diloco");

@@ -69,9 +69,7 @@ void check_compression(Reading& reading) {
     const auto refuse = [&](bool broken, const char* field, const std::string& why) {
         if (broken) reading.problem(std::string("/strategy/gradient_compression") + field, kind + why);
     };
-    const bool blocks = c == GradientCompression::int8 || c == GradientCompression::int4, signs = c == GradientCompression::onebit_adam ||
-                                                                                                  c == GradientCompression::onebit_lamb ||
-                                                                                                  c == GradientCompression::zero_one_adam;
+    const bool blocks = c == GradientCompression::int8 || c == GradientCompression::int4, signs = of_signs(c);
     refuse((blocks || signs) && s.tensor_parallel > 1, "",
            " with tensor_parallel = " + std::to_string(s.tensor_parallel) + " is not modelled: " + rounds_apart +
                ": try bf16, or tensor_parallel = 1");
@@ -137,7 +135,7 @@ void check_quantized_sharding(Reading& reading) {
         refuse(sc.model.moe.has_value(), " is not modelled with a mixture of experts (model.moe): leave it out");
         refuse(s.offload.parameters != Tier::none || s.offload.gradients != Tier::none,
                " is not modelled with offloaded parameters or gradients: keep them on the devices");
-        refuse(sc.training.precision == DType::fp8 || sc.training.precision == DType::mxfp8 || sc.training.precision == DType::nvfp4,
+        refuse(is_low(sc.training.precision),
                std::string(" is not modelled with training.precision = ") + name(sc.training.precision) + ": try bf16");
     }
     if (s.secondary_shard_size > 1 && s.data_parallel % s.secondary_shard_size != 0)

@@ -3,7 +3,6 @@
 #include "sim/scenario/whole_run_text.hpp"
 
 #include <cmath>
-#include <functional>
 #include <numeric>
 
 namespace orrery {
@@ -110,9 +109,7 @@ void check_whole_run(Reading& reading) {
 
 namespace {
 
-using Note = std::function<void(const std::string& pointer, bool idle, const std::string& why)>;
-
-void note_failures(const Scenario& sc, const Note& note) {
+void note_failures(const Scenario& sc, const Notes& note) {
     const WholeRun& r = *sc.run;
     const WholeRun::Failures& f = r.failures;
     const bool trace = f.distribution == FailureLaw::trace;
@@ -146,9 +143,7 @@ void note_failures(const Scenario& sc, const Note& note) {
 
 void note_whole_run(Reading& reading) {
     Scenario& sc = reading.scenario;
-    const Note note = [&](const std::string& pointer, bool idle, const std::string& why) {
-        if (idle && reading.has(pointer)) sc.notes.push_back(dotted(pointer) + " has no effect: " + why);
-    };
+    const Notes note(reading);
     const std::optional<InputPipeline>& data = sc.training.data;
     note("/training/data", data && data->bytes_per_sample <= 0 && data->cpu_ms_per_sample <= 0,
          "bytes_per_sample and cpu_ms_per_sample are 0");

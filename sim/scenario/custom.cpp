@@ -24,6 +24,13 @@ bool whole_numbers(Reading& reading, const Json& value, const std::string& where
     return true;
 }
 
+// A count in an object of this field alone; 0: it is something else.
+int count_alone(const Json& object, const char* key) {
+    const auto n = object.find(key);
+    const bool known = object.size() == 1 && n != object.end() && n->is_number_integer() && n->get<double>() >= 1 && n->get<double>() < 1e6;
+    return known ? n->get<int>() : 0;
+}
+
 bool is_load(const Json& x) { return x.is_number() && x.get<double>() >= 0 && x.get<double>() <= 1e15; } // sums stay finite
 
 bool is_load_list(const Json& list) {
@@ -87,23 +94,13 @@ void read_recompute(Reading& reading, const Json& value, const std::string& wher
         return;
     }
     if (value.is_object()) {
-        const auto segments = value.find("segments");
-        if (value.size() == 1 && segments != value.end() && segments->is_number_integer() && segments->get<double>() >= 1 &&
-            segments->get<double>() < 1e6) {
+        const bool settled = value.size() == 1 && value.contains("segments") && value["segments"] == "auto";
+        const int segments = settled ? -1 : count_alone(value, "segments"); // -1: sim/memory/best_segments.hpp
+        const int length = count_alone(value, "segment_layers");
+        if (segments != 0 || length != 0) {
             strategy.recompute = RecomputeKind::full;
-            strategy.recompute_segments = segments->get<int>();
-            return;
-        }
-        if (value.size() == 1 && segments != value.end() && *segments == "auto") {
-            strategy.recompute = RecomputeKind::full;
-            strategy.recompute_segments = -1; // settled by sim/memory/best_segments.hpp
-            return;
-        }
-        const auto length = value.find("segment_layers");
-        if (value.size() == 1 && length != value.end() && length->is_number_integer() && length->get<double>() >= 1 &&
-            length->get<double>() < 1e6) {
-            strategy.recompute = RecomputeKind::full;
-            strategy.recompute_segment_layers = length->get<int>();
+            strategy.recompute_segments = segments;
+            strategy.recompute_segment_layers = length;
             return;
         }
         const auto budget = value.find("memory_budget");
@@ -175,16 +172,12 @@ void read_samples(Reading& reading, const Json& value, const std::string& where)
 void read_recompute_layers(Reading& reading, const Json& value, const std::string& where) {
     Strategy& strategy = reading.scenario.strategy;
     if (value.is_object()) {
-        const auto every = value.find("every");
-        if (value.size() == 1 && every != value.end() && every->is_number_integer() && every->get<double>() >= 1 &&
-            every->get<double>() < 1e6) {
-            strategy.recompute_every = every->get<int>();
+        if (const int every = count_alone(value, "every"); every != 0) {
+            strategy.recompute_every = every;
             return;
         }
-        const auto per_chunk = value.find("per_chunk");
-        if (value.size() == 1 && per_chunk != value.end() && per_chunk->is_number_integer() && per_chunk->get<double>() >= 1 &&
-            per_chunk->get<double>() < 1e6) {
-            strategy.recompute_per_chunk = per_chunk->get<int>();
+        if (const int per_chunk = count_alone(value, "per_chunk"); per_chunk != 0) {
+            strategy.recompute_per_chunk = per_chunk;
             return;
         }
     } else if (value.is_number_integer() && value.get<double>() >= 0 && value.get<double>() < 1e6) {

@@ -16,18 +16,16 @@
 namespace orrery {
 namespace {
 
-bool sixteen_bits_or_less(DType t) { return t != DType::fp32 && t != DType::tf32; }
-
 void resolve_training(Reading& reading) {
     Training& t = reading.scenario.training;
     const Framework framework = reading.scenario.strategy.framework;
     const bool table = reading.scenario.defaults.contains("/training/gradient_dtype");
-    if (!reading.has("/training/gradient_dtype") && !(table && sixteen_bits_or_less(t.precision))) {
-        const bool fp16 = t.precision == DType::fp16, deepspeed = framework == Framework::deepspeed && sixteen_bits_or_less(t.precision);
+    if (!reading.has("/training/gradient_dtype") && !(table && !is_wide(t.precision))) {
+        const bool fp16 = t.precision == DType::fp16, deepspeed = framework == Framework::deepspeed && !is_wide(t.precision);
         const bool parameters_own = (fp16 && megatron_core(framework)) || (deepspeed && (fp16 || reading.scenario.strategy.zero_stage > 0));
         t.gradient_dtype = !parameters_own ? DType::fp32 : fp16 ? DType::fp16 : DType::bf16;
         const char* source =
-            !sixteen_bits_or_less(t.precision) ? "parameters are fp32, so are gradients"
+            is_wide(t.precision) ? "parameters are fp32, so are gradients"
             : t.gradient_dtype == DType::bf16
                 ? "DeepSpeed's get_data_types: gradients have the dtype of the model (fp32 in bf16 without ZeRO, its BF16_Optimizer)"
             : t.gradient_dtype == DType::fp16
@@ -35,7 +33,7 @@ void resolve_training(Reading& reading) {
                 : "16-bit gradients are accumulated and reduced in fp32 (Megatron-LM with bf16, DeepSpeed's BF16_Optimizer)";
         note_default(reading, "/training/gradient_dtype", name(t.gradient_dtype), source);
     }
-    if (!reading.has("/training/gradient_dtype") && !t.master_weights && sixteen_bits_or_less(t.precision) &&
+    if (!reading.has("/training/gradient_dtype") && !t.master_weights && !is_wide(t.precision) &&
         (framework == Framework::ddp || framework == Framework::fsdp || framework == Framework::fsdp2 ||
          framework == Framework::torchtitan || framework == Framework::composer)) {
         t.gradient_dtype = t.precision == DType::fp16 ? DType::fp16 : DType::bf16;
@@ -43,13 +41,11 @@ void resolve_training(Reading& reading) {
                      "autograd's gradients have the dtype of their parameters");
     }
     const GradientCompression sent = reading.scenario.strategy.gradient_compression;
-    if (!reading.has("/training/gradient_clipping") &&
-        (sent == GradientCompression::onebit_adam || sent == GradientCompression::onebit_lamb ||
-         sent == GradientCompression::zero_one_adam)) {
+    if (!reading.has("/training/gradient_clipping") && of_signs(sent)) {
         t.gradient_clipping = 0;
         note_default(reading, "/training/gradient_clipping", "0", "signs of the momentum are sent, gradients are never summed");
     }
-    if (!sixteen_bits_or_less(t.precision)) {
+    if (is_wide(t.precision)) {
         t.master_weights = false;
         note_default(reading, "/training/master_weights", "false", "parameters are fp32 themselves");
     } else if (!t.master_weights && !reading.has("/training/moment_dtype")) {
@@ -120,13 +116,16 @@ void resolve_loads(Reading& reading) {
         return reading.problem("/model/moe/imbalance", "model.moe.imbalance = untrained is worked out for " + std::to_string(most) +
                                                            " experts of all layers at most, " + std::to_string(layers) + " x " +
                                                            std::to_string(moe.experts) + " here: give zipf:<exponent> or a list");
-    if (moe.imbalance == Imbalance::untrained) moe.imbalance_loads = loads_at_start(sc.model, sc.training.sequence_length);
+    if (const std::int64_t sequence = sc.training.sequence_length; moe.imbalance == Imbalance::untrained && reading.loads_of != sequence) {
+        moe.imbalance_loads = loads_at_start(sc.model, sequence); // variations of a scenario have its model
+        reading.loads_of = sequence;
+    }
     if (!reading.has("/model/moe/imbalance"))
         note_default(reading, "/model/moe/imbalance", "none",
                      "as many rows for each expert, which a router is trained towards or forced to");
 }
 
-// What cannot go with sharded states has replicas where only a default says otherwise.
+// Sharding by default gives way to replicas where the schedule, synchronization or compression needs them.
 void resolve_sharding(Reading& reading) {
     Strategy& s = reading.scenario.strategy;
     const ScheduleInfo* schedule = find_schedule(s.schedule);
@@ -279,8 +278,8 @@ void resolve_low_parameters(Reading& reading) {
                                                   : "fp8_param_gather = False in bf16_with_fp8_subchannel_scaling_mixed");
 }
 
-// Whether it is Hugging Face's Trainer that DeepSpeed works under (transformers/integrations/deepspeed.py, of January 2021) before 2025:
-// of a model after Llama. Megatron-DeepSpeed trains GPTs so, whose MLPs are not gated and whose norms are LayerNorms, splits sequences
+// Whether DeepSpeed of before 2025 runs under Hugging Face's Trainer (transformers/integrations/deepspeed.py, of January 2021): the model
+// is built like Llama. Megatron-DeepSpeed trains GPTs so, whose MLPs are not gated and whose norms are LayerNorms, splits sequences
 // (Ulysses) and has DeepSpeed's own mixtures, of a capacity or across ranks.
 bool trainer_under_deepspeed(const Reading& reading) {
     const Scenario& s = reading.scenario;

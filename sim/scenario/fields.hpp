@@ -34,6 +34,7 @@ struct Reading {
     std::string run_of_cluster;                // cluster.run as JSON; "": the cluster says nothing
     std::string rank_order = "tp-cp-ep-dp-pp"; // as written; resolved in check.cpp
     bool notes_defaults = true;                // false: scenario.defaults is left alone
+    std::int64_t loads_of = -1;                // sequence length that an untrained router's loads were made for; -1: none yet
 
     bool has(std::string_view pointer) const { return given.contains(pointer); }
     void problem(std::string where, std::string what) { problems.push_back({std::move(where), std::move(what)}); }

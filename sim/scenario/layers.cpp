@@ -192,6 +192,14 @@ void resolve_recompute_layers(Reading& reading) {
 
 } // namespace
 
+ScheduleShape shape_of(const Strategy& s) {
+    ScheduleShape shape;
+    shape.stages = s.pipeline_parallel;
+    shape.chunks_per_stage = s.virtual_pipeline;
+    shape.group = s.microbatch_group_size;
+    return shape;
+}
+
 std::vector<int> even_split(int layers, int parts) {
     const int whole = (layers + parts - 1) / parts;
     std::vector<int> split(static_cast<std::size_t>(parts), whole);

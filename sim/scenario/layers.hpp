@@ -1,13 +1,20 @@
-// Which layers each pipeline chunk holds.
+// Which layers each pipeline chunk holds, and what else follows from the stages.
 #pragma once
 
 #include "sim/scenario/scenario.hpp"
+#include "sim/schedules/schedule.hpp"
 
 #include <vector>
 
 namespace orrery {
 
 struct Reading;
+
+// Fields of "strategy" that divide a pipeline of so many stages and order its steps: with another number of stages they are said anew.
+inline constexpr const char* fields_of_stages[] = {"virtual_pipeline", "schedule", "layer_split", "mtp_chunk", "microbatch_group_size"};
+
+// A strategy's counts of stages, chunks and grouped microbatches; how many microbatches there are is the caller's to say.
+ScheduleShape shape_of(const Strategy& strategy);
 
 // Layers over `parts`, as even as can be: where they do not divide, one less in the first part, then in the last, then in the second, ..
 std::vector<int> even_split(int layers, int parts);

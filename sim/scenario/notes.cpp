@@ -4,6 +4,7 @@
 #include "sim/scenario/documents.hpp"
 #include "sim/scenario/frameworks.hpp"
 #include "sim/scenario/parameters.hpp"
+#include "sim/scenario/perturb.hpp"
 #include "sim/scenario/practice.hpp"
 #include "sim/scenario/trainable.hpp"
 #include "sim/scenario/whole_run_text.hpp"
@@ -14,7 +15,6 @@
 
 #include <algorithm>
 #include <array>
-#include <utility>
 
 namespace orrery {
 
@@ -42,9 +42,7 @@ void note_sharp(Reading& reading) {
 void note_network(Reading& reading) {
     Scenario& sc = reading.scenario;
     const Cluster& c = sc.cluster;
-    const auto note = [&](const std::string& pointer, bool idle, const std::string& why) {
-        if (idle && reading.has(pointer)) sc.notes.push_back(dotted(pointer) + " has no effect: " + why);
-    };
+    const Notes note(reading);
     const bool spans = c.intra.kind == IntraKind::torus && (c.inter.kind == InterKind::torus || c.inter.topology == InterTopology::torus);
     // A node's NICs are its way to storage too.
     const bool stores = (sc.run || sc.training.data) && c.storage.per_node.value <= 0;
@@ -100,9 +98,7 @@ void note_network(Reading& reading) {
 void note_model(Reading& reading) {
     Scenario& sc = reading.scenario;
     const Model& m = sc.model;
-    const auto note = [&](const std::string& pointer, bool idle, const std::string& why) {
-        if (idle && reading.has(pointer)) sc.notes.push_back(dotted(pointer) + " has no effect: " + why);
-    };
+    const Notes note(reading);
     const bool latent = m.attention.kind == AttentionSpec::Kind::mla, rope = m.position == PositionKind::rope;
     note("/model/norm_epsilon", true, "time and memory do not depend on it");
     note("/model/max_positions", m.position != PositionKind::learned, "the model has no learned positions");
@@ -135,9 +131,7 @@ void note_hosts(Reading& reading) {
     Scenario& sc = reading.scenario;
     const Cluster& c = sc.cluster;
     const Offload& o = sc.strategy.offload;
-    const auto note = [&](const std::string& pointer, bool idle, const std::string& why) {
-        if (idle && reading.has(pointer)) sc.notes.push_back(dotted(pointer) + " has no effect: " + why);
-    };
+    const Notes note(reading);
     const bool outer = sc.strategy.diloco() && sc.strategy.synchronization.outer_on_host;
     const bool spared = nothing_offloaded(o) && !sc.strategy.served() && !outer, copied = !spared || sc.model.moe;
     note("/cluster/host/cxl_gb", !copied && !sc.run, "nothing is offloaded");
@@ -166,9 +160,7 @@ void note_device(Reading& reading) {
     const Cluster& c = sc.cluster;
     if (reading.has("/cluster/device/l2_mib"))
         sc.notes.push_back("cluster.device.l2_mib has no effect: in training a product finds none of its operands in the cache");
-    const auto note = [&](const char* pointer, bool idle, const std::string& why) {
-        if (idle && reading.has(pointer)) sc.notes.push_back(dotted(pointer) + " has no effect: " + why);
-    };
+    const Notes note(reading);
     note("/cluster/device/memory_gb", reading.has("/cluster/device/memory_mib"), "cluster.device.memory_mib says it");
     note("/cluster/device/launch_us", reading.has("/runtime/launch_us"), "runtime.launch_us says it");
     note("/cluster/device/power_w", c.device.power_limit_w > c.device.power_w,
@@ -195,9 +187,7 @@ void note_device(Reading& reading) {
 void note_sharding(Reading& reading) {
     Scenario& sc = reading.scenario;
     const Strategy& s = sc.strategy;
-    const auto note = [&](const char* pointer, bool idle, const char* why) {
-        if (idle && reading.has(pointer)) sc.notes.push_back(dotted(pointer) + " has no effect: " + why);
-    };
+    const Notes note(reading);
     const bool all_here = nothing_offloaded(s.offload);
     const ScheduleInfo* schedule = find_schedule(s.schedule);
     const bool both_ways = schedule && schedule->directions > 1,
@@ -221,9 +211,7 @@ void note_nvme(Reading& reading) {
     Scenario& sc = reading.scenario;
     const Host& host = sc.cluster.host;
     const Offload& o = sc.strategy.offload;
-    const auto note = [&](const char* pointer, bool idle, const char* why) {
-        if (idle && reading.has(pointer)) sc.notes.push_back(dotted(pointer) + " has no effect: " + why);
-    };
+    const Notes note(reading);
     const bool states = std::ranges::any_of(std::array{o.optimizer, o.parameters, o.gradients, o.activations},
                                             [](Tier tier) { return tier == Tier::nvme; });
     const bool local = sc.run && sc.run->checkpoint.kind == CheckpointKind::local,
@@ -241,30 +229,27 @@ void note_nvme(Reading& reading) {
                    : "nvme_write_gb_per_s says the rate of writes, and nothing is read");
 }
 
-// What Transformer Engine's modules do where they can: parameters of 8 bits, user buffers, graphs.
+// Options of Transformer Engine's modules: parameters of 8 bits, user buffers, graphs.
 void note_modules(Reading& reading) {
     Scenario& sc = reading.scenario;
     const Strategy& s = sc.strategy;
-    const auto note = [&](const char* pointer, bool idle, const char* why) {
-        if (idle && reading.has(pointer)) sc.notes.push_back(dotted(pointer) + " has no effect: " + why);
-    };
+    const Notes note(reading);
     const bool core = megatron_core(s.framework), eight = sc.training.precision == DType::fp8 || sc.training.precision == DType::mxfp8;
-    const bool given = std::exchange(sc.runtime.fp8_parameters, true), possible = practice_of(sc).low_parameters;
-    sc.runtime.fp8_parameters = given;
-    note("/runtime/fp8_parameters", !possible,
+    const Practice practice = practice_of(sc);
+    note("/runtime/fp8_parameters", !practice.may_have_low_parameters,
          sc.training.precision == DType::nvfp4   ? "weights of 4 bits stay parameters of 16 bits"
          : !eight                                ? "precision has 16 bits or more"
          : !core && s.framework != Framework::te ? "parameters of 8 bits are Megatron-Core's and Transformer Engine's"
          : s.zero_stage > 1 && (s.zero_stage > 2 || !core)
              ? "weights are sharded: runtime.fp8_all_gather says what they are gathered in"
              : "it is not modelled with states on the host or a model that is trained in part");
-    note("/runtime/tensor_parallel_maxima", !practice_of(sc).reduces_maxima,
+    note("/runtime/tensor_parallel_maxima", !practice.reduces_maxima,
          sc.training.precision != DType::fp8               ? "precision is not fp8"
          : sc.runtime.fp8_recipe != ScalingRecipe::delayed ? "runtime.fp8_recipe is not delayed: no maxima are kept for later"
          : !core && s.framework != Framework::te           ? "reductions of maxima are Transformer Engine's"
                                                            : "before 2024 maxima were reduced beside the next pass");
     const bool low = eight || sc.training.precision == DType::nvfp4;
-    note("/runtime/attention_dtype", sc.runtime.attention_dtype == AttentionPrecision::fp8 && !practice_of(sc).low_attention,
+    note("/runtime/attention_dtype", sc.runtime.attention_dtype == AttentionPrecision::fp8 && !practice.low_attention,
          !low                                    ? "precision has 16 bits or more"
          : !core && s.framework != Framework::te ? "attention in 8 bits is Megatron-Core's and Transformer Engine's"
          : sc.runtime.attention_kernel != AttentionKernel::cudnn
@@ -276,13 +261,11 @@ void note_modules(Reading& reading) {
         sc.notes.push_back(
             "runtime.cuda_graphs: all that can be captured is; a recipe's narrower scope (cuda_graph_scope: attn, moe_router, "
             "..) launches the rest kernel by kernel, and its step lies between those with true and false");
-    if (practice_of(sc).gathers_heads)
+    if (practice.gathers_heads)
         sc.notes.push_back("strategy.tensor_parallel = " + std::to_string(s.tensor_parallel) +
                            " is more than model.kv_heads = " + std::to_string(sc.model.kv_heads) +
                            ": Megatron-Core gathers the queries, keys and values of all ranks in every layer, and sums their gradients");
-    note("/runtime/tensor_parallel_buffers",
-         !core || s.tensor_parallel == 1 || !s.overlap.tensor_parallel || !s.sequence_parallel ||
-             s.tensor_parallel > sc.cluster.devices_per_node,
+    note("/runtime/tensor_parallel_buffers", !practice.may_have_user_buffers,
          !core                        ? "user buffers are Megatron-Core's"
          : s.tensor_parallel == 1     ? "tensor_parallel is 1"
          : !s.overlap.tensor_parallel ? "strategy.overlap.tensor_parallel is false"
@@ -295,13 +278,10 @@ void note_modules(Reading& reading) {
 void note_without_effect(Reading& reading) {
     Scenario& sc = reading.scenario;
     const Strategy& s = sc.strategy;
-    const auto note = [&](const char* pointer, bool idle, const char* why) {
-        if (idle && reading.has(pointer)) sc.notes.push_back(dotted(pointer) + " has no effect: " + why);
-    };
+    const Notes note(reading);
     note("/training/learning_rate", true, "time and memory do not depend on it");
     note("/training/warmup_steps", true, "time and memory do not depend on it");
-    const bool jitter = std::ranges::any_of(sc.perturb, [](const Perturbation& p) { return p.kind == Perturbation::Kind::jitter; });
-    note("/training/seed", !jitter && !sc.run && !sc.federated && !s.workers(), // of workers: notes_idle.cpp
+    note("/training/seed", !has_jitter(sc.perturb) && !sc.run && !sc.federated && !s.workers(), // of workers: notes_idle.cpp
          "a simulated step draws nothing by chance without jitter (perturb)");
     note("/strategy/sequence_parallel", s.sequence_parallel && s.tensor_parallel == 1, "tensor_parallel is 1");
     note("/strategy/overlap/tensor_parallel", s.overlap.tensor_parallel && s.tensor_parallel == 1, "tensor_parallel is 1");
@@ -312,17 +292,17 @@ void note_without_effect(Reading& reading) {
          s.data_parallel == 1 ? "there is one data-parallel rank" : "synchronization.kind is synchronous");
     for (const char* of_meetings : {"inner_steps", "payload_dtype", "samples", "fragments", "overlap_steps", "outer_optimizer",
                                     "outer_learning_rate", "outer_momentum", "outer_device"})
-        note((std::string("/strategy/synchronization/") + of_meetings).c_str(),
+        note(std::string("/strategy/synchronization/") + of_meetings,
              s.synchronization.kind != Synchronization::Kind::synchronous && !s.workers(), "there is one worker");
     const bool streaming = s.synchronization.kind == Synchronization::Kind::streaming_diloco,
                diloco = s.synchronization.kind == Synchronization::Kind::diloco || streaming, one_rank = s.data_parallel == 1;
     const auto gossip = s.synchronization.kind == Synchronization::Kind::gossip,
                served = s.synchronization.kind == Synchronization::Kind::parameter_server;
     for (const char* outer : {"outer_optimizer", "outer_learning_rate", "outer_momentum", "outer_device"})
-        note((std::string("/strategy/synchronization/") + outer).c_str(), !diloco, "synchronization.kind is not diloco");
+        note(std::string("/strategy/synchronization/") + outer, !diloco, "synchronization.kind is not diloco");
     note("/strategy/synchronization/payload_dtype", !diloco && !served, "synchronization.kind is neither diloco nor parameter_server");
     for (const char* fragment : {"fragments", "fragment_order", "mixing"})
-        note((std::string("/strategy/synchronization/") + fragment).c_str(), !streaming, "synchronization.kind is not streaming_diloco");
+        note(std::string("/strategy/synchronization/") + fragment, !streaming, "synchronization.kind is not streaming_diloco");
     note("/strategy/synchronization/overlap_steps", !streaming && !gossip, "synchronization.kind is neither streaming_diloco nor gossip");
     note("/strategy/synchronization/samples", s.synchronization.kind != Synchronization::Kind::fedavg,
          "synchronization.kind is not fedavg");
@@ -388,7 +368,7 @@ void note_without_effect(Reading& reading) {
     note("/strategy/offload/activation_layers", o.activations == Tier::none, "offload.activations is none");
     const GradientCompression sent = s.gradient_compression;
     // Signs come with a clipping that is off, on one rank too.
-    const bool unclipped = sent >= GradientCompression::onebit_adam && !reading.has("/training/gradient_clipping");
+    const bool unclipped = of_signs(sent) && !reading.has("/training/gradient_clipping");
     note("/strategy/gradient_compression", sent != GradientCompression::none && !unclipped && s.data_parallel * s.context_parallel == 1,
          "there is one data-parallel rank");
     if (unclipped && s.data_parallel * s.context_parallel == 1)
@@ -396,21 +376,18 @@ void note_without_effect(Reading& reading) {
             fmt::format("strategy.gradient_compression = {}: there is one data-parallel rank and nothing is sent; what differs "
                         "is training.gradient_clipping, which is 0 by default with it",
                         name(sent)));
-    const bool factors = sent == GradientCompression::powersgd, largest = sent == GradientCompression::top_k,
-               signs = sent == GradientCompression::onebit_adam || sent == GradientCompression::onebit_lamb ||
-                       sent == GradientCompression::zero_one_adam;
+    const bool factors = sent == GradientCompression::powersgd, largest = sent == GradientCompression::top_k, signs = of_signs(sent);
     const std::string is = std::string("gradient_compression is ") + name(sent);
-    for (const char* field : {"rank", "min_ratio"})
-        note((std::string("/strategy/gradient_compression/") + field).c_str(), !factors, is.c_str());
-    note("/strategy/gradient_compression/density", !largest, is.c_str());
-    note("/strategy/gradient_compression/error_feedback", !factors && !largest && !signs, is.c_str());
-    note("/strategy/gradient_compression/start_step", sent == GradientCompression::none, is.c_str());
+    for (const char* field : {"rank", "min_ratio"}) note(std::string("/strategy/gradient_compression/") + field, !factors, is);
+    note("/strategy/gradient_compression/density", !largest, is);
+    note("/strategy/gradient_compression/error_feedback", !factors && !largest && !signs, is);
+    note("/strategy/gradient_compression/start_step", sent == GradientCompression::none, is);
     if (sent != GradientCompression::none && s.compression.start_step > 0 && (sc.run || sc.training.convergence))
         sc.notes.push_back(fmt::format("strategy.gradient_compression.start_step has no effect on the times of a run and to a target: all "
                                        "their steps count as predicted here ({}), though the first {} are of the other kind",
                                        name(s.compression.phase), s.compression.start_step));
-    note("/strategy/gradient_compression/phase", sent == GradientCompression::none, is.c_str());
-    note("/strategy/gradient_compression/local_steps", sent != GradientCompression::zero_one_adam, is.c_str());
+    note("/strategy/gradient_compression/phase", sent == GradientCompression::none, is);
+    note("/strategy/gradient_compression/local_steps", sent != GradientCompression::zero_one_adam, is);
     note("/strategy/gradient_compression/hierarchical", s.compression.hierarchical && sc.cluster.devices_per_node / s.tensor_parallel <= 1,
          "a node has one rank of each gradient");
     note("/strategy/gradient_compression",
@@ -443,10 +420,8 @@ void note_without_effect(Reading& reading) {
             "is taken for Hugging Face's Trainer and its eager layers; true has Megatron-DeepSpeed's");
     note("/runtime/fused_weight_gradient_accumulation", sc.runtime.fused_weight_gradient_accumulation && practice_of(sc).fully_sharded(),
          "FullyShardedDataParallel and fully_shard reduce the gradients that autograd makes");
-    note("/runtime/fp8_recipe",
-         sc.training.precision != DType::fp8 && sc.training.precision != DType::mxfp8 && sc.training.precision != DType::nvfp4,
-         "precision has 16 bits or more");
-    const bool low = sc.training.precision == DType::fp8 || sc.training.precision == DType::mxfp8 || sc.training.precision == DType::nvfp4;
+    const bool low = is_low(sc.training.precision);
+    note("/runtime/fp8_recipe", !low, "precision has 16 bits or more");
     note("/runtime/fp8_dispatch", sc.runtime.fp8_dispatch && (!low || !sc.model.moe),
          low ? "the model has no experts" : "precision has 16 bits or more");
     note("/runtime/fp8_activation_input", sc.runtime.fp8_activation_input && s.recompute == RecomputeKind::full, "the input is recomputed");

@@ -3,6 +3,7 @@
 #include "sim/scenario/resolve.hpp"
 
 #include "sim/scenario/documents.hpp"
+#include "sim/scenario/perturb.hpp"
 #include "sim/scenario/practice.hpp"
 #include "sim/schedules/schedule.hpp"
 
@@ -12,18 +13,6 @@
 namespace orrery {
 
 namespace {
-
-// Says so of fields that the user gave.
-class Notes {
-  public:
-    explicit Notes(Reading& reading) : reading_(reading) {}
-    void operator()(const std::string& pointer, bool idle, const std::string& why) const {
-        if (idle && reading_.has(pointer)) reading_.scenario.notes.push_back(dotted(pointer) + " has no effect: " + why);
-    }
-
-  private:
-    Reading& reading_;
-};
 
 const char* const unread = "time and memory do not depend on it";
 
@@ -68,7 +57,7 @@ void note_idle_experts(const Scenario& sc, const Notes& note) {
 // Sizes that no layer has.
 void note_idle_sizes(const Scenario& sc, const Notes& note) {
     const Model& m = sc.model;
-    // Where these divide layers among stages, or tensors among ranks, by their sizes, the sizes count all the same.
+    // Sizes count all the same where they decide which layers a stage has, or which rank owns a tensor.
     const Practice practice = practice_of(sc);
     if (practice.stages_by_cost || practice.tensors_have_owners) return;
     const bool mixtures = m.moe && m.moe->first_dense_layers == 0 && m.moe->layer_frequency == 1,
@@ -85,7 +74,7 @@ void note_idle_sizes(const Scenario& sc, const Notes& note) {
     note("/model/attention/full_every", covers, "the window is no shorter than a sequence or document");
 }
 
-// How workers merge what they sent is arithmetic on bytes that move whatever it is.
+// However workers merge what they were sent, the same bytes move.
 void note_idle_meetings(const Scenario& sc, const Notes& note) {
     const Strategy& s = sc.strategy;
     const Synchronization& how = s.synchronization;
@@ -98,9 +87,8 @@ void note_idle_meetings(const Scenario& sc, const Notes& note) {
                        sc.model.layers % (static_cast<std::int64_t>(s.pipeline_parallel) * how.fragments) == 0;
     note("/strategy/synchronization/fragment_order", s.streaming() && alike, "all fragments have as many layers, which are alike");
     note("/training/moment_dtype", s.served(), "servers keep the moments");
-    const bool jitter = std::ranges::any_of(sc.perturb, [](const Perturbation& p) { return p.kind == Perturbation::Kind::jitter; });
     const bool drawn = how.kind == Synchronization::Kind::async_average || (s.served() && how.staleness_bound != 0);
-    note("/training/seed", s.workers() && !(s.loose() && drawn) && !jitter && !sc.run && !sc.federated,
+    note("/training/seed", s.workers() && !(s.loose() && drawn) && !has_jitter(sc.perturb) && !sc.run && !sc.federated,
          "nothing of these workers' steps and meetings is drawn by chance");
 }
 

@@ -72,8 +72,7 @@ std::int64_t parameter_count(const Model& m) { return count(m, false); }
 std::int64_t active_parameter_count(const Model& m) { return count(m, true); }
 
 double optimizer_state_bytes(const Training& t) {
-    const bool wide = t.precision == DType::fp32 || t.precision == DType::tf32;
-    const double master = t.master_weights && !wide ? (t.master_remainders ? 2 : 4) : 0;
+    const double master = t.master_weights && !is_wide(t.precision) ? (t.master_remainders ? 2 : 4) : 0;
     const int moments = t.optimizer == Optimizer::sgd ? 0 : t.optimizer == Optimizer::momentum || t.optimizer == Optimizer::lars ? 1 : 2;
     return master + moments * bytes_per_element(t.moment_dtype);
 }

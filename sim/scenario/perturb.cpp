@@ -8,6 +8,10 @@
 
 namespace orrery {
 
+bool has_jitter(const std::vector<Perturbation>& perturbations) {
+    return std::ranges::any_of(perturbations, [](const Perturbation& p) { return p.kind == Perturbation::Kind::jitter; });
+}
+
 const char* class_name(LinkKind kind) {
     switch (kind) {
     case LinkKind::scale_up:

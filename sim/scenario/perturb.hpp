@@ -9,6 +9,8 @@
 
 namespace orrery {
 
+bool has_jitter(const std::vector<Perturbation>& perturbations);
+
 const char* class_name(LinkKind kind); // nic, scale_up, trunk, pcie, copy
 
 // Whether a perturbation of links means this one: its name or its class; of one node, where an index is given.

@@ -54,8 +54,8 @@ void resolve_layers(Practice& p, const Scenario& s, const Software& w) {
 }
 
 void resolve_loss(Practice& p, const Scenario& s, const Software& w) {
-    const bool wide = s.training.precision == DType::fp32 || s.training.precision == DType::tf32;
-    p.narrow_loss = !s.runtime.loss_upcast && !wide && !p.autocast && !divides_vocabulary(s) && !p.megatrons_layers;
+    p.narrow_loss =
+        !s.runtime.loss_upcast && !is_wide(s.training.precision) && !p.autocast && !divides_vocabulary(s) && !p.megatrons_layers;
     p.loss_in_place = (megatron_core(w.name) && w.year >= 2025) || w.is({F::composer, F::internlm});
     p.compiles_loss = megatron_core(w.name);
     p.compiled_loss_casts_apart = w.year >= 2026 && w.is({F::fsdp2, F::torchtitan}) && s.strategy.fused;
@@ -71,10 +71,9 @@ void resolve_loss(Practice& p, const Scenario& s, const Software& w) {
 }
 
 // They are mapped into the devices of a node, and only what is split along the sequence travels in them.
-bool user_buffers(const Scenario& s) {
+bool may_have_user_buffers(const Scenario& s) {
     const Strategy& t = s.strategy;
-    return s.runtime.tensor_parallel_buffers && t.overlap.tensor_parallel && t.sequence_parallel && t.tensor_parallel > 1 &&
-           t.tensor_parallel <= s.cluster.devices_per_node;
+    return t.overlap.tensor_parallel && t.sequence_parallel && t.tensor_parallel > 1 && t.tensor_parallel <= s.cluster.devices_per_node;
 }
 
 void resolve_parallelism(Practice& p, const Scenario& s, const Software& w) {
@@ -83,7 +82,8 @@ void resolve_parallelism(Practice& p, const Scenario& s, const Software& w) {
     p.batch_at_ends_only = w.is({F::deepspeed});
     // (torch.compile's asynchronous tensor parallelism pipelines gathers and reductions with the products beside them, where it is asked
     // for.)
-    p.user_buffers = megatron_core(w.name) && user_buffers(s);
+    p.may_have_user_buffers = megatron_core(w.name) && may_have_user_buffers(s);
+    p.user_buffers = p.may_have_user_buffers && s.runtime.tensor_parallel_buffers;
     p.pieced_gathers = (p.user_buffers && w.year >= 2025) || (w.is({F::torchtitan, F::fsdp2}) && s.strategy.overlap.tensor_parallel);
     p.issues_within_linears = megatron_core(w.name) && s.runtime.tensor_parallel_buffers;
     const Strategy& st = s.strategy;
@@ -96,8 +96,8 @@ void resolve_parallelism(Practice& p, const Scenario& s, const Software& w) {
 void resolve_step(Practice& p, const Scenario& s, const Software& w) {
     const bool core = megatron_core(w.name), deepspeed = w.is({F::deepspeed});
     p.gradients_none = w.year >= 2023 && (w.is({F::ddp}) || p.fully_sharded());
-    const bool wide = s.training.precision == DType::fp32 || s.training.precision == DType::tf32;
-    p.fp32_shards = p.fully_sharded() && s.training.master_weights && !s.training.master_remainders && !wide;
+    p.adds_in_products = s.runtime.fused_weight_gradient_accumulation && !p.fully_sharded();
+    p.fp32_shards = p.fully_sharded() && s.training.master_weights && !s.training.master_remainders && !is_wide(s.training.precision);
     p.root_is_a_unit = !(w.is({F::torchtitan}) && w.year >= 2025) && !(deepspeed && w.year >= 2022);
     if (s.strategy.zero_stage >= 3)
         p.alone_beyond = deepspeed && w.year < 2022         ? 1'000'000
@@ -174,26 +174,24 @@ void resolve_kernels(Practice& p, const Scenario& s, const Software& w) {
     if (w.year >= 2026) p.releases.push_back(KernelRelease::cudnn_9_19);
 }
 
-// (What is sharded by Megatron-FSDP, and what lives on the host, is not modelled with parameters of 8 bits.)
+// (Parameters of 8 bits are not modelled under Megatron-FSDP, or on the host.)
 void resolve_low_weights(Practice& p, const Scenario& s, const Software& w) {
     const DType t = s.training.precision;
     const Offload& o = s.strategy.offload;
-    const bool low = t == DType::fp8 || t == DType::mxfp8 || t == DType::nvfp4,
-               here = o.optimizer == Tier::none && o.parameters == Tier::none && o.gradients == Tier::none,
+    const bool low = is_low(t), here = o.optimizer == Tier::none && o.parameters == Tier::none && o.gradients == Tier::none,
                whole = s.strategy.zero_stage < 3 && p.sharding == Sharding::buckets, core = megatron_core(w.name);
     const bool by_rows_and_columns = t == DType::mxfp8 || s.runtime.fp8_recipe == ScalingRecipe::mxfp8;
-    p.low_parameters =
-        (core || w.is({F::te})) && whole && here && low && t != DType::nvfp4 && s.runtime.fp8_parameters && !s.model.trainable.partial();
+    p.may_have_low_parameters = (core || w.is({F::te})) && whole && here && low && t != DType::nvfp4 && !s.model.trainable.partial();
+    p.low_parameters = p.may_have_low_parameters && s.runtime.fp8_parameters;
     p.gathers_low_parameters = p.low_parameters && !by_rows_and_columns;
     p.keeps_low_weights = core && whole && low && !p.low_parameters;
 }
 
-// (What context ranks send each other would be in 8 bits as well: not modelled.)
+// (Not with context parallelism: its exchanges are not modelled in 8 bits.)
 void resolve_low_attention(Practice& p, const Scenario& s, const Software& w) {
-    const DType t = s.training.precision;
-    const bool low = t == DType::fp8 || t == DType::mxfp8 || t == DType::nvfp4;
-    p.low_attention = s.runtime.attention_dtype == AttentionPrecision::fp8 && low && (megatron_core(w.name) || w.is({F::te})) &&
-                      s.runtime.attention_kernel == AttentionKernel::cudnn && s.strategy.context_parallel == 1;
+    p.low_attention = s.runtime.attention_dtype == AttentionPrecision::fp8 && is_low(s.training.precision) &&
+                      (megatron_core(w.name) || w.is({F::te})) && s.runtime.attention_kernel == AttentionKernel::cudnn &&
+                      s.strategy.context_parallel == 1;
 }
 
 void resolve_memory(Practice& p, const Scenario& s, const Software& w) {
@@ -208,7 +206,8 @@ void resolve_memory(Practice& p, const Scenario& s, const Software& w) {
     p.grouped_workspaces = core;
     p.gradient_placeholders = core && w.year >= 2025;
     p.flat_step_gradients = w.is({F::deepspeed});
-    p.keeps_outputs = s.strategy.pipeline_parallel > 1 && w.year < 2026 && w.is({F::ddp, F::fsdp, F::fsdp2, F::torchtitan});
+    p.keeps_outputs = s.strategy.pipeline_parallel > 1 && w.year < 2026 && w.is({F::ddp, F::fsdp, F::fsdp2, F::torchtitan}) &&
+                      !s.runtime.plan_allocator && s.runtime.loss != LossKind::chunked;
     p.early_buffers = p.flat_step_gradients && w.year < 2024;
     p.foreach_temporaries = w.year >= 2023 && !s.runtime.fused_optimizer && w.is({F::ddp, F::fsdp, F::fsdp2, F::torchtitan, F::composer});
     p.stream_pools = p.sharding == Sharding::per_parameter;

@@ -183,6 +183,7 @@ struct Practice {
     // under its two products (_Linear.backward and _LayerNormLinear.backward in TransformerEngine's pytorch/module: asynchronous
     // collectives, waited for after dgrad and wgrad).
     bool user_buffers = false;
+    bool may_have_user_buffers = false; // where runtime.tensor_parallel_buffers asks for them
     // The gather ahead of a linear travels round a ring a shard at a time while the shards that are there are multiplied (Transformer
     // Engine's user buffers; NeMo's runs of 24.09 and 24.11 take what bare gathers take, those of 25.02 and later less).
     bool pieced_gathers = false;
@@ -203,6 +204,11 @@ struct Practice {
 
     // zero_grad() sets gradients to None (PyTorch 2.0, March 2023): autograd makes them anew. Not where buckets hold them.
     bool gradients_none = false;
+    // Products of weight gradients add to the gradient as they are made (runtime.fused_weight_gradient_accumulation). Not under FSDP, which
+    // reduces the gradients that autograd makes.
+    bool adds_in_products = false;
+    // A stage has whole parameters and whole gradients throughout a step: it gathers once and reduces once (Sharding::per_parameter).
+    bool once_a_step(int stages) const { return sharding == Sharding::per_parameter && stages > 1; }
     // The shards of parameters are the fp32 ones that the optimizer steps on. What is gathered is a copy in 16 bits, cast on a stream of
     // its own for each gather and gone behind it (FSDPParam.all_gather_inputs and all_gather_copy_in_stream of fully_shard:
     // torch/distributed/fsdp/_fully_shard; FlatParamHandle._use_low_precision_shard, _free_low_precision_sharded_param and
@@ -355,6 +361,7 @@ struct Practice {
     bool low_attention = false;
     // Such weights are parameters of 8 bits (runtime.fp8_parameters: --fp8-param-gather, fp8_model_init) ..
     bool low_parameters = false;
+    bool may_have_low_parameters = false; // where runtime.fp8_parameters asks for them
     // .. and so gathered after the optimizer's step. Not those of MXFP8, whose scales run along rows and columns: they are gathered in 16
     // bits in the gradients' buffer and cast into both layouts (reuse_grad_buf_for_mxfp8_param_ag, core/distributed/
     // param_and_grad_buffer.py; Bridge's MixedPrecisionConfig.finalize asks for it).

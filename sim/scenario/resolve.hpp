@@ -5,6 +5,7 @@
 
 #include <initializer_list>
 #include <string>
+#include <string_view>
 
 namespace orrery {
 
@@ -42,6 +43,18 @@ void check_federated(Reading& reading); // federated_text.cpp
 
 // Scenarios that would take more memory to simulate than a workstation has, or hold more bytes than can be counted (bounds.cpp).
 void check_bounds(Reading& reading);
+
+// Notes of a field that the user gave and that does nothing here.
+class Notes {
+  public:
+    explicit Notes(Reading& reading) : reading_(reading) {}
+    void operator()(std::string_view pointer, bool idle, std::string_view why) const {
+        if (idle && reading_.has(pointer)) reading_.scenario.notes.push_back(dotted(pointer).append(" has no effect: ").append(why));
+    }
+
+  private:
+    Reading& reading_;
+};
 
 // Fields given that do nothing here, into scenario.notes (notes.cpp). The second is a part of the first: families of fields
 // (notes_idle.cpp).

@@ -67,10 +67,13 @@ void attend(Stream& x, const Model& m, double tokens) {
     x.own += a * (1 - rho) * (all - common);
 }
 
-void transform(Stream& x, const Model& m, bool mixture) {
-    const double s2 = deviation * deviation, rho = x.alike(), read = s2 * static_cast<double>(m.hidden_size);
+double read_by_mlp(const Model& m) { return deviation * deviation * static_cast<double>(m.hidden_size); }
+
+// active: activated(read_by_mlp()), the same in all layers.
+void transform(Stream& x, const Model& m, bool mixture, double active) {
+    const double s2 = deviation * deviation, rho = x.alike(), read = read_by_mlp(m);
     const auto variance = [&](std::int64_t width) {
-        return activated(read) * (m.gated() ? read : 1) * static_cast<double>(width) * s2 / (2.0 * m.layers);
+        return active * (m.gated() ? read : 1) * static_cast<double>(width) * s2 / (2.0 * m.layers);
     };
     if (!mixture) return x.add(variance(m.ffn_size), rho * rho);
     const MoeSpec& e = *m.moe;
@@ -80,22 +83,27 @@ void transform(Stream& x, const Model& m, bool mixture) {
 
 // How alike tokens are where the routers of the mixture layers read them.
 std::vector<double> alike_at_routers(const Model& m, std::int64_t sequence) {
-    const double tokens = static_cast<double>(std::max<std::int64_t>(2, sequence));
+    const double tokens = static_cast<double>(std::max<std::int64_t>(2, sequence)), active = activated(read_by_mlp(m));
     std::vector<double> found;
     Stream x;
     for (int layer = 0; layer < m.layers + m.mtp_layers; ++layer) {
         attend(x, m, tokens);
         if (is_moe_layer(m, layer)) found.push_back(x.alike());
-        transform(x, m, is_moe_layer(m, layer));
+        transform(x, m, is_moe_layer(m, layer), active);
     }
     return found;
 }
 
-std::vector<double> load_of(const MoeSpec& moe, double rho, int mixture) {
+// Of each expert, before places are drawn.
+std::vector<double> quantiles(const MoeSpec& moe) {
+    std::vector<double> of(static_cast<std::size_t>(moe.experts));
+    for (std::size_t i = 0; i < of.size(); ++i) of[i] = quantile((static_cast<double>(i) + 0.5) / static_cast<double>(of.size()));
+    return of;
+}
+
+std::vector<double> load_of(const MoeSpec& moe, double rho, int mixture, std::vector<double> a) {
     const double own = std::sqrt(std::max(1e-6, 1 - rho));
-    std::vector<double> a(static_cast<std::size_t>(moe.experts));
-    for (std::size_t i = 0; i < a.size(); ++i)
-        a[i] = std::sqrt(rho) * quantile((static_cast<double>(i) + 0.5) / static_cast<double>(a.size()));
+    for (double& x : a) x = std::sqrt(rho) * x;
     double low = -9, high = 9; // the threshold
     for (int i = 0; i < 40; ++i) {
         const double t = (low + high) / 2;
@@ -112,12 +120,13 @@ std::vector<double> load_of(const MoeSpec& moe, double rho, int mixture) {
 } // namespace
 
 std::vector<double> load_at_start(const Model& m, std::int64_t sequence, int mixture) {
-    return load_of(*m.moe, alike_at_routers(m, sequence).at(static_cast<std::size_t>(mixture)), mixture);
+    return load_of(*m.moe, alike_at_routers(m, sequence).at(static_cast<std::size_t>(mixture)), mixture, quantiles(*m.moe));
 }
 
 std::vector<std::vector<double>> loads_at_start(const Model& m, std::int64_t sequence) {
+    const std::vector<double> of_experts = quantiles(*m.moe);
     std::vector<std::vector<double>> all;
-    for (const double rho : alike_at_routers(m, sequence)) all.push_back(load_of(*m.moe, rho, static_cast<int>(all.size())));
+    for (const double rho : alike_at_routers(m, sequence)) all.push_back(load_of(*m.moe, rho, static_cast<int>(all.size()), of_experts));
     return all;
 }
 

@@ -8,6 +8,7 @@
 #include "topology/cluster.hpp"
 #include "topology/dtype.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -209,6 +210,10 @@ template <> struct Spelling<GradientCompression> {
     static constexpr const char* all[] = {"none",  "fp16",     "bf16",        "int8",        "int4",
                                           "top-k", "powersgd", "onebit-adam", "onebit-lamb", "zero-one-adam"};
 };
+// Signs of the momentum.
+constexpr bool of_signs(GradientCompression c) {
+    return c == GradientCompression::onebit_adam || c == GradientCompression::onebit_lamb || c == GradientCompression::zero_one_adam;
+}
 // The options of these. warmup: steps before start_step, which send whole gradients; compression: those after.
 struct Compression {
     enum class Phase : std::uint8_t { compression, warmup } phase = Phase::compression;
@@ -351,7 +356,11 @@ struct Strategy {
     CollectiveAlgorithm collective_algorithm = CollectiveAlgorithm::automatic;
 
     int microbatch_group() const { return microbatch_group_size > 0 ? microbatch_group_size : pipeline_parallel; }
-    // What predicts further tokens is not in the chunk of the output layer, which makes the loss of these too.
+    // Of a step's microbatches, those that a stage with this number of chunks runs one after another on one of them.
+    std::int64_t run_of(int chunks, std::int64_t microbatches) const {
+        return chunks > 1 ? std::min<std::int64_t>(microbatch_group(), microbatches) : 1;
+    }
+    // The layers that predict further tokens are not in the output layer's chunk, which makes their loss.
     bool mtp_apart() const { return mtp_chunk >= 0 && mtp_chunk + 1 < static_cast<int>(layers_per_chunk.size()); }
     // Recomputation of some layers alone; of several layers at a time.
     bool recomputes_some() const { return !recompute_layers.empty() || recompute_every > 0 || recompute_per_chunk > 0; }
@@ -381,10 +390,7 @@ struct Strategy {
         return compression.phase == Compression::Phase::warmup ? GradientCompression::none : gradient_compression;
     }
     // Momentum travels as signs, after the backward pass and not in buckets.
-    bool sends_signs() const {
-        const GradientCompression c = compresses();
-        return c == GradientCompression::onebit_adam || c == GradientCompression::onebit_lamb || c == GradientCompression::zero_one_adam;
-    }
+    bool sends_signs() const { return of_signs(compresses()); }
     bool operator==(const Strategy&) const = default;
 };
 
@@ -392,7 +398,7 @@ enum class AttentionKernel { unfused, flash1, flash2, flash3, cudnn };
 template <> struct Spelling<AttentionKernel> {
     static constexpr const char* all[] = {"unfused", "flash-1", "flash-2", "flash-3", "cudnn"};
 };
-// What fused attention multiplies in, in layers whose linears have 8 or 4 bits: the activations' type, or 8 bits.
+// The type of fused attention's products in layers whose linears have 8 or 4 bits: the activations', or 8 bits.
 enum class AttentionPrecision : std::uint8_t { activations, fp8 };
 template <> struct Spelling<AttentionPrecision> { static constexpr const char* all[] = {"16-bit", "fp8"}; };
 // How the scales of 8- and 4-bit operands are found.

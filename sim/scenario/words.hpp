@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <iterator>
 #include <optional>
@@ -28,5 +29,11 @@ template <Worded E> std::optional<E> named(std::string_view word) {
 }
 
 template <Worded E> std::vector<std::string> words() { return {std::begin(Spelling<E>::all), std::end(Spelling<E>::all)}; }
+
+template <Worded E> constexpr auto values() {
+    std::array<E, std::size(Spelling<E>::all)> all{};
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<E>(i);
+    return all;
+}
 
 } // namespace orrery

@@ -35,7 +35,8 @@ class InFlight {
     };
     struct Held {
         std::vector<std::pair<int, int>> of_chunk; // chunk of any direction, microbatches: at the moment that most are held
-        // Where the order depends on times, and of_chunk is empty: before a stage's first backward step its chunks have one each.
+        // For orders that depend on times (of_chunk is empty then): one microbatch of each of a stage's chunks, before its first backward
+        // step.
         std::vector<std::pair<int, int>> at_least;
         int late_weights = -1; // weight steps after its last other backward step; -1: any number
         // By chunk. first: until the last chunk's first forward step, that one too. last: from the step that completes a chunk's gradients

@@ -98,7 +98,7 @@ void Branches::prefer(double share) {
 }
 
 double Branches::lowest() const {
-    double least = empty() ? std::numeric_limits<double>::infinity() : top().bound;
+    double least = lowest_open();
     for (const Set& set : aside_) least = std::min(least, set.bound);
     return least;
 }

@@ -56,7 +56,9 @@ class Branches {
     // back. Sets are split as before: nothing is dropped.
     void prefer(double share);
     bool puts_aside() const { return !aside_.empty(); }
-    double lowest() const; // bound of all there is, what is put aside too; infinity: nothing is left
+    // Of top(); infinity: there is none. lowest(): of what is put aside too.
+    double lowest_open() const { return empty() ? std::numeric_limits<double>::infinity() : top().bound; }
+    double lowest() const;
     // Takes up to `most` points out of their turn, at most one of each form: of those whose bound is below `limit` the best, those that
     // surely need little memory first.
     std::vector<Set> best_points(std::size_t most, double limit);

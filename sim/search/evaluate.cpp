@@ -110,7 +110,7 @@ std::string Evaluator::kind(const Scenario& s) const { return kind_of(s) + furth
 
 void Evaluator::name(SearchPoint& p, const Scenario& s) const {
     const std::string more = further(s);
-    p.kind = kind(s);
+    p.kind = kind_of(s) + more;
     p.row.label = label_of(s) + more;
     if (further_.empty()) return;
     const auto j = nlohmann::json::parse(p.json);

@@ -48,11 +48,7 @@ std::string on_homes(const Scenario& s, const SweepRow& row) {
 std::string on_replicas(const Scenario& s, double wait, const Unasked& unasked) {
     constexpr double much = 0.5;
     if (wait < much || !unasked.synchronization || s.strategy.workers()) return {};
-    const Abilities can = abilities_of(s);
-    const bool smaller = unasked.compression && std::ranges::any_of(Spelling<GradientCompression>::all, [&](const char* word) {
-                             const auto kind = named<GradientCompression>(word);
-                             return kind && *kind != GradientCompression::none && can.has(*kind);
-                         });
+    const bool smaller = unasked.compression && !abilities_of(s).all_compressions().empty();
     return fmt::format("{:.0f} % of the step is what replicas exchange. To exchange less changes the numbers of the training, so that it "
                        "was not tried: a space with \"/strategy/synchronization\" compares local steps and DiLoCo{}.",
                        wait * 100, smaller ? ", --allow compression smaller gradients" : "");

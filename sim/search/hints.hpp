@@ -1,4 +1,4 @@
-// What a first choice does not say by itself: what was not looked at and may be better, and what is not sure of it. Private to this room.
+// Sentences beside a first choice: what was not looked at and may be better, and what is not sure. Private to this room.
 #pragma once
 
 #include "sim/search/objective.hpp"

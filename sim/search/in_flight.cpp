@@ -1,4 +1,5 @@
 // Facts of a stage that follow from the order of a schedule's steps, whatever they cost.
+#include "sim/scenario/layers.hpp"
 #include "sim/schedules/schedule.hpp"
 #include "sim/search/bounds.hpp"
 
@@ -147,11 +148,8 @@ const std::vector<InFlight::Held>& InFlight::of(const Scenario& scenario) {
     if (const auto it = known_.find(key); it != known_.end()) return it->second;
     std::vector<Held> held(at(s.pipeline_parallel));
     const ScheduleInfo* info = find_schedule(s.schedule);
-    ScheduleShape shape;
-    shape.stages = s.pipeline_parallel;
-    shape.chunks_per_stage = s.virtual_pipeline;
+    ScheduleShape shape = shape_of(s);
     shape.microbatches = std::get<4>(key);
-    shape.group = s.microbatch_group_size;
     Schedule order;
     bool certain = info && info->check(shape).empty();
     if (certain) order = info->make(shape);
@@ -160,7 +158,7 @@ const std::vector<InFlight::Held>& InFlight::of(const Scenario& scenario) {
         other.forward = 3, other.input = 2, other.communication = 0.5;
         certain = info->make(other).ranks == order.ranks;
     }
-    const int run = s.virtual_pipeline > 1 ? static_cast<int>(std::min<std::int64_t>(s.microbatch_group(), shape.microbatches)) : 1;
+    const int run = static_cast<int>(s.run_of(s.virtual_pipeline, shape.microbatches));
     if (!certain && info && info->directions == 1)
         for (int chunk = 0; chunk < s.pipeline_parallel * s.virtual_pipeline; ++chunk)
             held[at(info->stage_of(chunk, s.pipeline_parallel))].at_least.emplace_back(chunk, 1);
@@ -194,11 +192,8 @@ std::shared_ptr<const Schedule> InFlight::order_of(const Scenario& scenario) {
     const std::lock_guard lock(ordering_);
     if (const auto it = orders_.find(key); it != orders_.end()) return it->second;
     std::shared_ptr<Schedule> order;
-    ScheduleShape shape;
-    shape.stages = s.pipeline_parallel;
-    shape.chunks_per_stage = s.virtual_pipeline;
+    ScheduleShape shape = shape_of(s);
     shape.microbatches = scenario.microbatches();
-    shape.group = s.microbatch_group_size;
     if (const ScheduleInfo* info = find_schedule(s.schedule); info && info->check(shape).empty())
         order = std::make_shared<Schedule>(info->make(shape));
     if (orders_.size() >= 64) orders_.clear(); // those of thousands of microbatches are large

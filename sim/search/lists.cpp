@@ -231,9 +231,7 @@ std::vector<GroupValue> Lists::schedules(const Scenario& shape) const {
     std::vector<GroupValue> out;
     const Abilities can = abilities_of(variations_.base());
     std::vector<std::string> known;
-    for (const std::string& name : schedule_names())
-        // One that trains with stale weights is another training: it is named, or not there.
-        if (const ScheduleInfo* info = find_schedule(name); can.has_schedule(name) && !info->asynchronous) known.push_back(quoted(name));
+    for (const std::string& name : can.all_schedules()) known.push_back(quoted(name));
     // Software without a pipeline of its own, told to have stages: as the scenario itself has them.
     if (stages > 1 && std::ranges::all_of(known, [](const std::string& name) { return bare(name) == "none"; }))
         known = {quoted(s.schedule)};
@@ -299,14 +297,13 @@ std::vector<GroupValue> Lists::cores(const Scenario& shape) const {
     if (s.tensor_parallel > 1) all = product(all, first_of(axis(sequence, {"true", "false"})));
     if (s.context_parallel > 1) {
         std::vector<std::string> kinds;
-        for (const ContextKind k : {ContextKind::ring, ContextKind::allgather, ContextKind::ulysses})
+        for (const ContextKind k : orrery::values<ContextKind>())
             if (can.has(k)) kinds.push_back(quoted(name(k)));
         all = product(all, axis(kind, kinds));
     }
     if (s.expert_parallel > 1) {
         std::vector<std::string> dispatchers;
-        for (const TokenDispatcher d :
-             {TokenDispatcher::alltoall, TokenDispatcher::allgather, TokenDispatcher::deepep, TokenDispatcher::hybridep})
+        for (const TokenDispatcher d : orrery::values<TokenDispatcher>())
             if (may_dispatch(variations_.base(), d)) dispatchers.push_back(quoted(name(d)));
         all = product(all, axis(dispatcher, dispatchers));
     }
@@ -340,10 +337,8 @@ std::vector<GroupValue> Lists::homes(const Scenario& shape) const {
 std::vector<GroupValue> Lists::compressions() const {
     std::vector<GroupValue> out{{}};
     if (!options_.compression || !open(compression)) return out;
-    const Abilities can = abilities_of(variations_.base());
-    for (const char* word : Spelling<GradientCompression>::all)
-        if (const GradientCompression kind = *named<GradientCompression>(word); kind != GradientCompression::none && can.has(kind))
-            out.push_back({{id(compression_kind, quoted(word))}, "gradients as " + std::string(word)});
+    for (const GradientCompression kind : abilities_of(variations_.base()).all_compressions())
+        out.push_back({{id(compression_kind, quoted(name(kind)))}, "gradients as " + std::string(name(kind))});
     return out;
 }
 

@@ -25,9 +25,11 @@ class Lists {
     std::vector<GroupValue> rests(const Scenario& shape) const; // ZeRO stage with its group and homes, compression, rank order
     std::vector<GroupValue> recomputes() const;
     bool has_others() const { return !others_.empty(); } // fields that only the space's file names
-    bool homes_open() const;                             // neither the scenario nor the space's file says anything of them
-    bool free_homes() const;                             // some may be elsewhere than on the devices
-    std::vector<std::string> free() const;               // "tensor_parallel: 1, 2, 4, 8"
+    // Whether neither the scenario nor the space's file says anything of a section of the strategy.
+    bool open(const std::string& section) const;
+    bool homes_open() const;               // of where states and activations live
+    bool free_homes() const;               // some may be elsewhere than on the devices
+    std::vector<std::string> free() const; // "tensor_parallel: 1, 2, 4, 8"
 
   private:
     bool fixed(const std::string& pointer) const { return variations_.given(pointer) && !space_.contains(pointer); }
@@ -44,8 +46,6 @@ class Lists {
     bool twice(const Settings& settings) const;
     std::vector<GroupValue> overlaps(const Scenario& shape) const;
     std::string free_overlaps() const; // in words; empty: all are stated
-    // Whether neither the scenario nor the space says anything of a section of the strategy.
-    bool open(const std::string& section) const;
     std::vector<GroupValue> homes(const Scenario& shape) const;
     std::vector<GroupValue> compressions() const;
     // Stages of ZeRO with the homes that each can have.

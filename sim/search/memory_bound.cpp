@@ -18,23 +18,17 @@ struct Held {
 };
 
 // The host has moments and masters, and the device a copy of the masters.
-bool leaves_masters(const Scenario& s) {
+bool leaves_masters(const Scenario& s, const Practice& practice) {
     const Training& t = s.training;
     const Offload& o = s.strategy.offload;
-    const bool wide = t.precision == DType::fp32 || t.precision == DType::tf32;
-    return practice_of(s).keeps_master_on_device && t.master_weights && !wide && !t.optimizer_in_backward && o.optimizer == Tier::cpu &&
-           o.optimizer_fraction >= 1 && o.gradients == Tier::none && o.parameters == Tier::none && !s.model.trainable.partial() &&
-           !s.strategy.served() && !s.strategy.workers();
+    return practice.keeps_master_on_device && t.master_weights && !is_wide(t.precision) && !t.optimizer_in_backward &&
+           o.optimizer == Tier::cpu && o.optimizer_fraction >= 1 && o.gradients == Tier::none && o.parameters == Tier::none &&
+           !s.model.trainable.partial() && !s.strategy.served() && !s.strategy.workers();
 }
 
-// A shard per parameter under a pipeline: a stage gathers once a step and reduces once (passes/buckets.cpp), so that it has whole
-// parameters and whole gradients throughout.
-bool once_a_step(const Scenario& s) { return practice_of(s).sharding == Sharding::per_parameter && s.strategy.pipeline_parallel > 1; }
-
 // Outputs of the microbatches before the last one, which a stage with the loss keeps until the step ends (memory/reserve.cpp).
-double kept_outputs(const Scenario& s, int directions) {
-    const Runtime& r = s.runtime;
-    if (!practice_of(s).keeps_outputs || r.plan_allocator || r.loss == LossKind::chunked || r.reserved_gb >= 0) return 0;
+double kept_outputs(const Scenario& s, const Practice& practice, int directions) {
+    if (!practice.keeps_outputs || s.runtime.reserved_gb >= 0) return 0;
     const Strategy& t = s.strategy;
     const double rows =
         static_cast<double>(s.training.micro_batch_size) * static_cast<double>(s.training.sequence_length) / t.context_parallel;
@@ -42,32 +36,30 @@ double kept_outputs(const Scenario& s, int directions) {
     return std::max(0.0, static_cast<double>(s.microbatches()) / directions - 1) * logits * bytes_per_element(activation_dtype(s));
 }
 
-Held bytes_of(const Scenario& s, const Elements& e, int directions) {
+Held bytes_of(const Scenario& s, const Practice& practice, const SharingPractice& shared, const Elements& e, int directions) {
     const Strategy& t = s.strategy;
     const Training& training = s.training;
-    const Practice practice = practice_of(s);
     const Elements shards = shards_of(s, directions);
     const auto sharded = [&](bool yes) { return e.dense / (yes ? shards.dense : 1) + e.experts / (yes ? shards.experts : 1); };
-    const bool wide = training.precision == DType::fp32 || training.precision == DType::tf32;
     double states = optimizer_state_bytes(training);
     // In a model that is tuned only frozen parameters are bounded: adapters are few, and gradients and states are theirs.
     const Trainable& tuned = s.model.trainable;
     const double parameter = tuned.base_dtype == BaseDType::nf4 ? bytes_per_element(DType::nf4)
-                             : wide                             ? 4
+                             : is_wide(training.precision)      ? 4
                              : practice.gathers_low_parameters  ? 1 // and tables more
                                                                 : 2;
     const Offload& o = t.offload;
     const bool away = o.optimizer != Tier::none;
     if (tuned.partial() || t.served() || away) states = 0; // elsewhere: a device's part of them is not bounded
-    if (away && leaves_masters(s)) states = training.master_remainders ? 2 : 4;
-    const bool fully = practice.fully_sharded(), once = once_a_step(s);
+    if (away && leaves_masters(s, practice)) states = training.master_remainders ? 2 : 4;
+    const bool fully = practice.fully_sharded(), once = practice.once_a_step(t.pipeline_parallel);
     const double gradient =
         fully && !once ? std::min(2.0, bytes_per_element(training.gradient_dtype)) : bytes_per_element(training.gradient_dtype);
     const bool none = tuned.partial() || training.optimizer_in_backward || o.gradients != Tier::none;
     Held h;
     h.always = states * sharded(t.zero_stage >= 1);
     // Shards that the optimizer steps on are among the states: copies of them are there for a gather alone.
-    const bool among_states = states > 0 && practice.fp32_shards && sharing_practice(s).gathers_in_step;
+    const bool among_states = states > 0 && practice.fp32_shards && shared.gathers_in_step;
     if (o.parameters == Tier::none && !among_states)
         h.always += parameter * sharded(!once && (t.zero_stage >= 3 || (t.zero_stage == 2 && fully)));
     h.gradients = none ? 0 : gradient * sharded(!once && t.zero_stage >= 2);
@@ -80,9 +72,9 @@ bool keeps_less(const Strategy& t) { return t.recomputes_segments() || t.offload
 // Bytes of the microbatches held at a moment, and of the parameters and gradients that are whole then.
 class Moments {
   public:
-    Moments(const Scenario& s, const Profile& profile, const ScheduleInfo& info)
+    Moments(const Scenario& s, const SharingPractice& shared, const Profile& profile, const ScheduleInfo& info)
         : profile_(profile), chunks_(chunk_costs(s, profile, false)), segments_(keeps_less(s.strategy)), elements_(chunk_elements(s)),
-          shards_(shards_of(s, info.directions)), whole_(whole_of(s)) {}
+          shards_(shards_of(s, info.directions)), whole_(whole_of(s, shared)) {}
 
     // Bytes beside what a stage has always.
     double most(const std::vector<InFlight::Moment>& moments) const {
@@ -111,12 +103,11 @@ class Moments {
         double weights = 0, gradients = 0;
     }; // bytes an element
 
-    static Whole whole_of(const Scenario& s) {
+    static Whole whole_of(const Scenario& s, const SharingPractice& shared) {
         if (states_leave(s.strategy.offload) || s.model.trainable.partial() || s.training.optimizer_in_backward) return {};
-        const SharingPractice practice = sharing_practice(s);
         const double gradient = bytes_per_element(s.training.gradient_dtype);
-        return {practice.gathers_in_step && !practice.keeps ? (s.runtime.fp8_all_gather ? 1.0 : 2.0) : 0,
-                practice.zero >= 2 ? (practice.one_queue ? std::min(2.0, gradient) : gradient) : 0};
+        return {shared.gathers_in_step && !shared.keeps ? (s.runtime.fp8_all_gather ? 1.0 : 2.0) : 0,
+                shared.zero >= 2 ? (shared.one_queue ? std::min(2.0, gradient) : gradient) : 0};
     }
     int length() const { return static_cast<int>(chunks_.size()); }
     bool is_last(int chunk) const { return chunk % length() == length() - 1; }
@@ -148,8 +139,10 @@ double memory_bound(const Scenario& s, const Profile& profile, InFlight& in_flig
     const int stages = s.strategy.pipeline_parallel, directions = info->directions;
     const std::vector<int>& split = s.strategy.layers_per_chunk;
     const std::vector<ChunkCost> chunks = chunk_costs(s, profile, false);
-    const bool made_anew = practice_of(s).gradients_none && !once_a_step(s);
-    const double outputs = kept_outputs(s, directions);
+    const Practice practice = practice_of(s);
+    const SharingPractice shared = sharing_practice(s);
+    const bool made_anew = practice.gradients_none && !practice.once_a_step(stages);
+    const double outputs = kept_outputs(s, practice, directions);
     const int length = static_cast<int>(split.size());
     const std::vector<Elements> elements = stage_elements(s, *info, chunk_elements(s));
     std::vector<bool> has_tail(at(stages));
@@ -158,10 +151,10 @@ double memory_bound(const Scenario& s, const Profile& profile, InFlight& in_flig
     const std::vector<InFlight::Held>& held = in_flight.of(s);
     const bool segments = keeps_less(s.strategy);
     const bool joined = joins(s, *info);
-    const Moments moments(s, profile, *info);
+    const Moments moments(s, shared, profile, *info);
     double most = 0;
     for (int stage = 0; stage < stages; ++stage) {
-        const Held h = bytes_of(s, elements[at(stage)], directions);
+        const Held h = bytes_of(s, practice, shared, elements[at(stage)], directions);
         double saved = 0, rise = 0, largest = 0, once = 0;
         const bool ordered = !held[at(stage)].of_chunk.empty();
         for (const auto& [chunk, count] : ordered ? held[at(stage)].of_chunk : held[at(stage)].at_least) {

@@ -10,8 +10,8 @@ namespace orrery {
 bool of_run(SearchBy by);    // a figure of the scenario's "run"
 bool of_target(SearchBy by); // of its training.convergence
 double tokens_of_a_step(const Scenario& scenario);
-// What the energies of a space's machines count: energy_basis() and what is assumed of each. A problem where what nodes draw besides their
-// boards is known of some machines alone: those would stand behind the others for it.
+// Says what the machines' energies count: energy_basis() and each machine's assumptions. Adds a problem where the power of nodes is known
+// for some machines alone: those would rank behind the others for it.
 std::string energy_of(const StrategySpace& space, std::vector<Problem>& problems);
 
 struct Objective {

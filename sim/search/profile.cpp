@@ -117,7 +117,7 @@ class SmallPlan {
         double saved = p.head.saved;
         for (const PartCost& c : p.layers) saved += c.saved;
         p.tail_peak = std::max(0.0, tail_level_ - saved);
-        for (const ReserveItem& item : reserve(plan_, scenario_, plan_.programs.front(), Bytes{})) {
+        for (const ReserveItem& item : reserve(plan_, scenario_, plan_.programs.front())) {
             if (std::find(of_elements.begin(), of_elements.end(), item.name) != of_elements.end()) continue;
             const Bytes bytes =
                 item.name == communicators ? least_communicator_buffers(plan_, scenario_, plan_.programs.front()) : item.bytes;

@@ -1,5 +1,6 @@
 #include "sim/search/replan.hpp"
 
+#include "sim/scenario/layers.hpp"
 #include "sim/search/choose.hpp"
 #include "sim/search/search.hpp"
 
@@ -97,9 +98,8 @@ class Replanner {
         j["training"]["global_batch_size"] = shape.batch;
         j["training"]["micro_batch_size"] = s.training.micro_batch_size;
         Json& strategy = j["strategy"];
-        for (const char* field : {"data_parallel", "layer_split", "recompute_layers", "recompute_every", "virtual_pipeline", "schedule",
-                                  "mtp_chunk", "microbatch_group_size", "recompute", "sequence_parallel"})
-            strategy.erase(field);
+        for (const char* field : fields_of_stages) strategy.erase(field);
+        for (const char* field : {"data_parallel", "recompute_layers", "recompute", "sequence_parallel"}) strategy.erase(field);
         strategy["tensor_parallel"] = shape.tensor;
         strategy["pipeline_parallel"] = shape.pipeline;
         strategy["context_parallel"] = g.context_parallel;

@@ -69,15 +69,11 @@ class Search {
         if (ahead_->space_.forms.empty() || !ahead_->begin()) return;
         options_.fresh = false; // the file is new
         while (ahead_->all_.size() < most && goes_on()) {
-            ahead_->prefer_room();
-            const std::vector<Branches::Set> batch = ahead_->next_batch();
-            if (batch.empty() && !ahead_->take_back()) break;
-            ahead_->simulate_all(batch);
-            if (ahead_->close_kinds() >= kinds) break;
+            if (!ahead_->simulate_next() || ahead_->close_kinds() >= kinds) break;
         }
     }
 
-    // Of a kind that has a point that fits, or three that do not, no more are looked at ahead. Kinds with one that fits.
+    // Closes the kinds of which look_ahead() needs no more points: one fits, or three do not. Returns how many have one that fits.
     std::size_t close_kinds() {
         constexpr int tries = 3;
         std::map<std::string, int> missed;
@@ -162,8 +158,6 @@ class Search {
         return result_.counts.simulated + result_.counts.by_memory < ties_end_ && bound <= best_ * (1 + options_.ties);
     }
 
-    double lowest() const { return branches_->empty() ? std::numeric_limits<double>::infinity() : branches_->top().bound; }
-
     // Bounds of memory leave much out. Where the fastest points by their bounds turn out not to fit, those come first that surely leave
     // more memory, until one fits: the more, the more points did not.
     static constexpr double rooms[] = {0, 0.25, 0.5, 0.75};
@@ -189,8 +183,9 @@ class Search {
         constexpr std::int64_t many = 1000;
         constexpr std::size_t enough = 256;
         std::vector<Branches::Set> taken;
-        while (taken.size() < options_.batch && later_.size() < enough && !branches_->empty() && worth(lowest()) && goes_on()) {
-            open_best(taken, lowest() < goal() ? goal() : best_ * (1 + options_.ties) * (1 + 1e-12));
+        while (taken.size() < options_.batch && later_.size() < enough && !branches_->empty() && worth(branches_->lowest_open()) &&
+               goes_on()) {
+            open_best(taken, branches_->lowest_open() < goal() ? goal() : best_ * (1 + options_.ties) * (1 + 1e-12));
             if (options_.exhaustive || branches_->counts().profiles < plans_ + many) continue;
             plans_ = branches_->counts().profiles;
             take_back();
@@ -215,7 +210,7 @@ class Search {
 
     void take_point(const Branches::Set& set, std::vector<Branches::Set>& taken) {
         if (taken_ahead_.erase(set.id) > 0) return;
-        if (keeps_all_) { // of a part one point of each kind at a time
+        if (keeps_all_) { // a batch ahead takes one point of each kind
             const Scenario* s = workers_->first().resolved(space_, set.id);
             const std::string kind = s ? evaluator_->kind(*s) : "";
             if (closed_.contains(kind)) return;
@@ -224,14 +219,17 @@ class Search {
         taken.push_back(set);
     }
 
+    // False: there is nothing left that is worth it.
+    bool simulate_next() {
+        prefer_room();
+        const std::vector<Branches::Set> batch = next_batch();
+        if (batch.empty() && !take_back()) return false;
+        simulate_all(batch);
+        return true;
+    }
+
     void explore() {
-        while (goes_on()) {
-            prefer_room();
-            const std::vector<Branches::Set> batch = next_batch();
-            if (batch.empty() && !take_back()) break;
-            simulate_all(batch);
-            report_progress();
-        }
+        while (goes_on() && simulate_next()) report_progress();
         count_all();
     }
 
@@ -269,14 +267,15 @@ class Search {
         branches_->leave(margin_of(best.row));
         const auto looked_at = [&] { return result_.counts.simulated + result_.counts.by_memory; };
         const std::int64_t end = looked_at() + most;
-        while (goes_on() && looked_at() < end && lowest() < limit) {
+        while (goes_on() && looked_at() < end && branches_->lowest_open() < limit) {
             std::vector<Branches::Set> batch;
-            while (batch.size() < options_.batch && !branches_->empty() && lowest() < limit && goes_on()) open_best(batch, limit);
+            while (batch.size() < options_.batch && !branches_->empty() && branches_->lowest_open() < limit && goes_on())
+                open_best(batch, limit);
             simulate_all(batch);
             lower_limit();
             report_progress();
         }
-        result_.roomier_sought = !(lowest() < limit);
+        result_.roomier_sought = !(branches_->lowest_open() < limit);
         count_all();
         finish();
     }
@@ -438,18 +437,14 @@ class Search {
         return prediction.report.breakdown_s;
     }
 
-    // Of the point that is named first, with what it does not say by itself.
+    // The same for the point that is named first, and the hints beside it.
     void say_first(SearchPoint& p) {
         const std::optional<Scenario> s = evaluator_->scenario(p);
         if (!s) return;
         const ByEnum<Category, double, category_count> parts = say_limits_of(p, *s);
         const std::size_t machine = at(space_.forms[at(p.id.form)].machine);
-        const Variations& variations = space_.machines[machine].variations;
-        const auto open = [&](const char* section) {
-            return !variations.given(section) && options_.space.space.find(section) == std::string::npos;
-        };
-        const Unasked unasked{space_.homes_open && options_.space.farthest == Reach::devices, open("/strategy/synchronization"),
-                              !options_.space.compression && open("/strategy/gradient_compression")};
+        const Unasked unasked{space_.homes_open && options_.space.farthest == Reach::devices, space_.synchronization_open,
+                              !options_.space.compression && space_.compression_open};
         const double wait = p.row.step_time_s > 0 ? parts[Category::exposed_dp] / p.row.step_time_s : 0;
         result_.hints = hints(*s, p.row, wait, unasked, objectives_[machine]);
     }

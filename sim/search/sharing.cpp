@@ -48,7 +48,7 @@ SharingPractice sharing_practice(const Scenario& s) {
     SharingPractice p;
     p.active = static_cast<std::int64_t>(t.data_parallel) * t.context_parallel > 1;
     p.zero = p.active ? t.zero_stage : 0;
-    if (practice.sharding == Sharding::per_parameter && stages) p.zero = std::min(p.zero, 1);
+    if (practice.once_a_step(t.pipeline_parallel)) p.zero = std::min(p.zero, 1);
     p.one_queue = practice.fully_sharded();
     p.gathers_in_step = p.zero == 3 || (p.zero == 2 && practice.fully_sharded() && !stages);
     p.keeps = p.gathers_in_step && p.zero == 2;

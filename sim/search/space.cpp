@@ -290,6 +290,8 @@ StrategySpace make_space(std::string_view json_text, const SpaceOptions& options
         if (space.free.empty()) space.free = lists.free();
         space.cores_change_work = space.cores_change_work || lists.has_others();
         space.homes_open = lists.homes_open();
+        space.synchronization_open = lists.open("/strategy/synchronization");
+        space.compression_open = lists.open("/strategy/gradient_compression");
         space.may_leave = space.may_leave || lists.free_homes();
         enumerate(space, static_cast<std::int32_t>(space.machines.size()) - 1, lists, options);
     }

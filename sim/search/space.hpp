@@ -91,6 +91,8 @@ struct StrategySpace {
     bool cores_change_work = false;              // the space names fields that a form's arithmetic may depend on
     bool steps_differ = false;                   // .. in how many tokens they have: the space names batches or lengths of sequences
     bool homes_open = false;                     // neither the scenario nor the space says where states and activations live
+    bool synchronization_open = false;           // .. nor anything of this section
+    bool compression_open = false;               // .. and of gradient_compression
     bool may_leave = false;                      // points may have something elsewhere than on the devices
     std::int64_t legal() const;                  // points
 };

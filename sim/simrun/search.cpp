@@ -47,10 +47,8 @@ SearchBy search_by(const std::string& name) {
 // The best of each kind as scenarios, 1.json the first. False, with a message, where they cannot be written.
 bool write_best(const SearchResult& r, const SearchOptions& searching, const std::string& folder, const Options& options) {
     std::vector<std::pair<std::string, std::string>> files;
-    const auto add = [&](const std::string& name, const std::string& json) {
-        files.emplace_back(name, nlohmann::ordered_json::parse(json).dump(1) + "\n");
-    };
-    for (const SearchPoint* p : rows_of(r, static_cast<std::size_t>(searching.top))) add(fmt::format("{}.json", files.size() + 1), p->json);
+    for (const SearchPoint* p : rows_of(r, static_cast<std::size_t>(searching.top)))
+        files.emplace_back(fmt::format("{}.json", files.size() + 1), nlohmann::ordered_json::parse(p->json).dump(1) + "\n");
     return write_scenarios(folder, files, options);
 }
 

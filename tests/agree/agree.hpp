@@ -4,6 +4,9 @@
 #include "exec/executors/executors.hpp"
 #include "exec/runtime/reference.hpp"
 #include "exec/runtime/tensors.hpp"
+#include "sim/memory/memory.hpp"
+
+#include <gtest/gtest.h>
 
 #include <functional>
 #include <iosfwd>
@@ -52,6 +55,12 @@ Trained train(const Scenario& scenario, const TrainOptions& options = {});
 void expect_trained_alike(const Trained& expected, const Trained& found);
 // The same to the bit.
 void expect_same_bits(const Trained& expected, const Trained& found);
+// The peak of every rank, to the byte. Inline: not all tests that link the rest link what predicts memory.
+inline void expect_peaks_as_predicted(const Scenario& scenario, const Trained& t) {
+    const MemoryReport predicted = memory(t.world->plan, scenario);
+    for (const auto& rank : t.world->ranks)
+        EXPECT_EQ(rank->memory.device().highest, predicted.stages[rank->stage].allocated_peak.count) << "rank " << rank->rank;
+}
 // Parameters of a world that begins as it is, after this number of training steps on the batches that its seed draws.
 Gathered parameters_after(World& world, const std::string& executor, std::int64_t steps);
 

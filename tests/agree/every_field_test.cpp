@@ -27,11 +27,6 @@ Learned trained(const Scenario& s, bool by_position, const char* executor) {
     return learn(s, how);
 }
 
-// The router's own choice has other drops where ranks hold other groups of tokens, and numbers of rows that only it knows.
-bool by_position(const Scenario& s) {
-    return s.model.moe && (!s.model.moe->pads() || s.strategy.tensor_parallel > 1 || s.strategy.context_parallel > 1);
-}
-
 void expect_memory_as_predicted(const Scenario& s, const Learned& many) {
     const Plan plan = executed_plan(s);
     const MemoryReport predicted = memory(plan, s);
@@ -52,12 +47,12 @@ TEST(AgreeAtRandom, EveryFieldOfTheSchema) {
         const std::optional<Scenario> s = scenarios.draw(r, text);
         if (!s) continue;
         SCOPED_TRACE(text.dump());
-        const Learned many = trained(*s, by_position(*s), "serial");
+        const Learned many = trained(*s, routes_by_position(*s), "serial");
         expect_memory_as_predicted(*s, many);
-        const Learned other = trained(*s, by_position(*s), i % 2 == 0 ? "threads" : "queues");
+        const Learned other = trained(*s, routes_by_position(*s), i % 2 == 0 ? "threads" : "queues");
         EXPECT_EQ(other.parameters, many.parameters) << "executors carry out the same plan";
         if (!unlike_one_rank(*s).empty()) continue;
-        const Agreement found = agreement(trained(on_one_rank(*s), by_position(*s), "serial"), many, limits_of(DType::fp64));
+        const Agreement found = agreement(trained(on_one_rank(*s), routes_by_position(*s), "serial"), many, limits_of(DType::fp64));
         for (const Agreement::Row& row : found.rows)
             EXPECT_TRUE(row.agrees) << row.what << " " << row.difference.relative << " " << row.difference.worst;
         ++compared;

@@ -4,7 +4,6 @@
 
 #include "exec/queues/executor.hpp"
 #include "exec/queues/program.hpp"
-#include "sim/memory/memory.hpp"
 
 #include <gtest/gtest.h>
 
@@ -18,9 +17,7 @@ TEST_P(Queues, AreSerialToTheBit) {
     const Trained serial = train(scenario, {.steps = 2, .real = DType::fp32}),
                   queues = train(scenario, {.steps = 2, .real = DType::fp32, .executor = "queues"});
     expect_same_bits(serial, queues);
-    const MemoryReport predicted = memory(queues.world->plan, scenario);
-    for (const auto& rank : queues.world->ranks)
-        EXPECT_EQ(rank->memory.device().highest, predicted.stages[rank->stage].allocated_peak.count) << "rank " << rank->rank;
+    expect_peaks_as_predicted(scenario, queues);
 }
 
 // By every pair of users of every two buffers that share a byte: what the planner concludes from clocks.

@@ -38,7 +38,7 @@ TEST(SixteenBits, BeginAsThirtyTwoRounded) {
     }
 }
 
-// What is masters under a strategy and parameters in fp32 on one rank is compared across, and a wrong one is found.
+// One plan's masters are compared with the other's fp32 parameters, and a wrong value is found.
 TEST(SixteenBits, MastersAreComparedWithParametersOfOnePlanThatHasNone) {
     for (const char* framework : {"torchtitan", "fsdp2"}) {
         const Scenario scenario =
@@ -60,17 +60,22 @@ TEST(SixteenBits, MastersAreComparedWithParametersOfOnePlanThatHasNone) {
     }
 }
 
-TEST(SixteenBits, GoThroughACheckpoint) {
-    const std::string folder = testing::TempDir() + "sixteen_bits";
+// Through a checkpoint in a folder of this name.
+void hand_over(const World& from, World& to, const std::string& where) {
+    const std::string folder = testing::TempDir() + where;
     std::filesystem::remove_all(folder);
+    CheckpointWriter writer(folder);
+    writer.begin({3, 7, {}}, pieces_of(from));
+    writer.finish();
+    restore(to, CheckpointFiles(checkpoints_in(folder).at(0)));
+}
+
+TEST(SixteenBits, GoThroughACheckpoint) {
     const auto one = make_world(tiny(mixed), DType::bf16),
                other =
                    make_world(tiny({"strategy.data_parallel=2", "strategy.framework=megatron", "training.precision=bf16"}), DType::bf16);
     initialise(*one);
-    CheckpointWriter writer(folder);
-    writer.begin({3, 7, {}}, pieces_of(*one));
-    writer.finish();
-    restore(*other, CheckpointFiles(checkpoints_in(folder).at(0)));
+    hand_over(*one, *other, "sixteen_bits");
     for (Quantity q : {Quantity::parameters, Quantity::states}) EXPECT_EQ(gather(*one, q).tensors, gather(*other, q).tensors);
 }
 
@@ -85,20 +90,12 @@ TEST(SixteenBits, ShardsOfFsdpAreTheMasters) {
         for (double v : t.values) finer += static_cast<double>(from_bf16(to_bf16(static_cast<float>(v)))) != v;
     EXPECT_GT(finer, 100u);
     for (const auto& [name, t] : gather(*of_shards, Quantity::states).tensors) EXPECT_FALSE(name.starts_with("master/")) << name;
-    const auto move = [](const World& from, World& to, const std::string& where) {
-        const std::string folder = testing::TempDir() + where;
-        std::filesystem::remove_all(folder);
-        CheckpointWriter writer(folder);
-        writer.begin({3, 7, {}}, pieces_of(from));
-        writer.finish();
-        restore(to, CheckpointFiles(checkpoints_in(folder).at(0)));
-    };
     const Tensors fine = gather(*of_shards, Quantity::parameters).tensors;
-    move(*of_shards, *with_masters, "shards_to_masters");
+    hand_over(*of_shards, *with_masters, "shards_to_masters");
     const Tensors states = gather(*with_masters, Quantity::states).tensors;
     for (const auto& [name, t] : fine) EXPECT_EQ(states.at("master/" + name), t) << name;
     const auto other = make_world(tiny(sharded), DType::bf16);
-    move(*with_masters, *other, "masters_to_shards");
+    hand_over(*with_masters, *other, "masters_to_shards");
     EXPECT_EQ(gather(*other, Quantity::parameters).tensors, fine);
 }
 

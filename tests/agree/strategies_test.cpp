@@ -1,8 +1,6 @@
 // Does every strategy train like one rank, and those whose sums have one order like each other to the bit? Is memory as predicted?
 #include "agree.hpp"
 
-#include "sim/memory/memory.hpp"
-
 #include <gtest/gtest.h>
 
 namespace orrery::agree {
@@ -27,10 +25,7 @@ TEST_P(Parity, LikeOneRankInSinglePrecision) {
 
 TEST_P(Parity, MemoryIsAsPredicted) {
     const Scenario scenario = tiny(GetParam().fields);
-    const Trained t = train(scenario, {.steps = 2, .real = DType::fp32});
-    const MemoryReport predicted = memory(t.world->plan, scenario);
-    for (const auto& rank : t.world->ranks)
-        EXPECT_EQ(rank->memory.device().highest, predicted.stages[rank->stage].allocated_peak.count) << "rank " << rank->rank;
+    expect_peaks_as_predicted(scenario, train(scenario, {.steps = 2, .real = DType::fp32}));
 }
 
 INSTANTIATE_TEST_SUITE_P(Strategies, Parity, testing::ValuesIn(strategies()), [](const auto& tested) { return tested.param.name; });

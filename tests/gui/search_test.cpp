@@ -1,6 +1,7 @@
 // Does "Find the best" fill the table while it runs, say why each is behind, stop when told, and open what is chosen?
 #include "gui/app/actions.hpp"
 #include "gui/app/main_window.hpp"
+#include "gui/editor/presets.hpp"
 #include "gui/search/found_points.hpp"
 #include "gui/search/search_job.hpp"
 #include "gui/strategies/strategies_model.hpp"
@@ -54,6 +55,20 @@ class SearchTest : public QObject {
         QVERIFY(space.at("/strategy/schedule") == nlohmann::json({"1f1b", "interleaved-1f1b", "none", "zb-v"}));
     }
 
+    // Where what predicts further tokens lies, and how many microbatches take turns, belong to the stages that go.
+    void freesWhatBelongsToThePipeline() {
+        auto j = nlohmann::json::parse(scenario);
+        j["strategy"]["pipeline_parallel"] = 2, j["strategy"]["virtual_pipeline"] = 2, j["strategy"]["schedule"] = "interleaved-1f1b";
+        j["strategy"]["layer_split"] = {3, 2, 2, 1}, j["strategy"]["mtp_chunk"] = 2, j["strategy"]["microbatch_group_size"] = 4;
+        QVERIFY(nlohmann::json::parse(with_free_strategy(j.dump())).at("strategy") == nlohmann::json({{"framework", "megatron"}}));
+        const auto tensor = nlohmann::json::parse(with_preset(j.dump(), "tensor", 8)),
+                   kept = nlohmann::json::parse(with_preset(j.dump(), "recompute-none", 8));
+        for (const char* field : {"virtual_pipeline", "schedule", "layer_split", "mtp_chunk", "microbatch_group_size"}) {
+            QVERIFY2(!tensor.contains(field), field);
+            QVERIFY2(kept.contains(field), field);
+        }
+    }
+
     void saysWhyEachIsBehind() {
         const SweepRow best = row("best", 1, 0.05, 0.5);
         QVERIFY(behind(row("tie", 1.01, 0.05, 0.495), best).contains("tie"));
@@ -102,7 +117,7 @@ class SearchTest : public QObject {
         QVERIFY2(points.front().figures.note.contains("too little memory"), qPrintable(points.front().figures.note));
         QVERIFY2(points[1].figures.note.contains("4.8 % faster"), qPrintable(points[1].figures.note));
         SearchPoint refined = result.points.back();
-        refined.row.hash.clear(), refined.row.step_time_s = 0.9, refined.refined = "layers 3 5", refined.json = "{}";
+        refined.row.hash = "refined", refined.row.step_time_s = 0.9, refined.refined = "layers 3 5", refined.json = "{}";
         result.refined = {refined};
         found.finish(result);
         points = found.points();

@@ -222,7 +222,7 @@ Scenario joined(const Mixture& m, bool join = true) {
     return m.make(fields);
 }
 
-// What a joined block does, a letter each in issue order, of the backward step a capital: a attention, e experts, m a dense MLP's first
+// The ops of a joined block, one letter each in issue order, capital for the backward step: a attention, e experts, m a dense MLP's first
 // linear; d dispatch, c combine.
 std::string letters(const Block& b) {
     std::string text;

@@ -166,7 +166,7 @@ TEST(FineTuning, ABaseInFourBitsTakesFourBitsAndAScale) {
     EXPECT_LT(fullest(b.memory).peak.count, fullest(a.memory).peak.count);
 }
 
-// What adapters cost beside their products where no compiler joins kernels: a scale ahead of each sum, an A for each module, and under PEFT
+// Without a compiler adapters cost more than their products: a scale ahead of each sum, an A for each module, and under PEFT
 // with autocast the rows of each cast to fp32 and back, 12 bytes a number.
 TEST(FineTuning, EagerAdaptersScaleAndCastByThemselves) {
     const auto sum_up = [](const std::string& strategy, const std::string& part) {

@@ -52,6 +52,7 @@ TEST(LooseClock, FlowsOfAMessageDoNotWaitForEachOther) {
         LooseFlow f;
         f.bytes = bytes;
         f.uses = {{link, 1}};
+        f.loads = {1};
         f.lane = clock.lane_of(f);
         return f;
     };
@@ -74,7 +75,7 @@ TEST(LooseClock, FlowsOfAMessageDoNotWaitForEachOther) {
 // move their worker computes at half the rate.
 TEST(LooseClock, FlowsAlikeShareALane) {
     LooseClock clock({1}, 1, 1);
-    LooseWay few{0, {{6, 10, {{0, 1}}}}}, many{2, {{12, 10, {{0, 1}}}}};
+    LooseWay few{0, {{6, 10, {{0, 1}}, {1}}}}, many{2, {{12, 10, {{0, 1}}, {1}}}};
     few.flows[0].lane = clock.lane_of(few.flows[0]);
     many.flows[0].lane = clock.lane_of(many.flows[0]);
     EXPECT_EQ(few.flows[0].lane, many.flows[0].lane);

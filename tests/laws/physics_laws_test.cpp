@@ -1,6 +1,7 @@
 // Does a faster machine ever make a step slower, does the host wait where its code does, does the same input give the same bytes, and do
 // the wires carry what rings must?
 #include "sim/report/report.hpp"
+#include "tests/laws/mixture.hpp"
 #include "tests/laws/scenarios.hpp"
 
 #include <nlohmann/json.hpp>
@@ -62,11 +63,8 @@ TEST(PhysicsLaws, TheHostWaitsForLossesAndTheNormWhereTheirCodeReadsThem) {
         s.runtime.cuda_graphs = graphs;
         const Plan plan = lower(s);
         int n = 0;
-        for (const Action& a : plan.programs.back().actions) // the last stage, which has the losses
-            for (std::int32_t i = a.first; i < a.last; ++i) {
-                const Op& op = plan.blocks[a.block].ops[i];
-                n += std::holds_alternative<HostSync>(op.work) && op.name.ends_with(suffix);
-            }
+        each_op(plan, static_cast<int>(plan.programs.size()) - 1, // the last stage, which has the losses
+                [&](const Block&, const Op& op) { n += std::holds_alternative<HostSync>(op.work) && op.name.ends_with(suffix); });
         return n;
     };
     EXPECT_EQ(waits("megatron", 2025, false, ".read"), mixed().microbatches);
@@ -85,8 +83,7 @@ TEST(PhysicsLaws, MicrobatchesAreLoadedOneByOneWhereTokensOrLabelsAreWanted) {
     const Plan plan = lower(s);
     for (int stage = 0; stage < 4; ++stage) {
         int loads = 0;
-        for (const Action& a : plan.programs[static_cast<std::size_t>(stage)].actions)
-            for (std::int32_t i = a.first; i < a.last; ++i) loads += plan.blocks[a.block].ops[i].name == "load_data";
+        each_op(plan, stage, [&](const Block&, const Op& op) { loads += op.name == "load_data"; });
         EXPECT_EQ(loads, stage == 0 || stage == 3 ? deep.microbatches : 0) << stage;
     }
     Gpt one;

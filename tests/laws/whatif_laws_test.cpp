@@ -303,7 +303,7 @@ TEST(WhatIfLaws, FieldsAreIdleAsLongAsNothingReadsThem) {
     named_where_idle(plain, "/cluster/host/memory_gb_per_s", 0.01, true);
 }
 
-// What one other field, or a part that is not there, makes idle.
+// Fields that another field, or a missing part, makes idle.
 TEST(WhatIfLaws, SizesOfWhatTheModelLacksAreNamed) {
     Json experts = llama_job("megatron", "dgx-h100"), shared = experts, dense = experts, latent = experts;
     const Json mixture{{"experts", 8}, {"top_k", 2}, {"expert_ffn_size", 512}};

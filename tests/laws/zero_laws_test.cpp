@@ -1,4 +1,5 @@
 // Does each ZeRO stage hold the bytes its paper says? (Rajbhandari et al., arXiv:1910.02054, figure 1: P = 7.5e9, N = 64.)
+#include "tests/laws/mixture.hpp"
 #include "tests/laws/scenarios.hpp"
 
 #include "sim/plan/verify.hpp"
@@ -177,7 +178,7 @@ TEST(ZeroLaws, ShardsOfFsdpsGradientsHaveTheDtypeOfItsParameters) {
         }
 }
 
-// Whose shards are fp32, without a copy in 16 bits: 4 bytes of parameters, 8 of moments and 4 of gradients. A gather casts its shard (4
+// FSDP's shards are fp32, without a copy in 16 bits: 4 bytes of parameters, 8 of moments and 4 of gradients. A gather casts its shard (4
 // bytes read, 2 written for each element) and leaves the parameters alone behind it.
 TEST(ZeroLaws, FsdpHoldsItsParametersOnceAndCastsThemForEachGather) {
     constexpr double N = 8;
@@ -220,15 +221,16 @@ struct Run {
     int ops = 0;
     double elements = 0;
 };
-Run run_of(const Plan& plan, PointwiseKind kind, BlockKind where) {
+template <class F> Run run_where(const Plan& plan, PointwiseKind kind, F&& counts) {
     Run r;
-    for (const Action& a : plan.programs[0].actions) {
-        const Block& b = plan.blocks[a.block];
-        for (std::int32_t i = a.first; i < a.last && b.kind == where; ++i)
-            if (const auto* p = std::get_if<Pointwise>(&b.ops[i].work); p && p->kind == kind)
-                ++r.ops, r.elements += static_cast<double>(p->elements);
-    }
+    each_op(plan, 0, [&](const Block& b, const Op& op) {
+        if (const auto* p = std::get_if<Pointwise>(&op.work); p && p->kind == kind && counts(b, op))
+            ++r.ops, r.elements += static_cast<double>(p->elements);
+    });
     return r;
+}
+Run run_of(const Plan& plan, PointwiseKind kind, BlockKind where) {
+    return run_where(plan, kind, [&](const Block& b, const Op&) { return b.kind == where; });
 }
 
 // zero_grad sets None from PyTorch 2.0 on: of four reductions the first leaves its sum and three are added to it. Before, all four are,
@@ -254,15 +256,8 @@ TEST(ZeroLaws, FsdpsFirstReductionOfAStepIsAddedToNothing) {
 
 // The sum of a matrix's gradient and what was there: two bytes twice read and once written for each of its elements, of each microbatch.
 Run sums_of_weights(const Plan& plan) {
-    Run r;
-    for (const Action& a : plan.programs[0].actions)
-        for (std::int32_t i = a.first; i < a.last; ++i) {
-            const Op& op = plan.blocks[a.block].ops[i];
-            const auto* p = std::get_if<Pointwise>(&op.work);
-            if (p && p->kind == PointwiseKind::add && plan.buffers[op.in[0]].role == Role::gradient_summand)
-                ++r.ops, r.elements += static_cast<double>(p->elements);
-        }
-    return r;
+    return run_where(plan, PointwiseKind::add,
+                     [&](const Block&, const Op& op) { return plan.buffers[op.in[0]].role == Role::gradient_summand; });
 }
 
 // Autograd's products write gradients that are not there yet: each microbatch's under FSDP, which reduces them; the first one's of a step

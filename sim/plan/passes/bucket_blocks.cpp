@@ -38,6 +38,14 @@ Op memory_op(Work work, Phase phase) {
     return op;
 }
 
+Op memory_op_beside(Work work, const Op& op) {
+    Op beside = memory_op(std::move(work), op.phase);
+    beside.layer = op.layer;
+    beside.unit = op.unit;
+    beside.port = op.port;
+    return beside;
+}
+
 std::string bucket_name(const Bucket& b) {
     return fmt::format("c{}.u{}{}{}", b.chunk,
                        b.units.size() == 1 ? std::to_string(b.units[0]) : fmt::format("{}-{}", b.units.front(), b.units.back()),
@@ -190,7 +198,7 @@ bool BucketBlocks::begins_anew(const Bucket& b) const {
            !copies_each_run; // (what is summed over copies in its place counts as used)
 }
 
-// The block that reduces a bucket as its first of a step does: what adds to the sum so far leaves its own there.
+// The block for a step's first reduction: it writes the sum where the later ones add to it.
 Block BucketBlocks::first_reduction(const Bucket& b, BufferId part) const {
     Block out = l.plan.blocks[b.reduce];
     out.name.insert(out.name.find(':'), "_first");
@@ -291,8 +299,7 @@ void BucketBlocks::gather_low(const Bucket& b) {
     for (std::int32_t i : b.parameters) {
         const Parameter& p = parameter(b, i);
         if (!p.matrix || l.graphs[p.chunk].unit_kinds[p.unit] != UnitKind::layer) continue;
-        l.buffer(p.weight).dtype = DType::fp8;
-        l.buffer(p.weight).bytes = bytes(l.buffer(p.weight).shape, DType::fp8);
+        set_dtype(l.buffer(p.weight), DType::fp8);
     }
 }
 

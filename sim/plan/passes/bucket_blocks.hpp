@@ -13,7 +13,8 @@ Op comm_op(std::string name, CollectiveKind kind, CommId comm, Bytes bytes, DTyp
 Op pointwise_op(std::string name, PointwiseKind kind, std::int64_t elements, Phase phase, std::vector<BufferId> in,
                 std::vector<BufferId> out);
 Op memory_op(Work work, Phase phase);
-std::string bucket_name(const Bucket& b); // "c0.u3"
+Op memory_op_beside(Work work, const Op& op); // of its phase, layer, unit and port
+std::string bucket_name(const Bucket& b);     // "c0.u3"
 
 // Makes them for the buckets of one plan; each block's id goes into its Bucket.
 struct BucketBlocks {
@@ -23,7 +24,7 @@ struct BucketBlocks {
 
     void lay_out(Bucket& b);     // its entry in the plan: how its tensors lie in it
     void make_shards(Bucket& b); // the buffers of this rank's part, and padding
-    // Of a bucket that is reduced several times a step: whether the first reduction finds no sum and leaves its own, as autograd does.
+    // Whether the first of a step's several reductions of a bucket starts a new sum, as autograd does, instead of adding to one.
     bool begins_anew(const Bucket& b) const;
     void make_reduce(Bucket& b);
     void make_gather(Bucket& b);    // and copies out of the gathered buffer, and releases, where parameters are gathered in each pass

@@ -24,9 +24,6 @@ bool stands_alone(const Lowering& l, const Parameter& p) {
     return l.scenario.strategy.zero_stage > 0 && l.plan.tensors[p.tensor].use == TensorUse::embedding && !stages_of_embedding(l).empty();
 }
 
-// A shard per parameter under a pipeline: a stage gathers once a step and reduces once (Sharding::per_parameter).
-bool once_a_step(const Lowering& l) { return l.practice.sharding == Sharding::per_parameter && l.plan.stages > 1; }
-
 // A bucket of one unit as a bucket for each parameter that is large, and one of the rest.
 std::vector<Bucket> apart(const Lowering& l, const Bucket& whole, std::int64_t large) {
     std::vector<Bucket> out;
@@ -138,14 +135,14 @@ void share_out(Lowering& l) {
     dp.zero = st.zero_stage;
     dp.fsdp = l.practice.fully_sharded();
     if (std::max(dp.shards, dp.expert_shards) == 1) dp.zero = 0; // replicas only: there is nothing to shard over
-    if (once_a_step(l)) dp.zero = std::min(dp.zero, 1);
+    if (l.practice.once_a_step(l.plan.stages)) dp.zero = std::min(dp.zero, 1);
     dp.gathers_in_step = std::max(dp.shards, dp.expert_shards) > 1 && (dp.zero == 3 || (dp.zero == 2 && dp.fsdp && l.plan.stages == 1));
     const bool one = std::max(dp.shards, dp.expert_shards) * std::max(dp.replicas, dp.expert_replicas) == 1;
     dp.fetches = one && st.offload.parameters != Tier::none;
     dp.sends = one && st.offload.gradients != Tier::none;
     dp.gathers_in_step = dp.gathers_in_step || dp.fetches;
     dp.keeps_until_backward = dp.gathers_in_step && dp.zero == 2;
-    // (Where one expert's ranks share nothing, and where states are elsewhere, the optimizer has masters of its own.)
+    // (The optimizer has masters of its own where one rank has an expert's parameters alone, and where states are offloaded.)
     const bool all_sharded = dp.shards > 1 && (!l.scenario.model.moe || dp.expert_shards > 1);
     dp.wide_shards = dp.gathers_in_step && all_sharded && l.practice.fp32_shards && st.offload.parameters == Tier::none &&
                      st.offload.optimizer == Tier::none;
@@ -165,10 +162,9 @@ void share_out(Lowering& l) {
 bool made_by_one_pass(const Lowering& l, const Bucket& b, std::int64_t run) {
     const DataParallel& dp = l.data_parallel;
     if (l.chunks[b.chunk].weight >= 0) return false; // halves of several microbatches are under way at once
-    const bool added_by_products = l.scenario.runtime.fused_weight_gradient_accumulation && !dp.fsdp;
-    if (!b.trained || l.plan.directions > 1 || added_by_products || used_elsewhere(l, b)) return false;
-    return (dp.fsdp && dp.sharded(b) && dp.reduces_each_run(b) && run == 1) ||
-           (dp.made_in_backward && l.practice.gradients_none && l.plan.microbatches == 1);
+    const bool by_run = dp.fsdp && dp.sharded(b) && dp.reduces_each_run(b) && run == 1,
+               by_step = dp.made_in_backward && l.practice.gradients_none && l.plan.microbatches == 1;
+    return (by_run || by_step) && b.trained && l.plan.directions == 1 && !l.practice.adds_in_products && !used_elsewhere(l, b);
 }
 
 // The blocks that reduce, gather and move one bucket. runs: how often a step reduces its gradients, of `run` backward steps each.
@@ -199,10 +195,7 @@ void make_blocks(Lowering& l, BucketBlocks& maker, Bucket& b, std::int64_t run, 
     }
     // FSDP leaves a microbatch's gradient in the parameter's dtype where nothing is accumulated unsharded.
     if (dp.fsdp && dp.reduces_each_run(b) && run == 1)
-        for (BufferId g : maker.gradients(b)) {
-            l.buffer(g).dtype = maker.act;
-            l.buffer(g).bytes = bytes(l.buffer(g).shape, maker.act);
-        }
+        for (BufferId g : maker.gradients(b)) set_dtype(l.buffer(g), maker.act);
     b.accumulates = dp.reduces_each_run(b) && (runs > 1 || used_elsewhere(l, b));
     const bool goes = l.practice.gradients_none || l.scenario.training.optimizer_in_backward;
     b.comes_with_backward = dp.fsdp && st.offload.gradients == Tier::none && goes && dp.zero >= 2 && dp.reduces_each_run(b) &&
@@ -224,15 +217,11 @@ void narrow_weights(Lowering& l, int chunk) {
     const Graph& g = l.graphs[chunk];
     std::set<TensorId> low;
     for (const Node& n : g.nodes)
-        if (n.kind == NodeKind::linear && n.gemm_dtype == DType::fp8)
+        if (multiplies_in_fp8(n))
             for (const ValueId p : n.params)
                 if (g.value(p).shape.size() >= 2) low.insert(l.tensor(g.value(p)));
-    for (const Parameter& p : l.parameters[g.stage]) {
-        if (!low.contains(p.tensor)) continue;
-        Buffer& w = l.buffer(p.weight);
-        w.dtype = DType::fp8;
-        w.bytes = bytes(w.shape, DType::fp8);
-    }
+    for (const Parameter& p : l.parameters[g.stage])
+        if (low.contains(p.tensor)) set_dtype(l.buffer(p.weight), DType::fp8);
 }
 
 } // namespace
@@ -252,8 +241,7 @@ void buckets(Lowering& l) {
     for (int c = 0; c < static_cast<int>(l.chunks.size()); ++c) {
         auto of_chunk = cut(l, c, st.bucket_bytes, grad_dtype, one_unit_each);
         const std::int64_t microbatches = l.plan.microbatches / directions;
-        const std::int64_t run =
-            dp.reduces_each_run() && l.plan.chunks_per_stage > 1 ? std::min<std::int64_t>(st.microbatch_group(), microbatches) : 1;
+        const std::int64_t run = dp.reduces_each_run() ? st.run_of(l.plan.chunks_per_stage, microbatches) : 1;
         const int runs = dp.reduces_each_run() ? static_cast<int>((microbatches + run - 1) / run) : 1;
         if (l.practice.gathers_low_parameters) narrow_weights(l, c);
         for (Bucket& b : of_chunk) make_blocks(l, maker, b, run, runs);

@@ -240,8 +240,7 @@ Weaver::Weaver(Lowering& lowering, int stage) : l(lowering), pieces(lowering, st
 
 RunPosition Weaver::position(const DraftPart& part) {
     const std::int64_t microbatches = l.plan.microbatches / l.plan.directions;
-    const std::int64_t group = l.scenario.strategy.microbatch_group();
-    const std::int64_t limit = l.plan.chunks_per_stage > 1 ? std::min(group, microbatches) : 1;
+    const std::int64_t limit = l.scenario.strategy.run_of(l.plan.chunks_per_stage, microbatches);
     const int kind = part.step.kind == StepKind::forward ? 0 : part.step.kind == StepKind::weight ? 2 : 1;
     const std::int64_t k = met_[{kind, part.step.chunk}]++;
     const bool last = k + 1 == microbatches;

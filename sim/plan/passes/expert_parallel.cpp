@@ -36,10 +36,10 @@ struct Folding {
     std::int64_t rows_of_experts(std::int64_t tokens, int layer) const {
         return static_cast<std::int64_t>(std::ceil(static_cast<double>(sent(tokens, layer)) * fullest(layer) - 1e-9)) * etp;
     }
-    // What a router chooses is known as the plan runs: there is to be room for it.
+    // A router's choices are not known before the plan runs, so buffers need room for them.
     bool routed() const { return l.scenario.runtime.routed && !moe.pads(); }
-    // Of rows that leave a rank, and of those that its experts may get: so many times the mean (runtime.expert_room), and never more than
-    // all ranks can send there.
+    // Room for the rows that leave a rank, and for those that its experts receive: runtime.expert_room times the mean, at most what all
+    // ranks can send there.
     std::int64_t room_outside(std::int64_t tokens, int layer) const { return routed() ? most_rows_sent(moe, tokens) : sent(tokens, layer); }
     std::int64_t room_of_routed(std::int64_t tokens, int layer) const {
         const double times = std::max(fullest(layer), l.scenario.runtime.expert_room);
@@ -47,11 +47,10 @@ struct Folding {
         return static_cast<std::int64_t>(std::min(all, std::ceil(static_cast<double>(sent(tokens, layer)) * times - 1e-9))) * etp;
     }
     // Room for all rows of the group that could go to one rank: a token meets an expert once. Gathered tokens are repeated for all of
-    // their experts before those of other ranks are masked out.
-    std::int64_t room(std::int64_t tokens, int layer) const {
-        if (!l.practice.worst_case_rows) return routed() ? room_of_routed(tokens, layer) : rows_of_experts(tokens, layer);
-        const std::int64_t each = gathers ? moe.top_k : std::min<std::int64_t>(moe.experts / ep, moe.top_k);
-        return std::max(rows_of_experts(tokens, layer), ep * tokens * each * etp);
+    // their experts before those of other ranks are masked out. filled: rows_of_experts.
+    std::int64_t room(std::int64_t tokens, int layer, std::int64_t filled) const {
+        if (!l.practice.worst_case_rows) return routed() ? room_of_routed(tokens, layer) : filled;
+        return std::max(filled, ep * most_rows_sent(moe, tokens, gathers ? 1 : static_cast<int>(ep)) * etp);
     }
     // Tokens at the experts' side where tokens travel: all of the group's, or those with an expert here.
     std::int64_t tokens_arrived(std::int64_t tokens, int layer) const {
@@ -78,9 +77,9 @@ struct Folding {
             }
     }
     // A value of the experts' region: its rows, its columns, and how expert-tensor ranks hold it.
-    void shard_rows(Value& v, std::int64_t tokens, int layer) const {
-        v.shape[0] = room(tokens, layer);
-        v.filled = rows_of_experts(tokens, layer);
+    void shard_rows(Value& v, std::int64_t room, std::int64_t filled) const {
+        v.shape[0] = room;
+        v.filled = filled;
         const bool columns = v.dims[1] == DimKind::expert_parallel;
         if (columns) v.shape[1] /= etp;
         place(v, etp == 1 ? PlacementKind::invariant : columns ? PlacementKind::sharded : PlacementKind::varying, columns ? 1 : 0);
@@ -109,11 +108,11 @@ struct GraphFolding {
     bool holding = false;
     std::vector<ValueId> here = {};                 // tokens, probabilities and map after a dispatch of tokens
     std::vector<ValueId> inside = {}, outside = {}; // rows and their probabilities
-    std::int64_t tokens = 0;
-    std::vector<ValueId> ends = {}; // what permutations take back
+    std::int64_t tokens = 0, room = 0, filled = 0;  // of the permutation met last: its tokens, and rows of the experts
+    std::vector<ValueId> ends = {};                 // what permutations take back
 
-    void shard_inside(int layer) {
-        for (ValueId v : inside) f.shard_rows(g.value(v), tokens, layer);
+    void shard_inside() {
+        for (ValueId v : inside) f.shard_rows(g.value(v), room, filled);
     }
 
     // Tokens with their probabilities and map: whole to each rank they go to, whose gradients of them are summands.
@@ -131,7 +130,7 @@ struct GraphFolding {
         Node dispatch = f.mover(NodeKind::dispatch, n, {sent[0], n.in[2], sent[1], sent[2]}, arrived[0]);
         dispatch.out = arrived;
         nodes.push_back(std::move(dispatch));
-        shard_inside(n.layer);
+        shard_inside();
         here = arrived;
         held = n;
         held.in = {arrived[0], arrived[2], n.in[2], arrived[1]};
@@ -146,7 +145,7 @@ struct GraphFolding {
         for (ValueId o : outside) {
             Value received = g.value(o);
             received.name += ".dispatched";
-            f.shard_rows(received, tokens, n.layer);
+            f.shard_rows(received, room, filled);
             g.value(o).shape[0] = f.room_outside(tokens, n.layer);
             g.value(o).filled = f.sent(tokens, n.layer);
             g.value(o).placement = g.value(n.in[0]).placement;
@@ -160,9 +159,11 @@ struct GraphFolding {
 
     void permute(const Node& n) {
         tokens = g.value(n.in[0]).shape[0];
+        filled = f.rows_of_experts(tokens, n.layer);
+        room = f.room(tokens, n.layer, filled);
         outside = inside = n.out;
         if (f.moves()) return f.tokens_travel ? dispatch_tokens(n) : dispatch_rows(n);
-        shard_inside(n.layer);
+        shard_inside();
         nodes.push_back(n);
     }
 
@@ -180,7 +181,7 @@ struct GraphFolding {
         for (ValueId& v : n.in)
             for (std::size_t i = 0; i < outside.size(); ++i)
                 if (v == outside[i]) v = inside[i];
-        for (ValueId v : n.out) f.shard_rows(g.value(v), tokens, n.layer);
+        for (ValueId v : n.out) f.shard_rows(g.value(v), room, filled);
         nodes.push_back(n);
         // The last of them: its sum over the expert-tensor ranks is part of the combine.
         const bool row_parallel = n.kind == NodeKind::linear && g.value(n.params[0]).dims[2] == DimKind::expert_parallel;

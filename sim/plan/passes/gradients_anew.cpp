@@ -6,6 +6,8 @@
 // itself writes it or, of another dtype, a cast does.
 #include "sim/plan/passes/gradients_anew.hpp"
 
+#include "sim/plan/emit.hpp"
+#include "sim/plan/passes/bucket_blocks.hpp"
 #include "topology/check.hpp"
 
 #include <algorithm>
@@ -84,15 +86,7 @@ void Remaking::apply() {
         Op& op = block_.ops[i];
         for (std::int32_t& d : op.deps) d = moved_[d];
         if (const auto here = begin_.find(i); here != begin_.end())
-            for (BufferId gradient : here->second) {
-                Op& alloc = ops.emplace_back();
-                alloc.work = Alloc{gradient};
-                alloc.queue = host_queue;
-                alloc.phase = op.phase;
-                alloc.layer = op.layer;
-                alloc.unit = op.unit;
-                alloc.port = op.port;
-            }
+            for (BufferId gradient : here->second) ops.push_back(memory_op_beside(Alloc{gradient}, op));
         if (gone_[i]) { // a memory op, which nothing waits for, or a sum, whose product is there
             moved_[i] = moved_[i] < 0 ? -1 : moved_[moved_[i]];
             continue;
@@ -101,35 +95,28 @@ void Remaking::apply() {
         ops.push_back(std::move(op));
     }
     block_.ops = Indexed<std::int32_t, Op>(std::move(ops));
-    std::size_t u = 0;
-    for (std::int32_t i = 0; i < static_cast<std::int32_t>(block_.ops.size()); ++i)
-        if (i == 0 || block_.ops[i].unit != block_.ops[i - 1].unit) block_.unit_begin[u++] = i;
+    set_units(block_);
 }
 
 } // namespace
 
 void make_gradients_anew(Lowering& l, int chunk, const std::vector<Bucket>& buckets) {
+    if (std::none_of(buckets.begin(), buckets.end(), [](const Bucket& b) { return b.made_anew; })) return;
     std::vector<char> waits(l.plan.buffers.size(), 0);
-    bool any = false;
     for (const Bucket& b : buckets) {
         if (!b.made_anew) continue;
         for (std::int32_t i : b.parameters) {
             const BufferId gradient = l.parameters[b.stage][i].gradient;
             waits[static_cast<std::size_t>(gradient)] = 1;
             if (!l.data_parallel.made_in_backward) l.buffer(gradient).scope = Scope::action; // else it stays until the next step begins
-            any = true;
         }
     }
-    if (!any) return;
-    for (std::int32_t id : {l.chunks[chunk].backward, l.chunks[chunk].weight}) {
-        if (id < 0) continue;
-        Block& block = l.plan.blocks[id];
-        Remaking remaking(l, block);
-        for (std::int32_t i = 0; i < static_cast<std::int32_t>(block.ops.size()); ++i)
-            for (BufferId b : std::vector<BufferId>(block.ops[i].out))
-                if (std::exchange(waits[static_cast<std::size_t>(b)], 0)) remaking.begin_with(i, b);
-        remaking.apply();
-    }
+    Block& block = l.plan.blocks[l.chunks[chunk].backward]; // which is whole: see made_by_one_pass
+    Remaking remaking(l, block);
+    for (std::int32_t i = 0; i < static_cast<std::int32_t>(block.ops.size()); ++i)
+        for (BufferId b : block.ops[i].out)
+            if (std::exchange(waits[static_cast<std::size_t>(b)], 0)) remaking.begin_with(i, b);
+    remaking.apply();
     require(std::none_of(waits.begin(), waits.end(), [](char w) { return w != 0; }), "a gradient is made anew that no op makes");
 }
 

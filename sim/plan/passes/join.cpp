@@ -134,7 +134,6 @@ void mark_rests(const Parts& parts, Side& side, bool forward) {
     for (const Group& g : side.groups)
         if (moves_tokens(parts, g)) mixtures.insert(parts.op(g).layer);
     const auto dense = [&](std::int16_t layer) { return layer != none && !mixtures.contains(layer); };
-    side.rests.assign(side.groups.size(), 0);
     std::int16_t before = none;
     for (std::size_t i = 0; i < side.groups.size(); ++i) {
         const Op& op = parts.op(side.groups[i]);

@@ -3,6 +3,8 @@
 //
 // After it: every microbatch buffer that is not received has one Alloc; every one that is not sent has one Free; a buffer met in
 // one block alone has scope action.
+#include "sim/plan/emit.hpp"
+#include "sim/plan/passes/bucket_blocks.hpp"
 #include "sim/plan/passes/passes.hpp"
 
 #include <algorithm>
@@ -37,33 +39,19 @@ void insert_memory_ops(Block& block, const std::vector<std::pair<std::int32_t, B
     std::vector<Op> ops;
     std::vector<std::int32_t> moved(block.ops.size());
     ops.reserve(block.ops.size() + allocs.size() + frees.size());
-    Op at; // what memory ops have of the op that they stand beside
-    at.queue = host_queue;
-    const auto stand_beside = [&](const Op& op) {
-        at.phase = op.phase;
-        at.layer = op.layer;
-        at.unit = op.unit;
-        at.port = op.port;
-    };
-    const auto memory_op = [&](Work work) {
-        at.work = std::move(work);
-        ops.push_back(at);
-    };
     std::size_t a = 0, f = 0;
     for (std::size_t i = 0; i < block.ops.size(); ++i) {
-        stand_beside(block.ops[i]);
-        for (; a < allocs.size() && allocs[a].first == static_cast<std::int32_t>(i); ++a) memory_op(Alloc{allocs[a].second});
+        for (; a < allocs.size() && allocs[a].first == static_cast<std::int32_t>(i); ++a)
+            ops.push_back(memory_op_beside(Alloc{allocs[a].second}, block.ops[i]));
         moved[i] = static_cast<std::int32_t>(ops.size());
         ops.push_back(std::move(block.ops[i]));
-        for (; f < frees.size() && frees[f].first == static_cast<std::int32_t>(i); ++f) memory_op(Free{frees[f].second});
+        for (; f < frees.size() && frees[f].first == static_cast<std::int32_t>(i); ++f)
+            ops.push_back(memory_op_beside(Free{frees[f].second}, ops.back()));
     }
     for (Op& op : ops)
         for (std::int32_t& d : op.deps) d = moved[d];
     block.ops = std::move(ops);
-    for (std::size_t u = 0; u < block.unit_begin.size(); ++u) block.unit_begin[u] = 0;
-    std::size_t u = 0;
-    for (std::size_t i = 0; i < block.ops.size(); ++i)
-        if (i == 0 || block.ops[i].unit != block.ops[i - 1].unit) block.unit_begin[u++] = static_cast<std::int32_t>(i);
+    set_units(block);
 }
 
 // Values that cross stages. A gradient that nothing before it wants is not there.

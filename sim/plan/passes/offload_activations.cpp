@@ -7,6 +7,7 @@
 // After it: such a buffer has two lives on the device. The first ends with the forward pass's next unit, which waits for the copy if it is
 // late; the second begins a unit early. Its place on the host lives from one to the other, or, where it is on its way to NVMe and back, has
 // two lives too. Small or large, all that is named goes; what one pass alone reads, and what crosses stages, stays.
+#include "sim/plan/emit.hpp"
 #include "sim/plan/passes/passes.hpp"
 
 #include <algorithm>
@@ -91,9 +92,7 @@ void Insertions::apply(Block& block) {
         for (std::int32_t& d : ops.back().deps) d = moved[d];
     }
     block.ops = std::move(ops);
-    std::size_t u = 0;
-    for (std::size_t i = 0; i < block.ops.size(); ++i)
-        if (i == 0 || block.ops[i].unit != block.ops[i - 1].unit) block.unit_begin[u++] = static_cast<std::int32_t>(i);
+    set_units(block);
 }
 
 // Where a buffer is touched in a block.

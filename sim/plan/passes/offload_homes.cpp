@@ -9,11 +9,6 @@
 namespace orrery {
 namespace {
 
-void widen(Buffer& b) {
-    b.dtype = DType::fp32;
-    b.bytes = bytes(b.shape, b.dtype);
-}
-
 // In fp32, on the device for a while.
 BufferId wide_copy(Lowering& l, BufferId b) {
     Buffer x = summed_over_tensor_parallel(l.buffer(b));
@@ -22,7 +17,7 @@ BufferId wide_copy(Lowering& l, BufferId b) {
     x.kind = MemoryKind::communication;
     x.scope = Scope::action;
     x.storage = -1;
-    widen(x);
+    set_dtype(x, DType::fp32);
     return l.add(std::move(x));
 }
 
@@ -42,7 +37,7 @@ Buffer summed_over_tensor_parallel(Buffer b) {
 Buffer as_on_host(const Lowering& l, Buffer b) {
     const bool narrow = b.dtype == DType::fp16 || b.dtype == DType::bf16,
                widens = b.kind == MemoryKind::parameters ? l.practice.fp32_homes : l.practice.crosses_in_fp32;
-    if (narrow && widens) widen(b);
+    if (narrow && widens) set_dtype(b, DType::fp32);
     b.name = "host." + b.name;
     b.space = Space::host;
     b.storage = -1;

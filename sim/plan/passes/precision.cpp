@@ -151,7 +151,7 @@ void precision(Lowering& l) {
     const Runtime& runtime = l.scenario.runtime;
     const DType low = l.scenario.training.precision;
     for (Graph& g : l.graphs) {
-        if (low == DType::fp8 || low == DType::mxfp8 || low == DType::nvfp4) run_linears_low(g, l.scenario, l.practice, low);
+        if (is_low(low)) run_linears_low(g, l.scenario, l.practice, low);
         if (runtime.fp8_activation_input && l.scenario.strategy.recompute != RecomputeKind::full) keep_activation_inputs_low(g);
     }
 }

@@ -104,8 +104,8 @@ bool listed(const std::vector<RecomputeOp>& ops, const Graph& g, const Node& n, 
     return has(RecomputeOp::linear) || (op && has(*op));
 }
 
-// The stretch of each layer of a chunk by its first layer: of these layers segments as even as can be, longer ones first, or of so many
-// layers; the others alone.
+// By layer, the first layer of its stretch: the listed layers in even segments, longer ones first, or in segments of
+// recompute_segment_layers; every other layer alone.
 std::map<int, std::int16_t> stretches_of(const Graph& g, const std::vector<std::int16_t>& layers, const Strategy& st) {
     std::map<int, std::int16_t> of;
     for (const Node& n : g.nodes) of[n.layer] = n.layer;
@@ -120,7 +120,7 @@ std::map<int, std::int16_t> stretches_of(const Graph& g, const std::vector<std::
     return of;
 }
 
-// In the output layer's chunk, where what predicts further tokens is not, a node of one of its losses: nothing of a layer.
+// Whether a node belongs to a further token's loss in the output layer's chunk. It has a layer's number but is part of no layer.
 bool beside_head(const Graph& g, const Node& n) { return g.unit_kinds[static_cast<std::size_t>(n.unit)] == UnitKind::head; }
 
 // The layers of a chunk that are recomputed, in order. seen: layers of its stage met in the chunks before.

@@ -4,6 +4,8 @@
 // After it: every stage's draft has its compute steps, an action a step, or an action for two that are joined; no transfers yet.
 #include "sim/plan/passes/passes.hpp"
 
+#include "sim/scenario/layers.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
@@ -103,11 +105,8 @@ Draft draft_of(const Lowering& l, const std::vector<ScheduleStep>& steps) {
 void schedule(Lowering& l) {
     const ScheduleInfo& info = *l.schedule;
     const Strategy& st = l.scenario.strategy;
-    ScheduleShape shape;
-    shape.stages = l.plan.stages;
-    shape.chunks_per_stage = st.virtual_pipeline;
+    ScheduleShape shape = shape_of(st);
     shape.microbatches = l.plan.microbatches;
-    shape.group = st.microbatch_group_size;
     shape.post_validation = st.post_validation;
     shape.join = st.overlap.expert_parallel && (st.expert_parallel > 1 || info.joins_without_experts);
     set_relative_times(l, shape);

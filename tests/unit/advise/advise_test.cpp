@@ -220,7 +220,7 @@ TEST(StrategyChange, TriesOtherKindsThatTheFrameworkHas) {
     EXPECT_TRUE(std::ranges::none_of(all, [](const StrategyChange& c) { return c.words.find("async") != std::string::npos; }));
 }
 
-// What is named as faster is no slower than any of them.
+// No other kind that was tried beats the change named first.
 TEST(Advise, NoOtherKindIsFasterThanTheBestNamed) {
     const std::string json = job(R"("pipeline_parallel": 2, "tensor_parallel": 4, "rank_order": "tp-cp-ep-pp-dp", "zero_stage": 1)");
     const Advice a = advice_on(json);

@@ -301,7 +301,7 @@ TEST(Store, CountsWaitsAndTellsTheTime) {
     EXPECT_EQ(a.add("n", 1), 1);
 }
 
-// The store holds what is being said, and of what was said before no more than the last.
+// The store holds the current exchange and at most the one before it.
 TEST(Talk, IsForgotten) {
     constexpr int ranks = 3;
     StoreServer server(0);

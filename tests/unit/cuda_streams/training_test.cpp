@@ -102,10 +102,8 @@ TEST(WarmUp, MakesEachUnlikeCallOfTheStep) {
         for (int d = 0; d < scenario.world_size(); ++d) {
             const std::set<Call> step = calls(d, made[d]);
             std::set<Call> before;
-            for (std::size_t i = 0; i < made[d]; ++i) {
-                const fake::Launched l = fake::launched(d)[i];
-                before.emplace(l.comm, l.call, l.count);
-            }
+            const std::vector<fake::Launched> launched = fake::launched(d);
+            for (std::size_t i = 0; i < made[d]; ++i) before.emplace(launched[i].comm, launched[i].call, launched[i].count);
             EXPECT_FALSE(step.empty());
             for (const auto& [comm, call, count] : step)
                 EXPECT_TRUE(before.contains({comm, call, count})) << fields.back() << ": " << call << " of " << count << " on " << comm;

@@ -167,7 +167,7 @@ Scenario small_job(const std::vector<std::string>& fields) {
     return parsed.scenario.value_or(Scenario{});
 }
 
-// A node that asks for so many pieces at a time gets so many in a latency, of a training's samples as of a save.
+// A node gets as many pieces a latency as it requests at once, for samples as for saves.
 TEST(InputPipelines, RequestsInFlightLimitANode) {
     const std::string latency = "cluster.storage.latency_us=100000", size = "cluster.storage.request_mb=0.5",
                       fast = "cluster.storage.read_gb_per_s=1000", samples = R"(training.data={"bytes_per_sample": 1e6})";

@@ -31,6 +31,19 @@ std::optional<ReserveItem> find(const StageMemory& s, const std::string& name) {
     return it == s.reserve.end() ? std::nullopt : std::optional(*it);
 }
 
+// 0: the stage has no such item.
+std::int64_t bytes_of(const StageMemory& stage, const std::string& name) {
+    const auto found = find(stage, name);
+    return found ? found->bytes.count : 0;
+}
+
+// A stage of the scenario that is written so.
+StageMemory stage_of(const std::string& text, int stage = 0) {
+    const ParseResult read = parse_scenario(text);
+    EXPECT_TRUE(read.scenario.has_value()) << to_text(read.problems) << text;
+    return memory(lower(*read.scenario), *read.scenario).stages[stage];
+}
+
 // Two tensor-parallel ranks that reduce once.
 Plan with_collective(int tp) {
     Plan p = forward_backward({1000, 500, 1000000, 30});
@@ -182,16 +195,15 @@ TEST(Reserve, DeepSpeedsStepHasGradientsOfItsOwn) {
 // 1-bit LAMB makes norms of tensors in a pass ahead of its step; a parameter has one gradient in both.
 TEST(Reserve, TheStepsGradientsAreThoseOfEachParameterOnce) {
     const auto kept = [](const char* more) {
-        const ParseResult read = parse_scenario(fmt::format(
+        const std::string text = fmt::format(
             R"({{"model": {{"layers": 4, "hidden_size": 1024, "attention_heads": 16, "vocab_size": 32000}},
                 "cluster": {{"device": "v100-sxm2-32gb", "nodes": 2, "devices_per_node": 4, "intra_node": {{"kind": "nvlink-mesh", "gb_per_s": 150}},
                             "inter_node": {{"kind": "ethernet", "nics_per_node": 1, "gbit_per_s": 10}}}},
                 "training": {{"global_batch_size": 32, "micro_batch_size": 4, "sequence_length": 512, "precision": "fp16", "gradient_dtype": "fp16",
                              "optimizer": "lamb", "gradient_clipping": 0}},
                 "strategy": {{"framework": "deepspeed", "zero_stage": 0{}}}}})",
-            more));
-        const auto item = find(memory(lower(*read.scenario), *read.scenario).stages[0], "the step's gradients");
-        return item ? item->bytes.count : 0;
+            more);
+        return bytes_of(stage_of(text), "the step's gradients");
     };
     EXPECT_GT(kept(""), 0);
     EXPECT_EQ(kept(R"(, "gradient_compression": {"kind": "onebit-lamb", "phase": "compression"})"), kept(""));
@@ -212,13 +224,12 @@ TEST(Reserve, EarlyDeepSpeedHadBuffersOfItsOwn) {
 // torch's pipelines keep the logits of every microbatch on the last stage until the step ends; torchtitan asks for none from 2026 on.
 TEST(Reserve, TorchsPipelinesKeepTheLogitsOfAllMicrobatches) {
     const auto kept = [](int microbatches, int stage, const char* more) {
-        const ParseResult read = parse_scenario(fmt::format(
+        const std::string text = fmt::format(
             R"({{"model": "llama3.2-1b", "cluster": {{"preset": "dgx-h100", "nodes": 1}},
                 "training": {{"global_batch_size": {}, "micro_batch_size": 1, "sequence_length": 2048, "precision": "bf16"}},
                 "strategy": {{"framework": "torchtitan", "pipeline_parallel": 2, "data_parallel": 4, "schedule": "1f1b"}}, "runtime": {{{}}}}})",
-            4 * microbatches, more));
-        const auto item = find(memory(lower(*read.scenario), *read.scenario).stages[stage], "kept outputs");
-        return item ? item->bytes.count : 0;
+            4 * microbatches, more);
+        return bytes_of(stage_of(text, stage), "kept outputs");
     };
     const std::int64_t logits = std::int64_t{2048} * 128256 * 2;
     const char* const of_2025 = R"("year": 2025)";
@@ -243,12 +254,10 @@ TEST(Reserve, ExpertsProductsHaveWorkspacesOfTheirOwn) {
 // DistributedDataParallel holds each gradient in a bucket as well; other software's gradients lie in the buckets.
 TEST(Reserve, ReplicasHoldGradientsTwiceUnderDdp) {
     const auto item = [](const char* strategy) {
-        const ParseResult read = parse_scenario(fmt::format(
+        const StageMemory stage = stage_of(fmt::format(
             R"({{"model": "llama3.2-1b", "cluster": {{"preset": "dgx-a100-80gb", "nodes": 1}},
                 "training": {{"global_batch_size": 16, "micro_batch_size": 1, "sequence_length": 2048, "precision": "bf16"}}, "strategy": {}}})",
             strategy));
-        const Plan plan = lower(*read.scenario);
-        const StageMemory stage = memory(plan, *read.scenario).stages[0];
         const auto found = find(stage, "gradient buckets");
         EXPECT_TRUE(!found || found->bytes.count == stage.by_kind[MemoryKind::gradients].count);
         return found.has_value();
@@ -265,14 +274,11 @@ TEST(Reserve, WeightsInLowPrecisionAreCopies) {
         std::int64_t reserve, parameters;
     };
     const auto held = [](const char* cluster, const char* precision, const std::string& runtime, const char* framework = "megatron") {
-        const ParseResult read = parse_scenario(fmt::format(
+        const StageMemory stage = stage_of(fmt::format(
             R"({{"model": "llama3.1-8b", "cluster": {{"preset": "{}", "nodes": 1}}, "runtime": {{{}}}, "strategy": {{"framework": "{}"}},
                 "training": {{"global_batch_size": 64, "micro_batch_size": 1, "sequence_length": 2048, "precision": "{}"}}}})",
             cluster, runtime, framework, precision));
-        EXPECT_TRUE(read.scenario.has_value()) << runtime;
-        const StageMemory stage = memory(lower(*read.scenario), *read.scenario).stages[0];
-        const auto found = find(stage, "weights in low precision");
-        return Held{found ? found->bytes.count : 0, stage.by_kind[MemoryKind::parameters].count};
+        return Held{bytes_of(stage, "weights in low precision"), stage.by_kind[MemoryKind::parameters].count};
     };
     const std::int64_t layers = 32 * (4096 * 6144 + 4096 * 4096 + 3 * 4096 * 14336LL);
     const Held bf16 = held("dgx-h100", "bf16", R"("year": 2024)");
@@ -304,14 +310,12 @@ TEST(Reserve, WeightsInLowPrecisionAreCopies) {
 // Ten buffers of all tokens that a tensor-parallel group has; of 8 bits six have 8.
 TEST(Reserve, UserBuffersTakeMemory) {
     const auto buffers = [](const char* precision, const std::string& runtime, int tensor, const char* overlap = "true") {
-        const ParseResult read = parse_scenario(fmt::format(
+        const std::string text = fmt::format(
             R"({{"model": "llama3.1-8b", "cluster": {{"preset": "dgx-h100", "nodes": 1}}, "runtime": {{"year": 2025{}}},
                 "strategy": {{"tensor_parallel": {}, "sequence_parallel": {}, "overlap": {{"tensor_parallel": {}}}}},
                 "training": {{"global_batch_size": 64, "micro_batch_size": 2, "sequence_length": 2048, "precision": "{}"}}}})",
-            runtime, tensor, tensor > 1, overlap, precision));
-        EXPECT_TRUE(read.scenario.has_value());
-        const auto found = find(memory(lower(*read.scenario), *read.scenario).stages[0], "user buffers");
-        return found ? found->bytes.count : 0;
+            runtime, tensor, tensor > 1, overlap, precision);
+        return bytes_of(stage_of(text), "user buffers");
     };
     const std::string with = R"(, "tensor_parallel_buffers": true)";
     const std::int64_t elements = 2 * 2048 * 4096LL;
@@ -325,14 +329,12 @@ TEST(Reserve, UserBuffersTakeMemory) {
 // Layers in graphs have pools of their own: with a pipeline of 2025 one for each microbatch in flight.
 TEST(Reserve, GraphsKeepPools) {
     const auto pools = [](const std::string& runtime, int stages) {
-        const ParseResult read = parse_scenario(fmt::format(
+        const std::string text = fmt::format(
             R"({{"model": "llama3.1-8b", "cluster": {{"preset": "dgx-h100", "nodes": 1}}, "runtime": {{{}}},
                 "strategy": {{"pipeline_parallel": {}}},
                 "training": {{"global_batch_size": 64, "micro_batch_size": 1, "sequence_length": 2048, "precision": "bf16"}}}})",
-            runtime, stages));
-        EXPECT_TRUE(read.scenario.has_value());
-        const auto found = find(memory(lower(*read.scenario), *read.scenario).stages[0], "graphs' pools");
-        return found ? found->bytes.count : 0;
+            runtime, stages);
+        return bytes_of(stage_of(text), "graphs' pools");
     };
     const std::string graphs = R"(, "cuda_graphs": true)";
     EXPECT_EQ(pools(R"("year": 2025)", 2), 0);

@@ -266,7 +266,8 @@ TEST(TiedEmbeddings, AreReducedBetweenTheirStagesAlone) {
     }
 }
 
-// What predicts further tokens reads the embedding on its own stage; both heads are in the last chunk, which recomputes none of it.
+// The chunk that predicts further tokens reads the embedding on its own stage; both heads are in the last chunk, which recomputes none of
+// it.
 TEST(FurtherTokens, HaveAChunkOfTheirOwnAndTheirLossWithTheOutputLayer) {
     for (const auto& [tied, stages] : {std::pair{"false", std::vector<std::int16_t>{0, 2}}, {"true", std::vector<std::int16_t>{0, 2, 3}}}) {
         const Plan plan =

@@ -104,7 +104,7 @@ TEST(WholeRunFields, OfNoEffectAreNamed) {
         EXPECT_NE(notes(c.run).find(note), std::string::npos) << c.run << "\n" << notes(c.run);
         EXPECT_EQ(notes(c.at_work).find(note), std::string::npos) << c.at_work << "\n" << notes(c.at_work);
     }
-    // Of the run itself: options that it is compared with start cold spares, and regroup survivors.
+    // These fields act only on the options that the run is compared with, which start cold spares and regroup survivors.
     for (const auto& [run, field] : {std::pair{R"({"days": 1, "spares": {"cold_s": 300}})", "run.spares.cold_s"},
                                      {R"({"days": 1, "restart": {"regroup_s": 10}})", "run.restart.regroup_s"}}) {
         EXPECT_NE(notes(run).find(std::string(field) + " has no effect on this run, only on the options compared: "), std::string::npos)

@@ -219,7 +219,7 @@ TEST(Search, LooksAsFarForHomesAsItMust) {
         EXPECT_EQ(r.reach, c.reach);
         EXPECT_EQ(r.nearer_miss.has_value(), c.reach > Reach::devices);
         EXPECT_NE(r.points.front().json.find(c.where), std::string::npos) << r.points.front().json;
-        const std::string text = std::regex_replace(to_text(r, options, {}), std::regex("\n +"), " ");
+        const std::string text = one_line(r, options);
         EXPECT_NE(text.find(c.says), std::string::npos) << text;
         EXPECT_GT(r.points.front().score, before) << "farther is slower";
         before = r.points.front().score;
@@ -496,7 +496,7 @@ TEST(Search, MoreFreedomIsNotWorseWhereStagesDoNotDivideTheLayers) {
             one["strategy"][degree] = found.value(degree, 1);
         EXPECT_LE(best(all), best(search(one.dump(), options)) * (1 + 1e-9)) << all.points[i].kind;
     }
-    const std::string text = std::regex_replace(to_text(all, options, {}), std::regex("\n +"), " ");
+    const std::string text = one_line(all, options);
     EXPECT_NE(text.find("no other strategy was tried with another split of its layers"), std::string::npos) << text;
 }
 
@@ -544,7 +544,7 @@ TEST(Search, SaysWhatWasVaried) {
     SearchOptions options = with_space(few);
     options.refine = false;
     const SearchResult r = search(dense, options);
-    const std::string text = std::regex_replace(to_text(r, options, {}), std::regex("\n +"), " ");
+    const std::string text = one_line(r, options);
     for (const char* field : {"tensor_parallel", "pipeline_parallel", "micro_batch_size", "schedule", all_overlaps}) {
         EXPECT_NE(text.find(field), std::string::npos) << field << " in " << text;
         EXPECT_NE(std::ranges::find(r.free, field), r.free.end()) << field;
@@ -739,7 +739,7 @@ TEST(Search, SaysWhoseRunIsCheaper) {
     r.points[0].row.label = "8 nodes", r.points[1].row.label = "32 nodes";
     for (SearchPoint& p : r.points) p.row.run_finished = 1, p.row.run_goodput = 0.99, p.row.run_tokens = 1e12, p.row.run_s = 1e6;
     r.points[0].row.run_cost_usd = 121e3, r.points[1].row.run_cost_usd = 110e3;
-    const auto text = [&] { return std::regex_replace(to_text(r, options, {}), std::regex("\n +"), " "); };
+    const auto text = [&] { return one_line(r, options); };
     EXPECT_NE(text().find("costs 9.1 % less a token by 32 nodes: --by run_cost ranks by that"), std::string::npos) << text();
     r.points[1].row.run_cost_usd = 122e3;
     EXPECT_EQ(text().find("--by run_cost"), std::string::npos) << text();
@@ -778,7 +778,7 @@ TEST(Choosing, TheBestRefinementIsNamedFirst) {
         for (SearchPoint& p : *some)
             if (p.json.empty()) p.json = "{}";
     const SearchOptions options;
-    const std::string text = std::regex_replace(to_text(r, options, {}), std::regex("\n +"), " ");
+    const std::string text = one_line(r, options);
     EXPECT_NE(text.find("Best strategy: tensor 8, layers 5 4x2 3"), std::string::npos) << text;
     EXPECT_NE(text.find("10.0 % better, which is no part of a proof"), std::string::npos) << text;
     const auto best = nlohmann::json::parse(to_json(r, options))["best"];
@@ -787,7 +787,7 @@ TEST(Choosing, TheBestRefinementIsNamedFirst) {
     EXPECT_FALSE(best[1].contains("refined"));
 }
 
-// What is said of memory: a tie is broken by it whether the points fit surely or not, and only one that does is called roomier.
+// Memory breaks a tie whether or not the points fit surely; only a point that fits surely is called roomier.
 TEST(Choosing, OnlyAPlanThatFitsSurelyIsSaidToLeaveMore) {
     SearchOptions options;
     SearchResult r;
@@ -795,7 +795,7 @@ TEST(Choosing, OnlyAPlanThatFitsSurelyIsSaidToLeaveMore) {
     const auto text = [&](double behind, std::int64_t peak) {
         r.points = {point(1, 97, "a"), point(1 + behind, peak, "b")};
         r.points[1].id.form = 1;
-        return std::regex_replace(to_text(r, options, {}), std::regex("\n +"), " ");
+        return one_line(r, options);
     };
     const std::string tie = text(0.0005, 95), roomier = text(0.02, 75);
     EXPECT_EQ(tie.find("The plan that leads by the model leaves less"), std::string::npos) << tie;
@@ -825,7 +825,7 @@ TEST(Search, RefinesAfterItWasStopped) {
     EXPECT_FALSE(named(r).limits.empty());
 }
 
-// What is put aside, and what is taken out of its turn, is counted and bounded as before.
+// Sets put aside or taken out of turn are still counted and bounded.
 TEST(Branches, LoseNothingThatIsPutAside) {
     const StrategySpace space = make_space(dense, with_space(few).space);
     std::vector<Problem> problems;
