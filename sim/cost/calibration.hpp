@@ -104,21 +104,31 @@ struct KernelTables {
     Source sustained_source;
     UnalignedTable unaligned;
     double torch_groups = 0; // speed of torch._grouped_mm, all experts in one kernel, against that of single products; 0: not known
+    // The same of torch._scaled_grouped_mm with MXFP8, and what the kernels take that put a row's scales in the order it reads: us.
+    // [results and gradients of rows, gradients of weights]
+    std::array<double, 2> torch_groups_mxfp8{}, torch_groups_scales{};
     Source torch_groups_source;
-    double memory_fused = 1, memory_eager = 1, kernel_us = 2;
+    double memory_fused = 1, kernel_us = 2; // memory_fused: of the shares of pointwise.json, those that whole streams reach
     Source memory_source;
 };
 
 class OwnConstants; // a user's own (own_constants.hpp)
 
 // The tables for this device: its own, those of the same silicon, or its architecture's, then its vendor's nearest (marked assumed).
-// Attention's with these releases of libraries: an entry "cudnn@cudnn-9.19" takes cudnn's place where that release is among them.
+// Products' and attention's with these releases of libraries: an entry "cudnn@cudnn-9.19" takes cudnn's place where that release is among
+// them, and "bf16@rocm-7" bf16's.
 KernelTables kernel_tables(const Device& device, std::span<const KernelRelease> releases = {}, const OwnConstants* own = nullptr);
 
+// Kernels of an eager sequence that processors bind: how often they visit an element, and the bytes of it that they move (of the table's
+// 16-bit types).
+struct Visits {
+    double times = 0, bytes = 0;
+};
 struct TrafficEntry {
-    double bytes, phi;
-    std::array<double, 2> traffic;
+    double bytes;
+    std::array<double, 2> phi, traffic;
     std::array<int, 2> kernels;
+    Visits strided, unlike, narrowing;
 }; // [eager, fused]
 // Which recipes of 8- and 4-bit training move what; the counts are in quantize.hpp.
 struct QuantizeTable {
@@ -146,13 +156,14 @@ struct PointwiseTable {
     QuantizeTable quantize;
     CallTable calls;
     std::map<std::string, std::array<TrafficEntry, 2>> ops; // [forward, backward]
-    double loss_phi = 0.7, loss_stream_phi = 0.85, loss_autocast_phi = 1;
-    std::array<std::array<double, 4>, 7>
-        loss_bytes{}; // [eager, fused, whole (Practice::torch_loss), autocast, one kernel, 16-bit logits, over the logits][part]
-    std::array<std::array<int, 4>, 7> loss_kernels{};
+    double loss_phi = 0.7, loss_stream_phi = 0.85, loss_autocast_phi = 0.85, loss_whole_phi = 1, loss_compiled_phi = 1;
+    std::array<std::array<double, 4>, 9> loss_bytes{}; // [eager, fused, whole (Practice::torch_loss), autocast, one kernel, 16-bit logits,
+                                                       // over the logits, compiled: autocast, 16-bit logits][part]
+    std::array<std::array<int, 4>, 9> loss_kernels{};
     double embedding_phi = 0.7;
     double optimizer_phi = 0.8, optimizer_kernel_elements = 2e7;
     int optimizer_eager_kernels = 12;
+    double foreach_adam = 2;    // traffic of torch's foreach Adam over the fused one's (Practice::foreach_temporaries)
     double optimizer_apart = 0; // bytes per parameter of what stands around a step of narrow gradients (Practice::copies_half_gradients)
     std::map<std::string, std::array<double, 2>> optimizer;                                        // bytes per parameter [eager, fused]
     double host_share = 0.6, host_memory = 0, pcie_share = 0.85, pcie = 0, nvme = 0, copy_us = 10; // rates in bytes/us
@@ -167,7 +178,16 @@ struct PointwiseTable {
         double added = 1, joined = 1;           // of that: where two operands make a third; where many are joined into one (_chunk_cat)
         std::vector<std::string> narrowed_apart;
         Source source;
-    } unlike;              // Practice::looks_types_up
+    } unlike; // Practice::looks_types_up
+    struct {
+        std::map<std::string, double> elements; // a us and processor, by architecture
+        Source source;
+    } strided; // kernels over operands that are not of one shape and contiguous
+    struct {
+        double row_us = 0, input = 1, weight = 1, weight_row_us = 0, partial_rows = 0;
+        Source source;
+    } torch_norms;
+    Source column_sums_source;
     double epilogue = 0.6; // of a kernel's time, less its start, where another kernel does its work on what it writes anyway
     Source epilogue_source;
     double launch_eager = 7, launch_graph = 0.3, launch_blocking = 40, exchange_sync = 150, list_copy = 12;
@@ -176,7 +196,7 @@ struct PointwiseTable {
                0; // share of a burst's fall of clock with a product's length that training keeps, and the most that such a fall can be
     double spread = 0, spread_layerwise = 0,
            spread_from = 8; // of devices' speeds, relative, and of their layers'; the sustained clocks are of this many devices
-    double compute_slowdown = 0, communication_slowdown = 0;
+    double compute_slowdown = 0, communication_slowdown = 0, bytes_share = 0; // the last: of the first (beside.cpp)
     Source by_index_source, source, loss_source, embedding_source, optimizer_source, host_source, launch_source, blocking_source,
         exchange_source, list_source, interference_source, spread_source, throttle_source;
 };
@@ -201,10 +221,11 @@ struct LinkTable {
     // rate: a tuner that knows no times would else make faster links slower at the sizes where it changes its mind.
     double choice_nominal = 0, choice_ll_max = 0, choice_ll128_cap = 0, choice_bus = 0, choice_nvls_efficiency = 0;
     std::vector<double> choice_nvls_speeds;
-    std::array<double, 3> choice_hop{}; // LL, LL128, Simple
+    std::array<double, 3> choice_hop{};          // LL, LL128, Simple
+    double ring_channels = 0, nvls_channels = 0; // of its kernels, a processor each; 0: not known
     struct Box {
         int devices;
-        double ring, direct, ll, bus;
+        double ring, direct, ll, bus, reduce;
     };
     std::vector<Box> fitted_box; // rates by devices of the machine the curves were measured in, where its wiring is worse than these links;
                                  // bus: what NCCL takes it for
@@ -235,5 +256,18 @@ struct FabricTable {
     std::shared_ptr<const FabricTable> tuner;
 };
 FabricTable fabric_table(const Cluster& cluster, const OwnConstants* own = nullptr);
+
+// The kernels of a dispatcher that sends whole tokens (scenarios/calibration/tokens_*.json): bytes/us that one of the processors given to
+// them moves, a token counted once for each member it goes to, its own included.
+struct TokenTable {
+    struct Rate {
+        double wide = 0, narrow = 0, sums = 0; // tokens of 16 bits and more, of 8, and the sums that come back
+    };
+    Rate inside, between; // between nodes: what the same processors hand on inside each
+    double sharpness = 4; // of the join with the links' rate
+    double first_us = 0;  // until a forward pass's dispatch knows where its tokens go
+    Source source, between_source, first_source;
+};
+TokenTable token_table(std::string_view dispatcher); // "deepep", "hybridep"
 
 } // namespace orrery

@@ -93,13 +93,29 @@ ExpertsTable experts_of(const Json& j) {
     return t;
 }
 
+// "cudnn@cudnn-9.19": the release must be one that software can have.
+void check_release(const char* group, const std::string& table) {
+    const std::size_t at = table.find('@');
+    if (at != std::string::npos && !named<KernelRelease>(table.substr(at + 1)))
+        throw std::runtime_error(fmt::format("{}.{}: \"{}\" is no release of a library", group, table, table.substr(at + 1)));
+}
+
+// A table that a file states for any release takes the place of those of all releases that came before it.
+template <class Table> void drop_releases(std::map<std::string, Table>& tables, const std::string& name) {
+    std::erase_if(tables, [&](const auto& t) { return t.first.starts_with(name + "@"); });
+}
+
 } // namespace
 
 void calibration::replace_groups(KernelTables& t, const Json& j) {
     t.device = j.at("device").get<std::string>();
     if (j.contains("reference")) t.reference_tflops_16 = j.at("reference").at("tflops_16").get<double>();
     if (j.contains("gemm"))
-        for (const auto& [dtype, g] : j.at("gemm").items()) t.gemm[dtype] = gemm_of(g);
+        for (const auto& [dtype, g] : j.at("gemm").items()) { // in the order of their names: "bf16" before "bf16@rocm-7"
+            check_release("gemm", dtype);
+            drop_releases(t.gemm, dtype);
+            t.gemm[dtype] = gemm_of(g);
+        }
     if (j.contains("systolic")) {
         const Json& s = j.at("systolic");
         t.systolic = {s.at("array").get<double>(), s.at("group_rows").get<double>(), s.at("lanes").get<double>(),
@@ -107,13 +123,14 @@ void calibration::replace_groups(KernelTables& t, const Json& j) {
     }
     if (j.contains("attention")) {
         for (const auto& [kernel, a] : j.at("attention").items()) {
-            if (kernel == "waves")
+            if (kernel == "waves") {
                 t.waves = {a.at("soft_waves").get<double>(), a.at("rows").get<double>(), a.at("critical").get<double>(),
                            a.at("start_us").get<double>()};
-            else if (const std::size_t at = kernel.find('@'); at != std::string::npos && !named<KernelRelease>(kernel.substr(at + 1)))
-                throw std::runtime_error(fmt::format("attention.{}: \"{}\" is no release of a library", kernel, kernel.substr(at + 1)));
-            else
-                t.attention[kernel] = {series_of(a.at("forward")), series_of(a.at("backward")), source_of(a)};
+                continue;
+            }
+            check_release("attention", kernel);
+            drop_releases(t.attention, kernel);
+            t.attention[kernel] = {series_of(a.at("forward")), series_of(a.at("backward")), source_of(a)};
         }
     }
     if (j.contains("prefill"))
@@ -122,23 +139,29 @@ void calibration::replace_groups(KernelTables& t, const Json& j) {
         for (const auto& [dtype, e] : j.at("experts").items()) t.experts[dtype] = experts_of(e);
     if (j.contains("sustained")) {
         const Json& s = j.at("sustained");
+        const bool apart = t.sustained_attention != t.sustained_16; // a clock of attention's own stays until another is stated
         t.sustained_16 = s.at("bf16").get<double>();
         t.sustained_8 = s.at("fp8").get<double>();
         t.sustained_other = s.at("other").get<double>();
-        t.sustained_attention = s.contains("attention") ? s.at("attention").get<double>() : t.sustained_16;
+        if (s.contains("attention"))
+            t.sustained_attention = s.at("attention").get<double>();
+        else if (!apart)
+            t.sustained_attention = t.sustained_16;
         t.sustained_source = source_of(s);
     }
     if (j.contains("unaligned"))
         t.unaligned = {j.at("unaligned").at("batched").get<double>(), j.at("unaligned").at("alone").get<double>(),
                        source_of(j.at("unaligned"))};
     if (j.contains("torch_groups")) {
-        t.torch_groups = j.at("torch_groups").at("speed").get<double>();
-        t.torch_groups_source = source_of(j.at("torch_groups"));
+        const Json& g = j.at("torch_groups");
+        t.torch_groups = g.at("speed").get<double>();
+        t.torch_groups_mxfp8 = {g.value("mxfp8", 0.0), g.value("mxfp8_weights", 0.0)};
+        t.torch_groups_scales = {1e-3 * g.value("scales_ns", 0.0), 1e-3 * g.value("scales_weights_ns", 0.0)};
+        t.torch_groups_source = source_of(g);
     }
     if (j.contains("memory")) {
         const Json& m = j.at("memory");
         t.memory_fused = m.at("fused").get<double>();
-        t.memory_eager = m.at("eager").get<double>();
         t.kernel_us = m.at("kernel_us").get<double>();
         t.memory_source = source_of(m);
     }
@@ -175,6 +198,11 @@ void rescale_attention(KernelTables& t, double to_tflops_16) {
                 for (AttentionPoint& p : *points) p.tflops *= f;
 }
 
+// Tiles of 128 rows by any columns are what one library takes on Hopper: no other architecture inherits a law of them.
+void drop_columns(KernelTables& t) {
+    std::erase_if(t.gemm, [](const auto& g) { return g.second.menu == TileMenu::columns; });
+}
+
 KernelTables resolve(const Json& j) {
     KernelTables t;
     if (j.contains("inherits")) {
@@ -183,6 +211,8 @@ KernelTables resolve(const Json& j) {
         t = resolve(*base);
         rescale_attention(t, j["reference"]["tflops_16"].get<double>());
         mark_inherited(t, (*base)["device"].get<std::string>());
+        const std::string theirs = base->value("architecture", "");
+        if (j.value("architecture", theirs) != theirs) drop_columns(t);
     }
     calibration::replace_groups(t, j);
     return t;
@@ -217,8 +247,22 @@ KernelTables of_any_release(const Device& device) {
                 j, fmt::format("constants of {}, the same architecture, at this device's datasheet peaks", j["device"].get<std::string>()));
     const Json* nearest = file_of_device(nearest_by_vendor(device.vendor));
     if (!nearest) broken(device.vendor, "no kernels of this vendor");
-    return transferred(*nearest, fmt::format("constants of {}, an unlike device, at this device's datasheet peaks: expect 15 %",
-                                             (*nearest)["device"].get<std::string>()));
+    KernelTables t = transferred(*nearest, fmt::format("constants of {}, an unlike device, at this device's datasheet peaks: expect 15 %",
+                                                       (*nearest)["device"].get<std::string>()));
+    drop_columns(t);
+    return t;
+}
+
+// Of each name the table of the latest of these releases that has one.
+template <class Table> void choose(std::map<std::string, Table>& tables, std::span<const KernelRelease> releases) {
+    std::map<std::string, Table> chosen;
+    for (auto& [name, table] : tables)
+        if (name.find('@') == std::string::npos) chosen[name] = table;
+    for (const KernelRelease release : releases)
+        for (auto& [name, table] : tables)
+            if (const std::size_t at = name.find('@'); at != std::string::npos && name.substr(at + 1) == orrery::name(release))
+                chosen[name.substr(0, at)] = table;
+    tables = std::move(chosen);
 }
 
 } // namespace
@@ -228,14 +272,8 @@ const char* name(TileMenu menu) { return menus[static_cast<std::size_t>(menu)]; 
 KernelTables kernel_tables(const Device& device, std::span<const KernelRelease> releases, const OwnConstants* own) {
     KernelTables t = of_any_release(device);
     if (own) own->replace_groups(t, device.name);
-    std::map<std::string, AttentionTable> chosen;
-    for (auto& [name, a] : t.attention)
-        if (name.find('@') == std::string::npos) chosen[name] = a;
-    for (const KernelRelease release : releases)
-        for (auto& [name, a] : t.attention)
-            if (const std::size_t at = name.find('@'); at != std::string::npos && name.substr(at + 1) == orrery::name(release))
-                chosen[name.substr(0, at)] = a;
-    t.attention = std::move(chosen);
+    choose(t.gemm, releases);
+    choose(t.attention, releases);
     return t;
 }
 

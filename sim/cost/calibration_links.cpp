@@ -65,13 +65,17 @@ LinkTable link_of(const Json& j) {
     t.choice_nvls_efficiency = c["nvls_efficiency"].get<double>();
     for (const Json& v : c["nvls_speeds"]) t.choice_nvls_speeds.push_back(v.get<double>() * 1e3);
     for (std::size_t i = 0; i < 3; ++i) t.choice_hop[i] = c["hop_us"][i].get<double>();
+    if (j.contains("channels")) {
+        t.ring_channels = j["channels"]["ring"].get<double>();
+        t.nvls_channels = j["channels"].value("nvls", t.ring_channels);
+    }
     t.source = source_of(j);
     if (j.contains("fitted_box")) {
         const Json& b = j["fitted_box"];
         const auto at = [&](const char* what, std::size_t k) { return b[what][k].get<double>() * 1e3; };
         for (std::size_t k = 0; k < b["devices"].size(); ++k)
             t.fitted_box.push_back({b["devices"][k].get<int>(), at("ring_gb_per_s", k), at("direct_gb_per_s", k), at("ll_gb_per_s", k),
-                                    at("bus_gb_per_s", k)});
+                                    at("bus_gb_per_s", k), b["reduce_factor"].get<double>()});
     }
     return t;
 }
@@ -137,6 +141,26 @@ LinkTable link_table(const Cluster& cluster) {
         scale_rates(t, here / t.link_rate);
     }
     return t;
+}
+
+TokenTable token_table(std::string_view dispatcher) {
+    for (const Json* j : files_of("tokens")) {
+        if ((*j)["dispatcher"] != dispatcher) continue;
+        const auto rates = [&](const char* where) {
+            const Json& r = (*j)[where];
+            return TokenTable::Rate{rate(r, "bits_16"), rate(r, "bits_8"), rate(r, "sums")};
+        };
+        TokenTable t;
+        t.inside = rates("inside");
+        t.between = rates("between");
+        t.sharpness = (*j)["sharpness"].get<double>();
+        t.first_us = (*j)["first_us"].get<double>();
+        t.source = source_of(*j);
+        for (const auto& [source, key] : {std::pair{&t.between_source, "between_source"}, std::pair{&t.first_source, "first_source"}})
+            *source = {(*j)[key]["kind"].get<std::string>(), (*j)[key]["text"].get<std::string>()};
+        return t;
+    }
+    broken("tokens", "no such dispatcher");
 }
 
 } // namespace orrery

@@ -12,18 +12,29 @@ using calibration::rate;
 using calibration::source_of;
 
 TrafficEntry entry_of(const Json& j) {
+    const double phi = j["phi"].get<double>();
+    const auto visits = [&](const char* what) -> Visits {
+        if (!j.contains("visits") || !j["visits"].contains(what)) return {};
+        return {j["visits"][what][0].get<double>(), j["visits"][what][1].get<double>()};
+    };
     return {j["bytes"].get<double>(),
-            j["phi"].get<double>(),
+            {j.value("eager_phi", phi), phi},
             {j["eager"][0].get<double>(), j["fused"][0].get<double>()},
-            {j["eager"][1].get<int>(), j["fused"][1].get<int>()}};
+            {j["eager"][1].get<int>(), j["fused"][1].get<int>()},
+            visits("strided"),
+            visits("unlike"),
+            visits("narrowing")};
 }
 
 void read_loss(PointwiseTable& t, const Json& j) {
     t.loss_phi = j["phi"].get<double>();
     t.loss_stream_phi = j["stream_phi"].get<double>();
     t.loss_autocast_phi = j["autocast_phi"].get<double>();
-    const char* modes[] = {"eager", "fused", "whole", "autocast", "one_kernel", "narrow", "over_logits"};
-    for (std::size_t mode = 0; mode < 7; ++mode)
+    t.loss_whole_phi = j["whole_phi"].get<double>();
+    t.loss_compiled_phi = j["compiled_phi"].get<double>();
+    const char* modes[] = {"eager",          "fused", "whole", "autocast", "one_kernel", "narrow", "over_logits", "compiled_autocast",
+                           "compiled_narrow"};
+    for (std::size_t mode = 0; mode < 9; ++mode)
         for (std::size_t part = 0; part < 4; ++part) {
             t.loss_bytes[mode][part] = j[modes[mode]]["bytes"][part].get<double>();
             t.loss_kernels[mode][part] = j[modes[mode]]["kernels"][part].get<int>();
@@ -35,6 +46,7 @@ void read_optimizer(PointwiseTable& t, const Json& j) {
     t.optimizer_phi = j["phi"].get<double>();
     t.optimizer_kernel_elements = j["kernel_elements"].get<double>();
     t.optimizer_eager_kernels = j["eager_kernels"].get<int>();
+    t.foreach_adam = j["foreach_adam"].get<double>();
     for (const char* kind : {"sgd", "momentum", "adam", "lamb", "lars", "gradient_norm"})
         t.optimizer[kind] = {j[kind][1].get<double>(), j[kind][0].get<double>()};
     t.optimizer_apart = j["apart"]["bytes"].get<double>();
@@ -76,6 +88,16 @@ void read_unlike(PointwiseTable& t, const Json& j) {
     t.unlike.source = source_of(j);
 }
 
+// What processors and a row's length bind in PyTorch's own kernels.
+void read_torch_kernels(PointwiseTable& t, const Json& j) {
+    for (const auto& [architecture, rate] : j["strided"]["elements"].items()) t.strided.elements[architecture] = 1e3 * rate.get<double>();
+    t.strided.source = source_of(j["strided"]);
+    const Json& norms = j["torch_norms"];
+    t.torch_norms = {norms["row_us"].get<double>(),        norms["input"].get<double>(),        norms["weight"].get<double>(),
+                     norms["weight_row_us"].get<double>(), norms["partial_rows"].get<double>(), source_of(norms)};
+    t.column_sums_source = source_of(Json{{"source", j["column_sums_source"]}});
+}
+
 void read_calls(CallTable& t, const Json& j) {
     for (const auto& [name, us] : j["us"].items()) t.calls[name] = us.get<std::array<double, 2>>();
     t.hook = j["hook"]["us"].get<std::array<double, 2>>();
@@ -115,6 +137,7 @@ PointwiseTable pointwise_table() {
     t.by_index_source = source_of(Json{{"source", j["rows_by_index_source"]}});
     t.gated_halves_source = source_of(Json{{"source", j["gated_halves_source"]}});
     read_unlike(t, j["unlike_types"]);
+    read_torch_kernels(t, j);
     t.epilogue = j["epilogue"]["share"].get<double>();
     t.epilogue_source = source_of(j["epilogue"]);
     t.exchange_sync = l["exchange_sync_us"].get<double>();
@@ -127,6 +150,7 @@ PointwiseTable pointwise_table() {
     const Json& i = j["interference"];
     t.compute_slowdown = i["compute_slowdown"].get<double>();
     t.communication_slowdown = i["communication_slowdown"].get<double>();
+    t.bytes_share = i["bytes_share"].get<double>();
     t.interference_source = source_of(i);
     t.throttle_kept = j["throttle"]["kept"].get<double>();
     t.throttle_power = j["throttle"]["power"].get<double>();

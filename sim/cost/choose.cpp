@@ -28,24 +28,55 @@ double ring_bandwidth(const LinkTable& t, Protocol p) {
     return t.choice_bus;
 }
 
-} // namespace
+// What is expected of a candidate: us + bytes / rate.
+struct Expected {
+    Choice choice;
+    double us, rate;
+    double at(double bytes) const { return us + bytes / rate; }
+};
 
-Choice choose(const LinkTable& t, CollectiveKind kind, int n, double bytes, bool one_byte, bool multicast) {
+std::vector<Expected> candidates(const LinkTable& t, CollectiveKind kind, int n, bool one_byte, bool multicast) {
     const double k = ring_steps(kind, n);
-    Choice best{Algorithm::ring, Protocol::simple};
-    double least = 0;
+    std::vector<Expected> out;
     for (Protocol p : {Protocol::simple, Protocol::ll128, Protocol::ll}) {
         if (p == Protocol::ll128 && !t.has_ll128) continue;
         const std::size_t i = static_cast<std::size_t>(p);
-        const double us = base_us[i] + k * t.choice_hop[i] + bytes / (ring_bandwidth(t, p) * n / k);
-        if (p != Protocol::simple && us >= least) continue;
-        best.protocol = p;
-        least = us;
+        out.push_back({{Algorithm::ring, p}, base_us[i] + k * t.choice_hop[i], ring_bandwidth(t, p) * n / k});
     }
-    if (kind != CollectiveKind::all_reduce || !multicast || !t.has_nvls || one_byte || n <= 2) return best;
+    if (kind != CollectiveKind::all_reduce || !multicast || !t.has_nvls || one_byte || n <= 2) return out;
     const double bandwidth = n * nvls_speed(t, n) * t.choice_nvls_efficiency * (n - 1) / n * 2;
-    if (bandwidth > 0 && nvls_us + bytes / (bandwidth * n / k) < least) return {Algorithm::nvls, Protocol::simple};
-    return best;
+    if (bandwidth > 0) out.push_back({{Algorithm::nvls, Protocol::simple}, nvls_us, bandwidth * n / k});
+    return out;
+}
+
+const Expected& least_of(const std::vector<Expected>& all, double bytes) {
+    const Expected* least = &all.front();
+    for (const Expected& e : all)
+        if (e.at(bytes) < least->at(bytes)) least = &e;
+    return *least;
+}
+
+} // namespace
+
+Choice choose(const LinkTable& t, CollectiveKind kind, int n, double bytes, bool one_byte, bool multicast) {
+    return least_of(candidates(t, kind, n, one_byte, multicast), bytes).choice;
+}
+
+std::vector<Turn> turns_beyond(const LinkTable& t, CollectiveKind kind, int n, double bytes, bool one_byte, bool multicast) {
+    const std::vector<Expected> all = candidates(t, kind, n, one_byte, multicast);
+    std::vector<Turn> out;
+    for (const Expected* now = &least_of(all, bytes);;) {
+        const Expected* next = nullptr;
+        double at = 0;
+        for (const Expected& e : all) {
+            if (e.rate <= now->rate) continue;
+            const double size = (e.us - now->us) / (1 / now->rate - 1 / e.rate);
+            if (next == nullptr || size < at) next = &e, at = size;
+        }
+        if (next == nullptr) return out;
+        out.push_back({std::max(at, bytes), next->choice});
+        now = next;
+    }
 }
 
 } // namespace orrery

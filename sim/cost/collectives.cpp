@@ -184,6 +184,15 @@ CollectiveTime send_time(const LinkTable& t, double bytes) {
     return {us, t.direct_rate, Algorithm::direct, Protocol::simple};
 }
 
+namespace {
+constexpr int whole_rack = 72; // devices of the largest domain that was measured
+}
+
+CollectiveTime as_chosen(const LinkTable& t, CollectiveKind kind, int n, double bytes, bool one_byte) {
+    if (kind == CollectiveKind::all_to_all) return direct_time(t, n, bytes);
+    return ring_time(t, kind, n, bytes, one_byte, choose(t, kind, n, bytes, one_byte, false).protocol);
+}
+
 CollectiveTime single_node(const LinkTable& t, CollectiveKind kind, int n, double bytes, bool one_byte, bool multicast,
                            CollectiveAlgorithm wish) {
     if (kind == CollectiveKind::all_to_all) return direct_time(t, n, bytes);
@@ -193,8 +202,21 @@ CollectiveTime single_node(const LinkTable& t, CollectiveKind kind, int n, doubl
     // Hierarchical and tree have one level here: NCCL's ring, whose protocol it still chooses. SHARP is of the network's switches: in a
     // node NCCL chooses as ever.
     const bool free = wish == CollectiveAlgorithm::automatic || wish == CollectiveAlgorithm::sharp;
-    const Choice c = choose(t, kind, n, bytes, one_byte, multicast && free);
-    return c.algorithm == Algorithm::nvls ? nvls_time(t, n, bytes) : ring_time(t, kind, n, bytes, one_byte, c.protocol);
+    const bool multicasts = multicast && free;
+    const auto timed = [&](const Choice& c, double size) {
+        return c.algorithm == Algorithm::nvls ? nvls_time(t, n, size) : ring_time(t, kind, n, size, one_byte, c.protocol);
+    };
+    CollectiveTime out = timed(choose(t, kind, n, bytes, one_byte, multicasts), bytes);
+    const auto no_longer_than = [&](const CollectiveTime& other) {
+        if (other.us < out.us) out.us = other.us, out.rate = std::max(out.rate, other.rate);
+    };
+    const auto as_chosen_among = [&](int members) {
+        no_longer_than(timed(choose(t, kind, members, bytes, one_byte, multicasts), bytes));
+        for (const Turn& turn : turns_beyond(t, kind, members, bytes, one_byte, multicasts)) no_longer_than(timed(turn.choice, turn.bytes));
+    };
+    as_chosen_among(n);
+    if (n > 8 && n < whole_rack) as_chosen_among(whole_rack);
+    return out;
 }
 
 namespace {
@@ -359,12 +381,15 @@ FanOut fan_out(const Group& g, int copies, int groups, int group_limit) {
     return {members * (here - 1) / here / k, foreign / k};
 }
 
-CollectiveTime fan_out_time(const LinkTable& t, const FabricTable& f, const Group& g, const FanOut& share, double bytes) {
-    const double inner = share.inside > 0 ? 0.95 * t.direct_rate / share.inside : 1e30;
+CollectiveTime fan_out_time(const LinkTable& t, const FabricTable& f, const Group& g, const FanOut& share, double bytes,
+                            const TokenPace& pace) {
+    const double here = static_cast<double>(g.n) / g.nodes; // of a node, which hands on what is for its own members too
+    double inner = share.inside > 0 ? 0.95 * t.direct_rate / share.inside : 1e30;
+    if (share.inside > 0 && pace.rate > 0) inner = 1 / join(1 / inner, share.inside * here / (here - 1) / pace.rate, pace.sharpness);
     const double outer = share.outside > 0 ? f.eta_fan_out * g.nic_rate / g.lanes / share.outside : 1e30;
-    const double rate = std::min(inner, outer);
-    return {(g.nodes > 1 ? f.base : t.direct_base + t.direct_small) + bytes / rate, rate, Algorithm::fan_out, Protocol::simple,
-            share.outside > 0 ? outer : 0};
+    const double rate = share.inside > 0 && share.outside > 0 && pace.rate > 0 ? 1 / join(1 / inner, 1 / outer, 4) : std::min(inner, outer);
+    return {(g.nodes > 1 ? f.base : t.direct_base + t.direct_small) + pace.first_us + bytes / rate, rate, Algorithm::fan_out,
+            Protocol::simple, share.outside > 0 ? outer : 0};
 }
 
 } // namespace orrery

@@ -55,8 +55,21 @@ struct Choice {
     Protocol protocol;
 };
 Choice choose(const LinkTable& t, CollectiveKind kind, int n, double bytes, bool one_byte, bool multicast);
+// Where the choice turns to another candidate beyond this size, in order of sizes.
+struct Turn {
+    double bytes;
+    Choice choice;
+};
+std::vector<Turn> turns_beyond(const LinkTable& t, CollectiveKind kind, int n, double bytes, bool one_byte, bool multicast);
 
-// The algorithm asked for (automatic: NCCL's choice), timed. multicast: the switch can reduce (NVLS).
+// NCCL's choice without a switch that reduces, also where a smaller message takes longer than a larger one by it, as in a box whose
+// bandwidth NCCL takes for more than it is.
+CollectiveTime as_chosen(const LinkTable& t, CollectiveKind kind, int n, double bytes, bool one_byte);
+
+// The algorithm asked for (automatic: NCCL's choice), timed. multicast: the switch can reduce (NVLS). Where the choice turns to a faster
+// candidate at a larger size, a smaller one takes no longer than that: an application could pad it, and measured curves have no such step.
+// Between eight devices and a rack's 72 nothing is measured: a part of a rack takes no longer than by what the tuner has for the whole, so
+// that fewer devices are not slower where it turns at another size.
 CollectiveTime single_node(const LinkTable& t, CollectiveKind kind, int n, double bytes, bool one_byte, bool multicast,
                            CollectiveAlgorithm wish);
 
@@ -113,7 +126,16 @@ struct FanOut {
     double inside = 0, outside = 0;
 };
 FanOut fan_out(const Group& g, int copies, int groups, int group_limit);
-CollectiveTime fan_out_time(const LinkTable& t, const FabricTable& f, const Group& g, const FanOut& share, double bytes);
+
+// What the processors of a dispatcher's kernels move together (bytes/us, a token counted once for each member it goes to, its own
+// included; 0: the links alone bind), and how long they take before the first token leaves.
+//   rate inside 1 / p(1 / links, 1 / processors), p the sum of powers of `sharpness`: a B200 has 702 GB/s by its links, 24 processors of
+//   21.8 have 523, both 489. NICs and what is handed on inside go on side by side, joined likewise.
+struct TokenPace {
+    double rate = 0, sharpness = 4, first_us = 0;
+};
+CollectiveTime fan_out_time(const LinkTable& t, const FabricTable& f, const Group& g, const FanOut& share, double bytes,
+                            const TokenPace& pace = {});
 std::vector<struct LoadShare> fan_out_loads(const Fabric& fabric, Domain domain, const Group& g, const FanOut& share);
 
 // Bytes on each directed link per byte of S, sorted by link.

@@ -332,6 +332,7 @@ CommCost CostModel::collective(const Collective& c, std::span<const int> ranks) 
     const double extra = g.inside * hops.inside + g.between * hops.between + copies + turns;
     CommCost cost = d.bundle(t, bytes, d.link_rate(g, c.kind, t.algorithm), extra, name(t.algorithm, t.protocol));
     cost.eta = d.nic_eta(t.across, g.nic_rate[static_cast<std::size_t>(c.kind)][static_cast<std::size_t>(t.algorithm)]);
+    d.take_beside(cost, d.channels(g.group, t), volume(c.kind, g.group.n) * cost.cap.value * 1e-6);
     return cost;
 }
 
@@ -367,8 +368,10 @@ CommCost CostModel::transfer(Bytes bytes, int from, int to) const {
     const double size = static_cast<double>(bytes.count), narrowest = d.fabric->narrowest(from, to).value * 1e-6;
     if (d.are_near(from, to)) {
         // A pair that has less than a device's whole bandwidth reaches the same share of it.
-        return d.bundle(send_time(d.links, size), size, narrowest * std::min(1.0, d.links.direct_rate / d.links.link_rate),
-                        d.extra_hop(from, to), "p2p");
+        CommCost cost = d.bundle(send_time(d.links, size), size, narrowest * std::min(1.0, d.links.direct_rate / d.links.link_rate),
+                                 d.extra_hop(from, to), "p2p");
+        d.take_beside(cost, d.links.ring_channels, cost.cap.value * 1e-6);
+        return cost;
     }
     const FabricTable& f = d.between;
     const double rate = d.message_rate(from, to, narrowest);

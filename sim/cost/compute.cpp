@@ -102,9 +102,9 @@ GemmRate CostModel::Data::rate(DType t) const {
 // shorter than a tile's side these are few: the tile is filled up for the processors, but not read (an adapter of rank 4 multiplies 64
 // deep, and reads 4). So an adapter of a smaller rank is no slower.
 double CostModel::Data::gemm(DType dtype, DType out, GemmShape shape, std::int64_t batch, bool accumulate, std::int64_t ragged,
-                             Reworked again) const {
+                             Reworked again, bool burst) const {
     const auto byte = [](auto x) { return static_cast<std::uint8_t>(x); };
-    const GemmKey key{shape.m, shape.n, shape.k, batch, byte(dtype), byte(out), accumulate, byte(ragged), again};
+    const GemmKey key{shape.m, shape.n, shape.k, batch, byte(dtype), byte(out), accumulate, byte(ragged), again, burst};
     if (const auto at = gemms.find(key); at != gemms.end()) return at->second;
     const GemmRate r = rate(dtype);
     GemmDevice d;
@@ -114,7 +114,7 @@ double CostModel::Data::gemm(DType dtype, DType out, GemmShape shape, std::int64
     d.peak_16 = peak_16;
     d.bandwidth = bandwidth;
     d.l2 = static_cast<double>(device.l2_cache.count);
-    d.clock = r.clock;
+    d.clock = burst ? power : r.clock;
     d.array = kernels.systolic.array;
     d.relief = (1 - pointwise.throttle_kept) * std::min(r.table->throttle, pointwise.throttle_power);
     GemmProblem p{static_cast<double>(shape.m),
@@ -130,13 +130,17 @@ double CostModel::Data::gemm(DType dtype, DType out, GemmShape shape, std::int64
     return us;
 }
 
-// PyTorch's kernel for all experts, of 16 bits: what multiplies rows that its own operators move.
-bool CostModel::Data::torch_groups(const Linear& w) const {
-    return w.groups > 1 && practice.expert_rows != ExpertRows::kernels && kernels.torch_groups > 0 && bytes_per_element(w.dtype) == 2;
+// PyTorch's kernel for all experts, of 16 bits or of MXFP8: what multiplies rows that its own operators move.
+double CostModel::Data::torch_groups(const Linear& w) const {
+    if (w.groups < 2 || practice.expert_rows == ExpertRows::kernels) return 0;
+    if (bytes_per_element(w.dtype) == 2) return kernels.torch_groups;
+    const bool weights = w.direction == Direction::weight_gradient;
+    return is_low(w.dtype) && rate(w.dtype).name == "mxfp8" ? kernels.torch_groups_mxfp8[weights] : 0;
 }
 
 int CostModel::Data::launches(const Linear& w) const {
-    return torch_groups(w) ? 2 : static_cast<int>(w.groups); // one of the two sets the groups' addresses and sizes
+    if (torch_groups(w) <= 0) return static_cast<int>(w.groups);
+    return is_low(w.dtype) ? 4 : 2; // one sets the groups' addresses and sizes, two put both operands' scales in order
 }
 
 double CostModel::Data::grouped(const Linear& w, Shares shares) const {
@@ -145,7 +149,7 @@ double CostModel::Data::grouped(const Linear& w, Shares shares) const {
 }
 
 bool CostModel::Data::packs(const Linear& w) const {
-    return kernels.systolic.group_rows > 0 || runtime.fused_experts || torch_groups(w) ||
+    return kernels.systolic.group_rows > 0 || runtime.fused_experts || torch_groups(w) > 0 ||
            (runtime.fp8_recipe == ScalingRecipe::blockwise && bytes_per_element(w.dtype) <= 1);
 }
 
@@ -189,7 +193,13 @@ double CostModel::Data::evenly(const Linear& w) const {
             std::min(kernels.systolic.group_rows, rows) * static_cast<double>(w.groups - 1) / rows;
     }
     const double together = gemm(w.dtype, w.out_dtype, gemm_shape(w), w.groups, w.accumulate, ragged, again);
-    if (torch_groups(w)) return together / kernels.torch_groups;
+    if (const double speed = torch_groups(w); speed > 0) {
+        const double scales = is_low(w.dtype) ? kernels.torch_groups_scales[w.direction == Direction::weight_gradient] : 0;
+        if (is_low(w.dtype)) return together / speed + static_cast<double>(w.groups * w.m) * scales;
+        // It was timed in loops long enough for the power limit, against the law of a burst: the limit is in its speed. It is no faster
+        // than single products, which the limit slows by more.
+        return std::max(together, gemm(w.dtype, w.out_dtype, gemm_shape(w), w.groups, w.accumulate, ragged, again, true) / speed);
+    }
     if (w.groups == 1 || packed) return together;
     return std::max(together, static_cast<double>(w.groups) * gemm(w.dtype, w.out_dtype, gemm_shape(w), 1, w.accumulate, ragged));
 }
@@ -204,19 +214,20 @@ double CostModel::Data::in_pieces(const Linear& w, int pieces, Shares shares) co
 // Modules with a product each where the plan has one (queries, keys and values; gate and up): each reads the rows again, narrow ones
 // fill the device less, and each makes a gradient of the rows. These are added up two by two in kernels of their own; a compiler adds
 // them up where the sum is read. whole: each has all columns (A of an adapter, whose columns are its rank).
-KernelTime CostModel::Data::in_modules(const Linear& w, int pieces, int modules, bool whole) const {
+KernelTime CostModel::Data::in_modules(const Linear& w, int pieces, int modules, bool whole, Shares shares) const {
     KernelTime t{0, 0};
     const double keys = static_cast<double>(w.n) * keys_share;
     for (int i = 0; i < modules; ++i) {
         Linear part = w;
         if (!whole) part.n = modules == 2 ? w.n / 2 : std::llround(i == 0 ? static_cast<double>(w.n) - 2 * keys : keys);
-        if (part.n <= 0) return {in_pieces(w, pieces), pieces};
-        t.us += in_pieces(part, pieces);
-        t.kernels += pieces;
+        if (part.n <= 0) return {in_pieces(w, pieces, shares), launches(w) * pieces};
+        t.us += in_pieces(part, pieces, shares);
+        t.kernels += launches(part) * pieces;
     }
     if (w.direction != Direction::input_gradient) return t;
-    const double bytes = static_cast<double>(w.m * w.k) * bytes_per_element(w.out_dtype);
-    const Pointwise add{PointwiseKind::add, Direction::forward, w.m * w.k, strategy.fused};
+    const std::int64_t elements = w.groups * w.m * w.k;
+    const double bytes = static_cast<double>(elements) * bytes_per_element(w.out_dtype);
+    const Pointwise add{PointwiseKind::add, Direction::forward, elements, strategy.fused};
     const KernelTime sum = memory_time(pointwise, kernels, {bandwidth}, add, (strategy.fused ? 1 : 3) * bytes);
     if (strategy.fused) return {t.us + (modules - 1) * (sum.us - kernels.kernel_us * sum.kernels), t.kernels};
     return {t.us + (modules - 1) * sum.us, t.kernels + (modules - 1) * sum.kernels};
@@ -275,11 +286,30 @@ double CostModel::Data::host_us(const OptimizerStep& w, double buffer_bytes) con
 // Microseconds in which PyTorch's own elementwise kernel looks up the types of its operands, which are unlike; 0: it does not. narrows: a
 // cast to 16 bits.
 double CostModel::Data::looked_up_us(double elements, bool narrows, bool sum) const {
+    const double rate = practice.looks_types_up ? unlike_rate(narrows) : 0;
+    return rate > 0 ? elements / (rate * (sum ? pointwise.unlike.added : 1)) : 0;
+}
+
+double CostModel::Data::unlike_rate(bool narrows) const {
     const auto rate = pointwise.unlike.elements.find(device.architecture);
-    if (!practice.looks_types_up || rate == pointwise.unlike.elements.end()) return 0;
+    if (rate == pointwise.unlike.elements.end()) return 0;
     const auto& listed = pointwise.unlike.narrowed_apart;
     if (narrows && practice.narrows_apart && std::find(listed.begin(), listed.end(), device.architecture) != listed.end()) return 0;
-    return elements / (rate->second * std::max(1, device.processors) * (sum ? pointwise.unlike.added : 1));
+    return rate->second * std::max(1, device.processors);
+}
+
+MemoryDevice CostModel::Data::memory_device() const {
+    const auto strided = pointwise.strided.elements.find(device.architecture);
+    const double processors = std::max(1, device.processors);
+    return {bandwidth, strided == pointwise.strided.elements.end() ? 0 : strided->second * processors, unlike_rate(false),
+            unlike_rate(true), processors};
+}
+
+// One linear made queries, keys and values, which were split: autograd joins their gradients again (torch.cat).
+KernelTime CostModel::Data::joined_gradients(const Plan& plan, const Op& op) const {
+    double bytes = 0;
+    for (const BufferId b : op.out) bytes += 2 * static_cast<double>(plan.buffers[b].bytes.count);
+    return memory_time(pointwise, kernels, {bandwidth}, Pointwise{PointwiseKind::copy, Direction::backward, 0, true}, bytes);
 }
 
 // The same of an op, where its operands are unlike.
@@ -299,12 +329,21 @@ double CostModel::Data::unlike_us(const Plan& plan, const Op& op, const Pointwis
 }
 
 // The kernels around an expert's products in a loop over experts: of all of them, what stands beside the three products forward and the six
-// backward, as much at each of the plan's two linears.
+// backward, as much at each of the plan's two linears. Forward the host waits for the device twice an expert, once at each of these: every
+// time the queue has run dry, so that the host's launches of an expert do not hide behind the one before it, and the device waits for what
+// the host reads and for the first launch after it.
 KernelTime CostModel::Data::with_loop(KernelTime t, const Linear& w) const {
     const bool forward = w.direction == Direction::forward;
     const double beside = forward ? (pointwise.expert_loop[0] - 3) / 2 : (pointwise.expert_loop[1] - 6) / 4;
     const auto more = static_cast<int>(std::lround(static_cast<double>(w.groups) * beside));
-    return {t.us + kernels.kernel_us * more, t.kernels + more};
+    t = {t.us + kernels.kernel_us * more, t.kernels + more};
+    if (!forward) return t;
+    return {std::max(t.us, t.kernels * launch_us()) + static_cast<double>(w.groups) * (pointwise.copy_us + launch_us()), t.kernels};
+}
+
+bool CostModel::Data::waits_in_loop(const Op& op) const {
+    const auto* w = std::get_if<Linear>(&op.work);
+    return practice.loops_over_experts && w != nullptr && w->groups > 1 && w->direction == Direction::forward;
 }
 
 // So many casts between 16 and 32 bits.
@@ -331,13 +370,13 @@ KernelTime CostModel::Data::with_row_casts(KernelTime t, const Linear& w, int mo
 }
 
 KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
-    const MemoryDevice memory{bandwidth};
+    const MemoryDevice memory = memory_device();
     auto buffers = [&] { return buffer_bytes(plan, op); };
     return std::visit(
         Overloaded{
             [&](const Linear& w) -> KernelTime {
                 KernelTime t = op.modules > 1 && keys_share > 0
-                                   ? in_modules(w, op.pieces, op.modules, op.of_adapter)
+                                   ? in_modules(w, op.pieces, op.modules, op.of_adapter, shares_of(op, w))
                                    : KernelTime{in_pieces(w, op.pieces, shares_of(op, w)), launches(w) * op.pieces};
                 if (w.groups > 1 && practice.loops_over_experts) t = with_loop(t, w);
                 if (op.of_adapter && practice.casts_adapters_rows && w.direction != Direction::weight_gradient)
@@ -365,11 +404,17 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
                                         power * kernels.sustained_attention};
                 const double fused = attention_us(kernels, table, d, w);
                 const bool timed = w.kernel == AttentionKernel::flash1 && (w.dtype == DType::bf16 || w.dtype == DType::fp16);
-                return {timed ? fused : std::min(fused, steps_apart(w)), w.direction == Direction::forward ? 1 : 3};
+                const KernelTime t{timed ? fused : std::min(fused, steps_apart(w)), w.direction == Direction::forward ? 1 : 3};
+                if (w.direction == Direction::forward || !joins_gradients || op.out.empty()) return t;
+                const KernelTime join = joined_gradients(plan, op);
+                return {t.us + join.us, t.kernels + join.kernels};
             },
             [&](const Softmax& w) { return memory_time(pointwise, kernels, memory, w, buffers()); },
             [&](const Norm& w) {
-                KernelTime t = memory_time(pointwise, kernels, memory, w, buffers() - kept_wide_bytes(plan, op, w));
+                const double own = buffers() - kept_wide_bytes(plan, op, w);
+                const bool whole_rows = torch_norms && w.fused && w.cols >= 512; // not of heads
+                KernelTime t =
+                    whole_rows ? torch_norm_time(pointwise, kernels, memory, w, own) : memory_time(pointwise, kernels, memory, w, own);
                 if (engine_norms && w.fused && w.direction == Direction::backward &&
                     w.cols < 512) // of queries and keys, each; wider ones have kernels of their own
                     t.us += 2 * head_norm_us(pointwise, device.processors, static_cast<double>(w.rows) / 2);
@@ -418,7 +463,7 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
                                               : std::min(4.0, std::max(2.0, bytes_per_element(training.precision)));
                 return memory_time(pointwise, kernels, memory, w, activation, wide);
             },
-            [&](const CrossEntropy& w) { return memory_time(pointwise, kernels, memory, w, loss_kernels); },
+            [&](const CrossEntropy& w) { return memory_time(pointwise, kernels, memory, w, loss_steps); },
             [&](const Router& w) { return memory_time(pointwise, kernels, memory, w, buffers()); },
             [&](const Permute& w) -> KernelTime {
                 if (dispatch_depth > 0 && w.part != Permute::Part::sort) {

@@ -49,13 +49,22 @@ std::vector<std::int64_t> owned_tensors(const Scenario& s, const Practice& pract
     return out;
 }
 
-LossKernels loss_kernels_of(const Scenario& s, const Practice& p) {
-    const bool over_logits = p.loss_in_place && p.compiles_loss && s.runtime.fused_loss && !s.runtime.compiled_loss;
-    return p.autocast                                      ? LossKernels::autocast
-           : p.narrow_loss                                 ? LossKernels::narrow
-           : over_logits && !is_wide(s.training.precision) ? LossKernels::over_logits
-           : p.torch_loss && !divides_vocabulary(s)        ? LossKernels::whole
-                                                           : LossKernels::divided;
+LossSteps loss_steps_of(const Scenario& s, const Practice& p) {
+    const bool over_logits = p.loss_in_place && p.compiles_loss && s.runtime.fused_loss && !s.runtime.compiled_loss,
+               wide = is_wide(s.training.precision);
+    const LossKernels eager = p.autocast                               ? LossKernels::autocast
+                              : p.narrow_loss                          ? LossKernels::narrow
+                              : over_logits && !wide                   ? LossKernels::over_logits
+                              : p.torch_loss && !divides_vocabulary(s) ? LossKernels::whole
+                                                                       : LossKernels::divided;
+    const bool whole = eager == LossKernels::whole, compiled = s.strategy.fused;
+    return {eager, (whole && !wide) || (eager == LossKernels::autocast && !compiled),
+            whole && p.hands_logits_out && s.runtime.loss != LossKind::chunked, compiled};
+}
+
+// Of software that calls PyTorch's own layers and does not compile them, where PyTorch's kernels are known.
+bool calls_torch_norms(const Scenario& s, const Practice& p, const PointwiseTable& t) {
+    return !s.strategy.fused && (p.looks_types_up || p.rotates_halves) && t.strided.elements.contains(s.cluster.device.architecture);
 }
 
 // Each expert's share of the rows on the fullest rank.
@@ -81,6 +90,7 @@ CostModel::CostModel(const Scenario& scenario, const Fabric& fabric) : data_(std
     d.devices_per_node = std::max(1, c.devices_per_node);
     d.fabric = &fabric;
     if (scenario.model.moe) d.apart = hosts_apart(c, scenario.runtime);
+    if (scenario.model.moe) d.tokens = tokens_of(c.device, scenario.runtime);
     d.slowest_link = 1e30;
     fabric.links().each_run([&](const Link& l, LinkId) {
         if (l.kind != LinkKind::copy) d.slowest_link = std::min(d.slowest_link, l.capacity.value * 1e-6);
@@ -116,7 +126,10 @@ CostModel::CostModel(const Scenario& scenario, const Fabric& fabric) : data_(std
     d.shared_tiles = d.experts && !scenario.model.moe->pads() && d.kernels.systolic.group_rows > 0;
     note_loads(d.expert_loads, d.load_of, scenario);
     d.engine_norms = d.practice.engine_norms;
-    d.loss_kernels = loss_kernels_of(scenario, d.practice);
+    d.loss_steps = loss_steps_of(scenario, d.practice);
+    if (d.practice.foreach_temporaries) d.pointwise.optimizer["adam"][0] = d.pointwise.foreach_adam * d.pointwise.optimizer["adam"][1];
+    d.torch_norms = calls_torch_norms(scenario, d.practice, d.pointwise);
+    d.joins_gradients = !d.strategy.fused && !scenario.model.gated() && (d.practice.looks_types_up || d.practice.rotates_halves);
     d.optimizer_apart = d.training.precision == DType::fp16 && d.training.gradient_dtype == DType::fp16 && d.training.master_weights &&
                         d.practice.copies_half_gradients;
     d.gated_halves = scenario.model.gated() && !d.runtime.fused_activation && d.practice.megatrons_layers;
@@ -172,13 +185,14 @@ Time CostModel::exchange_sync() const {
     return Time::microseconds(apart && !data_->strategy.overlap.pipeline ? data_->pointwise.exchange_sync : 0);
 }
 
-Time CostModel::launch_eager() const {
-    const Runtime& r = data_->runtime;
+double CostModel::Data::launch_us() const {
     // The software's default launch time says nothing about graphs or about launches that wait.
-    const double own = data_->device.launch_us >= 0 ? data_->device.launch_us : data_->pointwise.launch_eager;
-    const double eager = r.launch_us >= 0 ? r.launch_us : own;
-    return Time::microseconds(r.launch_blocking ? std::max(eager, data_->pointwise.launch_blocking) : eager);
+    const double own = device.launch_us >= 0 ? device.launch_us : pointwise.launch_eager;
+    const double eager = runtime.launch_us >= 0 ? runtime.launch_us : own;
+    return runtime.launch_blocking ? std::max(eager, pointwise.launch_blocking) : eager;
 }
+
+Time CostModel::launch_eager() const { return Time::microseconds(data_->launch_us()); }
 
 Time CostModel::launch() const {
     const Time eager = launch_eager();
@@ -196,6 +210,18 @@ void add_attention(const KernelTables& tables, AttentionKernel fused, bool low, 
         out.push_back(
             {"attention in 8 bits", "assumed",
              "as near to the 8-bit peak as in 16 bits to the 16-bit one: its softmax, which stays in 32 bits, is not charged apart"});
+}
+
+// Kernels of PyTorch's own operators. apart: none are compiled into one.
+void add_own_operators(const PointwiseTable& t, const std::string& architecture, bool looks_up, bool apart, bool norms,
+                       std::vector<Provenance>& out) {
+    const auto line = [&](bool there, const char* what, const Source& s) {
+        if (there) out.push_back({what, s.kind, s.text});
+    };
+    line(looks_up && t.unlike.elements.contains(architecture), "operands of unlike types", t.unlike.source);
+    line(apart && t.strided.elements.contains(architecture), "strided operands", t.strided.source);
+    line(norms, "PyTorch's norms", t.torch_norms.source);
+    line(apart, "sums of columns", t.column_sums_source);
 }
 
 } // namespace
@@ -223,8 +249,7 @@ std::vector<Provenance> CostModel::provenance() const {
     if (d.slowest > 1) line("devices that differ", d.pointwise.spread_source);
     line("memory-bound kernels", d.kernels.memory_source);
     line("memory-bound traffic", d.pointwise.source);
-    if (d.practice.looks_types_up && d.pointwise.unlike.elements.contains(d.device.architecture))
-        line("operands of unlike types", d.pointwise.unlike.source);
+    add_own_operators(d.pointwise, d.device.architecture, d.practice.looks_types_up, !d.strategy.fused, d.torch_norms, out);
     if (d.gated_halves) line("gated activations in steps", d.pointwise.gated_halves_source);
     if (d.engine_norms && d.head_norms) line("norms of heads", d.pointwise.head_norms_source);
     if (r.name.starts_with("fp8") || r.name == "mxfp8" || r.name == "nvfp4") line("quantising", d.pointwise.quantize.source);
@@ -236,6 +261,11 @@ std::vector<Provenance> CostModel::provenance() const {
     if (d.makes_calls()) line("calls", d.pointwise.calls.source);
     if (d.runs_hooks()) line("hooks", d.pointwise.calls.hook_source);
     if (d.regions && d.makes_calls()) line("regions of graphs", d.pointwise.calls.region_source);
+    if (d.tokens && d.strategy.expert_parallel * d.strategy.expert_tensor_parallel > 1) {
+        line("processors that send tokens", d.tokens->source);
+        if (d.nodes > 1) line("tokens handed on inside nodes", d.tokens->between_source);
+        line("start of a dispatch", d.tokens->first_source);
+    }
     if (d.experts && d.practice.expert_rows != ExpertRows::kernels) line("rows by index", d.pointwise.by_index_source);
     if (d.experts && d.practice.expert_rows != ExpertRows::kernels && d.kernels.torch_groups > 0)
         line("products of experts in one kernel", d.kernels.torch_groups_source);

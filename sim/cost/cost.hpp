@@ -38,9 +38,13 @@ struct CommCost {
     std::string algorithm; // "ring/Simple", "tree/LL128", "nvls", "p2p", ...
     int kernels = 1;
     double eta = 1; // of the NIC that it loads most
+    // What it takes from computation beside it on its devices (beside.cpp). processors: that its kernels hold; < 0: not known. slows: 0.2
+    // makes the computation take 1.2 times as long; < 0: Interference::compute_slowdown. by_bytes: the part of it that memory and power
+    // make for the bytes moved, all of it where copy engines move them.
+    double processors = -1, slows = -1, slows_by_bytes = -1;
 };
 
-// Slowdowns while communication runs beside computation on one device.
+// Slowdowns while communication runs beside computation on one device: of computation, where a CommCost has none of its own.
 struct Interference {
     double compute_slowdown = 0;
     double communication_slowdown = 0;
@@ -79,6 +83,11 @@ class CostModel {
     std::vector<LinkLoad> copy_loads(const Plan& plan, const Op& op, int rank) const;
 
     Interference interference() const;
+    // The least and the most that communication of the scenario slows computation beside it; gathers in pieces may slow it less.
+    struct Slowdowns {
+        double least = 0, most = 0;
+    };
+    Slowdowns slowdowns() const;
     Time launch() const; // host time per kernel launch
     // Host time of an op with this number of kernels: their launches, and the framework's call around them where it is not part of a
     // captured graph.

@@ -24,6 +24,7 @@ struct GemmKey {
     bool accumulate;
     std::uint8_t ragged;
     Reworked again;
+    bool burst = false;
     bool operator==(const GemmKey&) const = default;
 };
 
@@ -31,7 +32,8 @@ struct GemmKeyHash {
     std::size_t operator()(const GemmKey& key) const {
         std::uint64_t h = 0x9e3779b97f4a7c15u;
         for (std::int64_t v : {key.m, key.n, key.k, key.batch,
-                               static_cast<std::int64_t>(key.dtype) * 65536 + key.out * 256 + key.ragged * 2 + (key.accumulate ? 1 : 0)})
+                               static_cast<std::int64_t>(key.dtype) * 65536 + key.out * 256 + key.ragged * 4 + (key.burst ? 2 : 0) +
+                                   (key.accumulate ? 1 : 0)})
             h = (h ^ static_cast<std::uint64_t>(v)) * 0xff51afd7ed558ccdu, h ^= h >> 32;
         return h ^ std::hash<double>{}(key.again.m + 3 * key.again.k);
     }
@@ -70,6 +72,7 @@ double copy_rate(const Fabric& fabric, double share);
 
 // The fabric as DeepEP sees it where hosts share an NVLink domain (tokens.cpp); none: as everyone does.
 std::optional<Fabric> hosts_apart(const Cluster& cluster, const Runtime& runtime);
+std::optional<TokenTable> tokens_of(const Device& device, const Runtime& runtime);
 
 struct CostModel::Data {
     Device device;
@@ -79,8 +82,9 @@ struct CostModel::Data {
     Practice practice;
     int nodes = 1, devices_per_node = 1;
     const Fabric* fabric = nullptr;
-    std::optional<Fabric> apart; // hosts of one domain as nodes of their own, where tokens see them so; the same links
-    double slowest_link = 0;     // bytes/us; copies to the host apart
+    std::optional<Fabric> apart;      // hosts of one domain as nodes of their own, where tokens see them so; the same links
+    std::optional<TokenTable> tokens; // the dispatcher's kernels, where their pace was measured
+    double slowest_link = 0;          // bytes/us; copies to the host apart
     KernelTables kernels;
     PointwiseTable pointwise;
     bool modules_overlap = false; // Transformer Engine's overlap of tensor parallelism, as NeMo's recipes and jobs that say so have it
@@ -116,7 +120,9 @@ struct CostModel::Data {
     bool autocast = false;           // PyTorch's picks the dtypes, and its casts are ops of the plan
     bool engine_norms = false, head_norms = false; // norms are Transformer Engine's; there are some over heads
     bool gated_halves = false;                     // an activation's steps go over the halves of one product's columns (Megatron)
-    LossKernels loss_kernels = LossKernels::divided;
+    LossSteps loss_steps;
+    bool torch_norms = false;     // norms of whole rows are PyTorch's own kernels
+    bool joins_gradients = false; // one linear made queries, keys and values, in PyTorch's own operators
     // Results computed so far; a model is used by one thread.
     mutable std::unordered_map<GemmKey, double, GemmKeyHash> gemms;
     mutable std::unordered_map<std::uint64_t, KnownGroup> groups;
@@ -127,10 +133,11 @@ struct CostModel::Data {
     double peak_of(const std::string& precision) const;
     GemmRate rate(DType t) const;
     KernelTime compress(const Plan& plan, const Op& op, const Compress& w) const; // compress.cpp
-    // ragged: the longest of its operands' rows that are no whole vectors, at most least_side; 0: all are
-    double gemm(DType dtype, DType out, GemmShape shape, std::int64_t batch, bool accumulate, std::int64_t ragged,
-                Reworked again = {}) const;
-    bool torch_groups(const Linear& w) const; // torch._grouped_mm makes it
+    // ragged: the longest of its operands' rows that are no whole vectors, at most least_side; 0: all are. burst: at the clock of the
+    // tables, not at the sustained one.
+    double gemm(DType dtype, DType out, GemmShape shape, std::int64_t batch, bool accumulate, std::int64_t ragged, Reworked again = {},
+                bool burst = false) const;
+    double torch_groups(const Linear& w) const; // speed of torch._grouped_mm where that makes it, else 0
     using Shares = std::span<const double>;
     Shares shares_of(const Op& op, const Linear& w) const;
     double grouped(const Linear& w, Shares shares = {}) const; // us
@@ -139,7 +146,7 @@ struct CostModel::Data {
     bool packs(const Linear& w) const; // one kernel makes all groups
     int launches(const Linear& w) const;
     double in_pieces(const Linear& w, int pieces, Shares shares = {}) const; // us
-    KernelTime in_modules(const Linear& w, int pieces, int modules, bool whole) const;
+    KernelTime in_modules(const Linear& w, int pieces, int modules, bool whole, Shares shares) const;
     double steps_apart(const Attention& given) const; // us
     double buffer_bytes(const Plan& plan, const Op& op) const;
     double low_bytes(const Plan& plan, const Op& op) const;
@@ -149,7 +156,12 @@ struct CostModel::Data {
     void load_copies(int of) const; // a device: of all of its node
     bool on_host(const Op& op) const;
     double host_us(const OptimizerStep& w, double buffer_bytes) const;
+    double unlike_rate(bool narrows) const; // elements/us where PyTorch looks types up; 0: nothing does
+    MemoryDevice memory_device() const;
+    KernelTime joined_gradients(const Plan& plan, const Op& op) const;
     double looked_up_us(double elements, bool narrows, bool sum) const;
+    double launch_us() const;               // of a kernel that no captured graph holds, on the host
+    bool waits_in_loop(const Op& op) const; // the host waits for each expert of a loop over them
     KernelTime with_loop(KernelTime t, const Linear& w) const;
     KernelTime with_casts(KernelTime t, std::int64_t elements, bool narrows, int times, bool fused) const;
     KernelTime with_row_casts(KernelTime t, const Linear& w, int modules) const;
@@ -176,7 +188,13 @@ struct CostModel::Data {
     double owners_us(const Group& g, double bytes, std::span<const int> ranks) const; // what their turns add to a gather
     Group token_group(std::span<const int> ranks) const;                              // tokens.cpp
     std::vector<LinkLoad> token_loads(const Collective& c, std::span<const int> ranks) const;
+    double token_processors() const; // what a dispatcher's kernels hold
+    TokenPace pace_of(const Collective& c, const Group& g) const;
     CommCost send_tokens(const Collective& c, std::span<const int> ranks, const LinkTable& table) const;
+    double channels(const Group& g, const CollectiveTime& t) const; // beside.cpp
+    double slowed_by_processors(double held) const;
+    double slowed_by_bytes(double bus) const;
+    void take_beside(CommCost& c, double held, double bus) const;
     double on_link(LinkId link, double load) const; // what a byte takes of this link, where not all of its rate is to be had
     std::optional<CommCost> measured(const Collective& c, std::size_t members) const;
     std::optional<CommCost> measured(Bytes transferred) const;

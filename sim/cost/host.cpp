@@ -83,6 +83,7 @@ Time CostModel::host(const Op& op, int kernels) const {
     const Data& d = *data_;
     const CallTable& t = d.pointwise.calls;
     const bool graph = d.runtime.cuda_graphs && !op.eager;
+    if (d.waits_in_loop(op)) kernels = 1; // the others' launches are in the op's own time, with what the host waits for
     const Time launches = graph ? launch() * kernels : launch_eager() * kernels;
     if (d.runs_hooks())
         if (const int way = hooked(op); way >= 0) {

@@ -144,6 +144,14 @@ struct ClassMaker {
         return limits;
     }
 
+    // A gather in pieces goes from device to device by copy engines (Transformer Engine's ring exchange, use_ce in its initialize_ub;
+    // torch's asynchronous tensor parallelism, copies into symmetric memory), and so does a copy to the host, on its own way.
+    double slowdown_by(const CommCost& cost, const CommPattern& pattern) const {
+        if (pattern.copy) return 0;
+        const double own = pattern.by_engines && cost.slows >= 0 ? cost.slows_by_bytes : cost.slows;
+        return own >= 0 ? own : c.costs.interference.compute_slowdown;
+    }
+
     // Costs of each bundle class: one cap that its own links allow, and the uses of each variant.
     void make_costs(const std::vector<Weight>& w) {
         Machine& m = c.machine;
@@ -165,6 +173,7 @@ struct ClassMaker {
                 BundleCost out;
                 out.latency = at_most_clock(cost.latency.ps);
                 out.payload = cost.payload;
+                out.slows = slowdown_by(cost, patterns[p]);
                 out.kind = patterns[p].copy       ? copy_kind
                            : patterns[p].transfer ? transfer_kind
                                                   : static_cast<std::uint8_t>(patterns[p].collective.kind);

@@ -38,6 +38,14 @@ std::int32_t channel_of(const EventLoop& run, std::int32_t lane, const CompiledT
 // Kernels of communication and computation slow each other; copies have engines of their own.
 bool interferes(const EventLoop& run, const BundleCost& cost) { return run.interferes && cost.payload > 0 && cost.kind != copy_kind; }
 
+// Of communications that move data at the same time on one device the one that slows computation most counts: the constants are from runs
+// in which several moved, too.
+double most_slowed(const EventLoop& run, const std::vector<std::int32_t>& fluids) {
+    double most = 0;
+    for (const std::int32_t id : fluids) most = std::max(most, run.m.bundle_costs[at(run.bundles[at(id)].cost)].slows);
+    return most;
+}
+
 bool simple(const EventLoop& run, const BundleCost& cost) {
     return cost.shared_begin == cost.shared_end && (!run.interferes || cost.kind == copy_kind);
 }
@@ -111,6 +119,7 @@ void EventLoop::bundle_event(std::int32_t id) {
         for (std::int32_t i = c.members_begin; i < c.members_end; ++i) {
             std::int32_t lane = m.members[at(i)].lane;
             ++lanes[at(lane)].fluids;
+            lanes[at(lane)].slows = std::max(lanes[at(lane)].slows, cost.slows);
             lane_fluids[at(lane)].push_back(id);
             b.busy += lanes[at(lane)].busy;
             mark(lane);
@@ -131,12 +140,14 @@ void EventLoop::finish_bundle(std::int32_t id) {
         b.sharing = -1;
         sharing_changed = true;
     }
-    if (orrery::interferes(*this, m.bundle_costs[at(b.cost)]))
+    if (const BundleCost& cost = m.bundle_costs[at(b.cost)]; orrery::interferes(*this, cost))
         for (std::int32_t i = c.members_begin; i < c.members_end; ++i) {
-            std::int32_t lane = m.members[at(i)].lane;
-            --lanes[at(lane)].fluids;
+            const std::int32_t lane = m.members[at(i)].lane;
+            LaneState& l = lanes[at(lane)];
+            --l.fluids;
             auto& list = lane_fluids[at(lane)];
             list.erase(std::find(list.begin(), list.end(), id));
+            if (cost.slows >= l.slows) l.slows = most_slowed(*this, list);
             mark(lane);
         }
     std::int16_t main_queue[2] = {b.queue[0], b.queue[1]};

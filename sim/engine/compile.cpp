@@ -62,8 +62,8 @@ QueueId queue_served(const Op& op) { // -1: none, or several
 bool ordered(const Op& before, const Op& after) { return queue_served(before) >= 0 && queue_served(before) == queue_served(after); }
 
 bool same(const Collective& a, const Collective& b) {
-    return std::tie(a.kind, a.dtype, a.copies, a.groups, a.group_limit, a.times, a.whole) ==
-           std::tie(b.kind, b.dtype, b.copies, b.groups, b.group_limit, b.times, b.whole);
+    return std::tie(a.kind, a.dtype, a.copies, a.groups, a.group_limit, a.times, a.whole, a.tokens) ==
+           std::tie(b.kind, b.dtype, b.copies, b.groups, b.group_limit, b.times, b.whole, b.tokens);
 }
 
 CopyKind kind_of(const Op& copy) { return std::get<Copy>(copy.work).kind; }
@@ -126,7 +126,7 @@ struct ProgramCompiler {
         auto& list = c.comms[at(comm)].patterns;
         for (std::size_t i = 0; i < list.size(); ++i) {
             const CommPattern& o = list[i];
-            if (o.transfer != p.transfer || o.bytes != p.bytes) continue;
+            if (o.transfer != p.transfer || o.bytes != p.bytes || o.by_engines != p.by_engines) continue;
             if (p.copy ? kind_of(*o.copy) == kind_of(*p.copy) : p.transfer || same(o.collective, p.collective))
                 return static_cast<std::int32_t>(i);
         }
@@ -140,7 +140,7 @@ struct ProgramCompiler {
         o.kind = OpClass::collective;
         o.category = static_cast<std::uint8_t>(communication_category(c.plan.communicators[at(work.comm)].axes, op.phase));
         o.queue = queue(queue_of(work.comm));
-        o.pattern = pattern(work.comm, {false, work, work.bytes});
+        o.pattern = pattern(work.comm, {false, work, work.bytes, nullptr, gathers_in_pieces(op)});
         o.host = host(op, 1); // NCCL launches one kernel
         c.machine.ops.push_back(o);
     }

@@ -18,6 +18,7 @@ struct CommPattern {
     Collective collective{};
     Bytes bytes;
     const Op* copy = nullptr;
+    bool by_engines = false; // copy engines move its bytes
 };
 
 // The copies that each rank makes on its queues to the host and back are two communicators more, of a rank each, behind the plan's own.

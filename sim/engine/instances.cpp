@@ -80,7 +80,8 @@ struct InstanceFinder {
     std::int32_t variant(const CommPattern& p, const std::string& algorithm) {
         int kind = p.copy       ? copy_kind
                    : p.transfer ? transfer_kind
-                                : static_cast<int>(p.collective.kind) + 128 * p.collective.whole + 256 * p.collective.copies;
+                                : static_cast<int>(p.collective.kind) + 8 * static_cast<int>(p.collective.tokens) +
+                                      128 * p.collective.whole + 256 * p.collective.copies;
         return variant_ids.try_emplace({kind, algorithm}, static_cast<std::int32_t>(variant_ids.size())).first->second;
     }
 
@@ -115,7 +116,8 @@ struct InstanceFinder {
                     out.loaded.push_back({v, static_cast<std::int32_t>(i)});
                 out.colour =
                     mix(out.colour, std::bit_cast<std::uint64_t>(cost.payload) ^ mix(std::bit_cast<std::uint64_t>(cost.cap.value)) ^
-                                        mix(static_cast<std::uint64_t>(cost.latency.ps), static_cast<std::uint64_t>(v)));
+                                        mix(static_cast<std::uint64_t>(cost.latency.ps), static_cast<std::uint64_t>(v)) ^
+                                        std::rotl(std::bit_cast<std::uint64_t>(cost.slows), 1));
             }
             all.costs.push_back(std::move(cost));
             all.variants.push_back(v);

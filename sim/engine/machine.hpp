@@ -132,6 +132,7 @@ struct BundleCost {
     double limit = 0;                              // what its links leave for each of its twins
     std::int32_t uses_begin = 0, uses_end = 0;     // in Machine::uses: every link class it loads
     std::int32_t shared_begin = 0, shared_end = 0; // in Machine::shared: those that others can saturate with it
+    double slows = 0;                              // computation of its members, while it moves data: by this share
     std::uint8_t kind = 0;                         // members must agree: collective kind, 254 for a copy, or 255 for a transfer
     bool operator==(const BundleCost&) const = default;
 };

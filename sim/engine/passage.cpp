@@ -57,6 +57,7 @@ void Passages::find_kinds() {
                 const BundleCost& cost = m_.bundle_costs[at(i)];
                 words.insert(words.end(), {static_cast<std::uint64_t>(cost.latency), std::bit_cast<std::uint64_t>(cost.payload),
                                            std::bit_cast<std::uint64_t>(cost.cap), std::bit_cast<std::uint64_t>(cost.limit),
+                                           std::bit_cast<std::uint64_t>(cost.slows),
                                            static_cast<std::uint64_t>(cost.shared_end - cost.shared_begin), cost.kind});
                 for (std::int32_t u = cost.shared_begin; u < cost.shared_end; ++u) {
                     const LinkWeight& use = m_.shared[at(u)];
@@ -254,7 +255,7 @@ bool Passages::enter(EventLoop& run, std::int32_t lane, const Piece& piece) {
     Q.phase = QueuePhase::running;
     Q.last = run.now;
     Q.remaining = 0;
-    Q.slow = false;
+    Q.slow = 0;
     run.heap.set(run.queue_entity(lane, 0), run.now + p->duration);
     return true;
 }

@@ -57,7 +57,8 @@ EventLoop::EventLoop(const Machine& machine, const SimulateOptions& how)
     }
     for (std::size_t l = lanes.size(); l-- > 0;)
         if (program(static_cast<std::int64_t>(l)).step_slots > 0) reference = static_cast<std::int32_t>(l);
-    interferes = m.interference.compute_slowdown > 0 || m.interference.communication_slowdown > 0;
+    slows = std::any_of(m.bundle_costs.begin(), m.bundle_costs.end(), [](const BundleCost& cost) { return cost.slows > 0; });
+    interferes = slows || m.interference.communication_slowdown > 0;
     stats.lanes = static_cast<int>(lanes.size());
     if (options.replay && !options.trace && m.jitter == 0) passages = std::make_unique<Passages>(m);
 }
@@ -125,8 +126,8 @@ void EventLoop::begin(std::int32_t lane, int q) {
     Q.phase = QueuePhase::running;
     Q.last = now;
     Q.remaining = duration_of(*this, lane, s);
-    Q.slow = q == 0 && lanes[at(lane)].fluids > 0 && m.interference.compute_slowdown > 0;
-    std::int64_t end = now + (Q.slow ? stretched(Q.remaining, 1 + m.interference.compute_slowdown) : Q.remaining);
+    Q.slow = q == 0 ? lanes[at(lane)].slows : 0;
+    std::int64_t end = now + (Q.slow > 0 ? stretched(Q.remaining, 1 + Q.slow) : Q.remaining);
     heap.set(queue_entity(lane, q), end);
 }
 
@@ -192,14 +193,13 @@ namespace {
 
 // Compute under communication runs slower: the work left is re-timed when that begins or ends.
 void retime_compute(EventLoop& run, std::int32_t lane, QueueState& Q) {
-    bool slow = run.lanes[at(lane)].fluids > 0;
+    const double slow = run.lanes[at(lane)].slows;
     if (slow == Q.slow) return;
-    double factor = 1 + run.m.interference.compute_slowdown;
     std::int64_t elapsed = run.now - Q.last;
-    Q.remaining = std::max<std::int64_t>(0, Q.remaining - (Q.slow ? stretched(elapsed, 1 / factor) : elapsed));
+    Q.remaining = std::max<std::int64_t>(0, Q.remaining - (Q.slow > 0 ? stretched(elapsed, 1 / (1 + Q.slow)) : elapsed));
     Q.last = run.now;
     Q.slow = slow;
-    run.heap.set(run.queue_entity(lane, 0), run.now + (slow ? stretched(Q.remaining, factor) : Q.remaining));
+    run.heap.set(run.queue_entity(lane, 0), run.now + (slow > 0 ? stretched(Q.remaining, 1 + slow) : Q.remaining));
 }
 
 // The category that the lane's time is charged to from now on.
@@ -233,7 +233,7 @@ void EventLoop::settle() {
         bool busy = Q.phase == QueuePhase::running;
         if (interferes && !l.inside.passage) {
             if (busy != l.busy) compute_turned(lane, busy);
-            if (busy && m.interference.compute_slowdown > 0) retime_compute(*this, lane, Q);
+            if (busy && slows) retime_compute(*this, lane, Q);
         }
         l.busy = busy;
         while (!l.step_ends.empty() && l.oldest >= l.step_ends.front()) {

@@ -41,7 +41,7 @@ struct QueueState {
     std::int64_t last = 0, remaining = 0; // timed: work left at `last`, in ps at full speed
     std::int16_t open = 0;                // exchange: transfers yet to end
     QueuePhase phase = QueuePhase::empty;
-    bool slow = false;
+    double slow = 0; // timed: by this share, since `last`
 };
 
 // A lane inside an action that is run in one piece (passage.hpp), since when, and how much of its course has been accounted for.
@@ -65,6 +65,7 @@ struct LaneState {
     HostBlock blocked = HostBlock::none;
     bool dirty = false, busy = false; // busy: compute runs, as settled
     std::int32_t fluids = 0;          // communications moving data on this device
+    double slows = 0;                 // the most that one of them slows computation
     std::int64_t since = 0;           // account is up to this time
     std::uint8_t account_as = static_cast<std::uint8_t>(Category::other);
     std::array<std::int64_t, account_count> account{};
@@ -111,7 +112,7 @@ struct EventLoop {
     std::vector<std::int32_t> bundle_of_sharing;
     std::vector<std::vector<std::int32_t>> lane_fluids; // bundles moving data on each lane, where interference makes them matter
     std::vector<std::int32_t> dirty_lanes, dirty_bundles;
-    bool sharing_changed = false, interferes = false;
+    bool sharing_changed = false, interferes = false, slows = false; // slows: some bundle slows computation
     std::int32_t step_limit = 0; // steps to run: no lane goes far beyond, even one that nothing holds back
     std::int32_t reference = 0;  // the lane whose step ends are the steps' ends: the first that does anything
     bool anchor = false;         // it has begun the computation of an action

@@ -22,7 +22,7 @@ std::uint64_t lag(std::int64_t clock, std::int64_t now) { return static_cast<std
 
 std::uint64_t queue_word(const QueueState& Q, const LaneState& l) {
     auto back = static_cast<std::uint64_t>(Q.head < 0 ? 0xffff : Q.head - l.oldest);
-    return back | static_cast<std::uint64_t>(Q.phase) << 16 | static_cast<std::uint64_t>(Q.slow) << 24 |
+    return back | static_cast<std::uint64_t>(Q.phase) << 16 | static_cast<std::uint64_t>(Q.slow > 0) << 24 |
            static_cast<std::uint64_t>(static_cast<std::uint16_t>(Q.open)) << 48;
 }
 

@@ -66,9 +66,12 @@ struct Measured {
 
 double domain_us(const Device& device, const Measured& m) {
     LinkTable links = link_table(measured_cluster(device, 8));
-    for (const LinkTable::Box& b : links.fitted_box)
-        if (b.devices == m.devices)
-            links.simple_rate = b.ring, links.direct_rate = b.direct, links.ll_rate = b.ll, links.choice_bus = b.bus;
+    for (const LinkTable::Box& b : links.fitted_box) {
+        if (b.devices != m.devices) continue;
+        links.simple_rate = b.ring, links.direct_rate = b.direct, links.ll_rate = b.ll, links.choice_bus = b.bus;
+        links.reduce_factor = b.reduce;
+        return as_chosen(links, m.kind, m.devices, m.bytes, m.one_byte).us;
+    }
     return single_node(links, m.kind, m.devices, m.bytes, m.one_byte, m.multicast, CollectiveAlgorithm::automatic).us;
 }
 

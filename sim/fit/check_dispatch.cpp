@@ -22,7 +22,8 @@ struct Dispatch {
 
 // A rate is of logical bytes: a token is counted once for each member it goes to, its own included, or for each node. Which bind on one
 // node and between nodes. us of the law against those bytes at the published rate.
-Compared compared(const Device& device, const Dispatch& p, double element_bytes, double gb_per_s, const char* op, const OwnConstants* own) {
+Compared compared(const Device& device, const Dispatch& p, double element_bytes, double gb_per_s, const char* op, const TokenPace& pace,
+                  const OwnConstants* own) {
     Cluster cluster = measured_cluster(device, 8, p.nodes);
     cluster.inter.kind = InterKind::infiniband;
     cluster.inter.nic_bandwidth.value = 50e9;
@@ -32,8 +33,17 @@ Compared compared(const Device& device, const Dispatch& p, double element_bytes,
     const FanOut share = fan_out(group, p.copies, 8, 4); // DeepSeek-V3's groups, as the README's set-up has them
     const double bytes = p.tokens * p.copies * p.hidden * element_bytes, n = p.nodes > 1 ? p.nodes : p.devices;
     const double logical = bytes * (p.nodes > 1 ? share.outside : share.inside) * n / (n - 1);
-    const double us = fan_out_time(link_table(cluster), fabric_table(cluster, own), group, share, bytes).us;
+    const double us = fan_out_time(link_table(cluster), fabric_table(cluster, own), group, share, bytes, pace).us;
     return {op, element_bytes < 2 ? "fp8" : "bf16", p.nodes > 1 ? "between nodes" : "one node", device.name, logical / gb_per_s * 1e-3, us};
+}
+
+// The first version's kernels as its README's tests run them: 24 processors, and who gets a token is known. A later version's rates are
+// those of the number that its table does not say: links bind.
+TokenPace pace_of(bool first_version, int nodes, bool sums) {
+    if (!first_version) return {};
+    static const TokenTable kernels = token_table("deepep");
+    const TokenTable::Rate& one = nodes > 1 ? kernels.between : kernels.inside;
+    return {24 * (sums ? one.sums : one.narrow), kernels.sharpness, 0};
 }
 
 } // namespace
@@ -53,10 +63,11 @@ Checked check_dispatch(const MeasuredTable& t) {
                   nodes = by == std::string::npos ? std::max(1, std::atoi(ep.c_str()) / 8) : std::atoi(ep.c_str() + by + 1);
         const Dispatch p{per_node * nodes, nodes, static_cast<int>(t.number(i, "top_k")), t.number(i, "tokens_per_gpu"),
                          t.number(i, "hidden")};
+        const bool first = t.text(i, "table").starts_with("V1");
         if (const double rate = t.number(i, "dispatch_gb_s"); rate > 0)
-            out.points.push_back(compared(*device, p, 1, rate, "dispatch", t.constants.get()));
+            out.points.push_back(compared(*device, p, 1, rate, "dispatch", pace_of(first, nodes, false), t.constants.get()));
         if (const double rate = t.number(i, "combine_gb_s"); rate > 0)
-            out.points.push_back(compared(*device, p, 2, rate, "combine", t.constants.get()));
+            out.points.push_back(compared(*device, p, 2, rate, "combine", pace_of(first, nodes, true), t.constants.get()));
     }
     for (const std::string& w : without) out.skipped.push_back(t.file + ": no law for " + w);
     return out;

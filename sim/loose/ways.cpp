@@ -181,7 +181,8 @@ LooseWork loose_work(const Scenario& s, const Plan& plan, const Fabric& fabric, 
     }
     if (!s.strategy.served()) {
         work.mix_s = pointwise_seconds(cost, most, own, own, 2);
-        work.slowdown = cost.interference().compute_slowdown;
+        const double sends = cost.transfer(Bytes::mebibytes(1), workers.ranks.front()[0], workers.ranks.back()[0]).slows;
+        work.slowdown = sends >= 0 ? sends : cost.interference().compute_slowdown;
         work.send = [workers, own, &cost](int from, int to) {
             LooseWay way;
             for (std::size_t k = 0; k < workers.elements.size(); ++k) {

@@ -273,10 +273,18 @@ void add_cache(StageMemory& stage, const Plan& plan, const Program& program, con
     const Runtime& r = scenario.runtime;
     const Practice practice = practice_of(scenario);
     if (r.plan_allocator || (r.expandable_segments && !practice.gradients_none) || r.reserved_gb >= 0) return;
-    const AllocatorUse use{practice.stream_pools, r.expandable_segments, practice.gradients_none};
+    const AllocatorUse use{practice.stream_pools ? practice.sharding : Sharding::buckets, r.expandable_segments, practice.gradients_none};
     const Bytes peak = reserved_peak(plan, program, use, capacity - stage.reserved);
     if (peak > stage.allocated_peak)
         add_reserve(stage, {"allocator slack", peak - stage.allocated_peak, cache_source(), MemoryMeasure::reserved, true});
+}
+
+void add_early_cache(StageMemory& stage, const Scenario& scenario) {
+    Bytes held = stage.allocated_peak;
+    for (const ReserveItem& item : stage.reserve)
+        if (item.level != MemoryMeasure::device) held += item.bytes;
+    if (const ReserveItem more = early_cache(scenario, held); more.bytes.count > 0 && scenario.runtime.reserved_gb < 0)
+        add_reserve(stage, more);
 }
 
 // By what a user's own runs had more or less than predicted, by the law of sim/trust/beliefs.hpp.
@@ -292,6 +300,7 @@ StageMemory stage_memory(const Plan& plan, const PlanMemory& walked, const Scena
     stage.peak = stage.allocated_peak;
     for (const ReserveItem& item : reserve(plan, scenario, plan.programs[i])) add_reserve(stage, item);
     if (cache && scenario.cluster.device.vendor != "cpu") add_cache(stage, plan, plan.programs[i], scenario, capacity);
+    add_early_cache(stage, scenario);
     if (plan.apart)
         if (const ReserveItem messages = message_buffers(plan, scenario, stage.stage); messages.bytes.count > 0)
             add_reserve(stage, messages);

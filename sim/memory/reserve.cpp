@@ -247,6 +247,13 @@ Bytes user_buffers(const Scenario& s, const Practice& practice) {
     return Bytes{std::llround(static_cast<double>(rows * s.model.hidden_size) * (low + (all - low) * element))};
 }
 
+// Of one reduction: what it flattens is gone behind it, and stays with the allocator.
+ReserveItem reduce_buckets(const Scenario& s, const Practice& practice) {
+    return {"reduce buckets", s.strategy.bucket_bytes * practice.reduce_buffers,
+            figures().at("reduce_buckets").at("source").get<std::string>(),
+            practice.keeps_narrow_gradients ? MemoryMeasure::reserved : MemoryMeasure::allocated};
+}
+
 std::string source(const char* item) { return figures().at(item).at("source").get<std::string>(); }
 
 } // namespace
@@ -275,20 +282,14 @@ std::vector<ReserveItem> reserve(const Plan& plan, const Scenario& scenario, con
     if (scenario.runtime.expandable_segments)
         items.push_back({"allocator pages", Bytes::mebibytes(f.at("expandable_segments").at("mib").get<double>()),
                          source("expandable_segments"), MemoryMeasure::reserved, true});
-    const bool flat = practice.flat_step_gradients;
-    if (practice.early_buffers &&
-        (plan.mesh.ranks() > 1 || scenario.strategy.offload.gradients == Tier::none)) // buckets; one rank sends without
-        items.push_back({"framework buffers", Bytes::mebibytes(f.at("flat_step_gradients").at("mib").get<double>()),
-                         source("flat_step_gradients"), MemoryMeasure::reserved});
-    const Training& t = scenario.training;
-    if (t.precision == DType::bf16 && t.gradient_dtype == DType::fp32 && flat) {
+    if (!scenario.runtime.plan_allocator) items.push_back(reduce_buckets(scenario, practice));
+    if (practice.keeps_narrow_gradients) {
         const Bytes trained = trained_of(plan, program.stage);
-        items.push_back({"16-bit gradients", trained, source("flat_step_gradients"), MemoryMeasure::allocated});
-        items.push_back({"flat copies", trained, source("flat_step_gradients"), MemoryMeasure::reserved});
+        items.push_back({"16-bit gradients", trained, source("narrow_gradients"), MemoryMeasure::allocated});
+        items.push_back({"flat copies", trained, source("narrow_gradients"), MemoryMeasure::reserved});
     }
-    if (t.precision == DType::fp16 && t.gradient_dtype != DType::fp32 && flat)
-        items.push_back(
-            {"the step's gradients", Bytes{6 * stepped(plan, program)}, source("flat_step_gradients"), MemoryMeasure::reserved});
+    if (practice.flat_step_gradients && scenario.strategy.offload.optimizer != Tier::none) // elsewhere the plan has them
+        items.push_back({"the step's gradients", Bytes{6 * stepped(plan, program)}, source("step_gradients"), MemoryMeasure::reserved});
     items.push_back({"graphs' pools", scenario.runtime.plan_allocator ? Bytes{} : graph_pools(plan, practice, program),
                      source("graph_pools"), MemoryMeasure::reserved});
     items.push_back({"user buffers", user_buffers(scenario, practice), source("user_buffers"), MemoryMeasure::device});
@@ -297,6 +298,13 @@ std::vector<ReserveItem> reserve(const Plan& plan, const Scenario& scenario, con
     items.push_back({"device context", context, source("context"), MemoryMeasure::device});
     std::erase_if(items, [](const ReserveItem& i) { return i.bytes.count == 0; });
     return items;
+}
+
+ReserveItem early_cache(const Scenario& scenario, Bytes held) {
+    const Json& f = figures().at("early_allocator");
+    const double share = practice_of(scenario).early_allocator && !scenario.runtime.plan_allocator ? f.at("share").get<double>() : 0;
+    return {"early allocator", Bytes{std::llround(share * static_cast<double>(held.count))}, f.at("source").get<std::string>(),
+            MemoryMeasure::reserved};
 }
 
 std::string cache_source() { return source("caching_allocator"); }

@@ -10,6 +10,8 @@ namespace orrery {
 
 // One item alone where the scenario says runtime.reserved_gb.
 std::vector<ReserveItem> reserve(const Plan& plan, const Scenario& scenario, const Program& program);
+// What the caching allocator of early software kept beside the bytes that its replay shows; 0: later software.
+ReserveItem early_cache(const Scenario& scenario, Bytes held);
 std::string cache_source(); // where the caching allocator's rules are from
 
 // The item of communicators' buffers, where replicas lie so that they take the fewest bytes: on one node or on several. A plan with more

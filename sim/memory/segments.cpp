@@ -23,6 +23,8 @@ bool is_sum_into(const Block& block, std::int32_t i, BufferId buffer) {
            (sum->kind == PointwiseKind::add || sum->kind == PointwiseKind::bias_dropout_add) && !op.out.empty() && op.out[0] == buffer;
 }
 
+bool has_streams(Sharding s) { return s == Sharding::flat_units || s == Sharding::per_parameter; }
+
 // An Alloc or a Free on the device.
 struct Change {
     std::int32_t op, place; // place: of its buffer among those that come and go
@@ -36,7 +38,7 @@ struct Change {
 class Changes {
   public:
     Changes(const Plan& plan, const Program& program, AllocatorUse use)
-        : plan_(plan), streams_(use.streams), of_block_(plan.blocks.size()), place_(plan.buffers.size(), -1) {
+        : plan_(plan), sharding_(use.sharding), of_block_(plan.blocks.size()), place_(plan.buffers.size(), -1) {
         std::vector<char> seen(plan.blocks.size(), 0);
         for (const Action& a : program.actions)
             if (!std::exchange(seen[a.block], 1)) read(a.block);
@@ -76,7 +78,7 @@ class Changes {
                                                              static_cast<double>(whole))},
                              stream(b)});
     }
-    int stream(const Buffer& b) const { return streams_ ? allocation_stream(b) : 0; }
+    int stream(const Buffer& b) const { return allocation_stream(plan_, b, sharding_); }
     void read(std::int32_t id) {
         const Block& block = plan_.blocks[id];
         std::vector<Change>& changes = of_block_[id];
@@ -97,7 +99,8 @@ class Changes {
     }
 
     const Plan& plan_;
-    bool streams_, sums_ = false;
+    Sharding sharding_;
+    bool sums_ = false;
     std::vector<std::vector<Change>> of_block_;
     std::vector<std::int32_t> place_; // by buffer
     std::int32_t places_ = 0;
@@ -108,13 +111,13 @@ class Changes {
 class Replay {
   public:
     Replay(const Changes& changes, AllocatorUse use, Bytes limit, bool spare)
-        : changes_(changes), spare_(spare), allocator_(use.streams ? 3 : 1, limit, use.expandable), live_(changes.places()) {}
+        : changes_(changes), spare_(spare), allocator_(has_streams(use.sharding) ? 4 : 1, limit, use.expandable), live_(changes.places()) {}
 
     Bytes run(const Program& program, std::int64_t left) {
         for (const Changes::Held& h : changes_.held()) allocator_.allocate(h.size, h.stream);
         for (int step = 0; step < 2; ++step) {
             for (const Action& a : program.actions) {
-                if (left <= 0) return allocator_.peak(); // no other step can follow half of one
+                if (left <= 0) return end(program); // no other step can follow half of one
                 left -= play(a);
             }
             if (step == 0)
@@ -128,6 +131,19 @@ class Replay {
         std::int32_t microbatch;
         CachingAllocator::Block block;
     };
+
+    // The end of a step that is not followed through: microbatches have left what they cached, and what updates parameters comes on top.
+    Bytes end(const Program& program) {
+        for (std::vector<Live>& live : live_)
+            std::erase_if(live, [&](const Live& l) {
+                if (l.microbatch >= 0) allocator_.free(l.block);
+                return l.microbatch >= 0;
+            });
+        const auto last =
+            std::ranges::find_if(program.actions.rbegin(), program.actions.rend(), [](const Action& a) { return a.microbatch[0] >= 0; });
+        for (auto a = last.base(); a != program.actions.end(); ++a) play(*a);
+        return allocator_.peak();
+    }
 
     // How many allocations.
     std::int64_t play(const Action& a) {
@@ -162,8 +178,26 @@ class Replay {
 
 } // namespace
 
-int allocation_stream(const Buffer& b) {
-    return b.role == Role::gathered_parameters ? 1 : b.role == Role::flat_gradients || b.role == Role::gradient_part ? 2 : 0;
+int allocation_stream(const Plan& plan, const Buffer& b, Sharding sharding) {
+    if (!has_streams(sharding) || b.bucket < 0) return 0;
+    const bool flat = sharding == Sharding::flat_units, passing = b.scope == Scope::action;
+    switch (b.role) {
+    case Role::gathered_parameters:
+        return 1;
+    case Role::parameter: // a part of the flat parameter, or copied out of what was gathered
+        return flat && passing ? 1 : 0;
+    case Role::parameter_shard:
+        return !passing ? 0 : flat ? 3 : 1;
+    case Role::gradient_shard:
+    case Role::gradient_part:
+        return 2;
+    case Role::flat_gradients: { // autograd joins the parts of a flat parameter's gradient, and only a cast makes another
+        const BufferId made = plan.buckets[b.bucket].tensors.front().gradient;
+        return flat && plan.buffers[made].dtype != b.dtype ? 2 : 0;
+    }
+    default:
+        return 0;
+    }
 }
 
 bool lasts(const Buffer& b, const Program& program, Space space) {

@@ -65,7 +65,11 @@ ValueId weighted_activation(Builder& b, ValueId f, ValueId weights) {
 ValueId Builder::expert_branch(ValueId n2) {
     const Model& m = s.model;
     const MoeSpec& e = *m.moe;
-    const ValueId logits = whole_linear(LinearPart::router, n2, e.experts, h, act);
+    const bool widens = practice.wide_gate && act != DType::fp32;
+    const ValueId read = widens ? rows("router.input", h, DimKind::hidden, DType::fp32) : n2;
+    if (widens) node(NodeKind::cast, "router.input", {n2}, {read});
+    const ValueId logits = whole_linear(LinearPart::router, read, e.experts, h, widens ? DType::fp32 : act);
+    if (widens) g.nodes.back().gemm_dtype = DType::fp32;
     g.nodes.back().keeps_precision = true;
     const ValueId probabilities = value("route", {tokens, e.experts}, {DimKind::seq, DimKind::other}, DType::fp32);
     const ValueId map = value("route.map", {tokens, e.experts}, {DimKind::seq, DimKind::other}, DType::boolean);
@@ -94,7 +98,8 @@ ValueId Builder::expert_branch(ValueId n2) {
     }
     const ValueId sent = routed_rows(*this, "permuted", h, DimKind::hidden, act);
     const ValueId weights = routed_rows(*this, "row_probabilities", 1, DimKind::other, DType::fp32);
-    node(NodeKind::permute, "permute", {n2, map, counts, probabilities}, {sent, weights});
+    const bool compiled = s.strategy.fused && practice.expert_rows != ExpertRows::padded;
+    node(NodeKind::permute, "permute", {n2, map, counts, probabilities}, {sent, weights}).fused = compiled;
     if (width > 0 && under) shared_first();
     const ValueId f = expert_linear(*this, LinearPart::expert_fc1, sent, e.expert_ffn_size * (m.gated() ? 2 : 1), h, true);
     const ValueId a = weighted_activation(*this, f, weights);
@@ -102,7 +107,7 @@ ValueId Builder::expert_branch(ValueId n2) {
     if (m.bias) back = weighted_bias(*this, "expert_fc2", back, weights);
     if (width > 0 && under && !tokens_travel) shared_second();
     ValueId y = rows("unpermuted", h, DimKind::hidden, act);
-    node(NodeKind::unpermute, "unpermute", {back, map}, {y});
+    node(NodeKind::unpermute, "unpermute", {back, map}, {y}).fused = compiled;
     if (width > 0 && under && tokens_travel) shared_second();
     if (width == 0) return y;
     const ValueId sum = rows("experts", h, DimKind::hidden, act);

@@ -4,6 +4,7 @@
 // runs underneath (Megatron's asynchronous all-reduce, and the reduce-scatter of sequence parallelism). Split blocks put it in W.
 #include "sim/plan/emit.hpp"
 #include "sim/plan/emitter.hpp"
+#include "sim/scenario/layers.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -93,6 +94,8 @@ void Emitter::add_gradient(ValueId v, BufferId contribution, bool owned) {
     have = sum;
 }
 
+bool Emitter::weight_apart(const Node& n) const { return split || (n.part == LinearPart::logits && deferred_output_gradients(s()) > 0); }
+
 void Emitter::hold_weight_op(Op op) {
     if (split) {
         weight_ops.push_back(std::move(op));
@@ -128,7 +131,7 @@ std::vector<Op> Emitter::weight_gradient_ops(const Node& n, const std::string& n
         return ops;
     }
     const Value& w = value(n.params[0]);
-    const BufferId temporary = make(name + ".temporary", w, w.dtype);
+    const BufferId temporary = make(name + ".temporary", w, work.out_dtype);
     l.buffer(temporary).placement = l.buffer(main).placement;
     l.buffer(temporary).role = Role::gradient_summand;
     l.buffer(temporary).tensor = l.buffer(main).tensor;
@@ -139,7 +142,8 @@ std::vector<Op> Emitter::weight_gradient_ops(const Node& n, const std::string& n
 }
 
 void Emitter::accumulate_weight(const Node& n, ValueId x, BufferId dy) {
-    const DType act = value(n.params[0]).dtype;
+    const bool wide = n.part == LinearPart::router && n.gemm_dtype == DType::fp32;
+    const DType made = wide ? DType::fp32 : value(n.params[0]).dtype;
     const Phase saved = phase;
     phase = Phase::backward_weight;
     std::vector<Op> ops;
@@ -147,7 +151,7 @@ void Emitter::accumulate_weight(const Node& n, ValueId x, BufferId dy) {
     const bool trains_weight = value(n.params[0]).trained;
     if (!trains_weight) {
         // Neither the input nor its gather is wanted.
-    } else if (split) {
+    } else if (weight_apart(n)) {
         // The inputs of W are made where W runs: gathers and recomputation of the input stay in B's order only where B needs them too.
         Block holder;
         Block* const outer = block;
@@ -162,7 +166,7 @@ void Emitter::accumulate_weight(const Node& n, ValueId x, BufferId dy) {
         input = need(x);
     }
     if (trains_weight)
-        for (Op& op : weight_gradient_ops(n, n.name + ".wgrad", linear_work(n, Direction::weight_gradient, act), dy, input)) {
+        for (Op& op : weight_gradient_ops(n, n.name + ".wgrad", linear_work(n, Direction::weight_gradient, made), dy, input)) {
             if (std::holds_alternative<Linear>(op.work)) stand_for(n, op);
             ops.push_back(std::move(op));
         }
@@ -172,7 +176,12 @@ void Emitter::accumulate_weight(const Node& n, ValueId x, BufferId dy) {
                               Pointwise{PointwiseKind::bias, Direction::weight_gradient, elements(value(n.out[0])), n.fused},
                               with_counts(n, {dy, bias}), {bias}));
     }
-    for (Op& op : ops) hold_weight_op(std::move(op));
+    for (Op& op : ops) {
+        if (weight_apart(n))
+            weight_ops.push_back(std::move(op));
+        else
+            hold_weight_op(std::move(op));
+    }
     phase = saved;
 }
 
@@ -187,6 +196,16 @@ BufferId Emitter::cast_gradient(const Node& n, ValueId v, BufferId dy, DType low
     return quantised;
 }
 
+// The result of a layer's last product, where a policy by op is carried out op by op: it stores what it names whether or not something
+// reads it, until the layer has been made again (_CachingTorchDispatchMode of torch/utils/checkpoint.py). A compiler's partitioner keeps
+// what is read. (Under tensor parallelism, where sums over ranks are stored as well, neither is counted.)
+bool Emitter::stores_result(const Node& n) const {
+    const auto again = [&](const Node& m) { return m.layer == n.layer && m.kind == NodeKind::norm && m.recompute; };
+    const Strategy& st = s().strategy;
+    return n.part == LinearPart::fc2 && l.practice.selective_by_op && !st.fused && st.tensor_parallel == 1 &&
+           st.recompute == RecomputeKind::selective && std::any_of(g.nodes.begin(), g.nodes.end(), again);
+}
+
 void Emitter::adjoint_linear(const Node& n, BufferId dy) {
     const ValueId x = n.in[0];
     if (is_low(n.gemm_dtype)) dy = cast_gradient(n, n.out[0], dy, n.gemm_dtype);
@@ -196,13 +215,16 @@ void Emitter::adjoint_linear(const Node& n, BufferId dy) {
     if (!needs_gradient[x]) return;
     const bool gather_issued =
         gathered >= 0 && std::holds_alternative<Collective>(block->ops.back().work) && block->ops.back().phase == Phase::backward_weight;
-    const DType act = activation_dtype(s());
-    const BufferId w = weight_as_multiplied(n.params[0]);
-    BufferId dx = make(value(x).name + ".grad", value(x), act);
+    const DType made = gradient_dtype(x);
+    const BufferId w = n.part == LinearPart::router ? weight_of_gate(n) : weight_as_multiplied(n.params[0]);
+    BufferId dx = make(value(x).name + ".grad", value(x), made);
     l.buffer(dx).placement = gradient_placement(value(x).placement);
-    Op& op = emit(n.name + ".dgrad", linear_work(n, Direction::input_gradient, act), with_counts(n, {dy, w}), {dx});
+    Op& op = emit(n.name + ".dgrad", linear_work(n, Direction::input_gradient, made), with_counts(n, {dy, w}), {dx});
     op.pieces = n.gradient_pieces;
     stand_for(n, op);
+    // These live until here: kernels do not read them.
+    if (stores_result(n)) op.in.push_back(forward_buffer[n.out[0]]);
+    if (const auto kept = cast_weights.find(n.params[0]); kept != cast_weights.end()) op.in.push_back(kept->second);
     if (gather_issued && !s().strategy.overlap.tensor_parallel) op.deps.push_back(gathered);
     if (l.practice.worst_case_rows && n.part == LinearPart::expert_fc1 && s().model.gated()) // of gate and up, products of their own
         dx = passed(n.name + ".dgrad.sum", Direction::backward, dx, n.fused);
@@ -378,7 +400,8 @@ PointwiseKind Emitter::cast_kind(const Node& n) const {
 
 DType Emitter::gradient_dtype(ValueId v) const {
     const DType act = activation_dtype(s());
-    return (l.practice.autocast || l.practice.wide_norms) && value(v).dtype == DType::fp32 ? DType::fp32 : act;
+    const bool widens = l.practice.autocast || l.practice.wide_norms || l.practice.wide_gate;
+    return widens && value(v).dtype == DType::fp32 ? DType::fp32 : act;
 }
 
 BufferId Emitter::fresh_gradient(ValueId v, const char* suffix) { return fresh_gradient(v, suffix, gradient_dtype(v)); }
@@ -484,7 +507,7 @@ void emit_chunk(Lowering& l, int chunk) {
     if (local_before && ends.input_gradient >= 0) join_gradients(l, chunk);
     set_units(backward);
     ends.backward = l.add(std::move(backward));
-    if (e.split) {
+    if (e.split || !e.weight_ops.empty()) {
         Block weight = new_block(g, BlockKind::weight, "W");
         weight.ops = std::move(e.weight_ops);
         set_units(weight);

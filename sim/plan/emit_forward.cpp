@@ -201,6 +201,23 @@ BufferId Emitter::weight_as_multiplied(ValueId p) {
     return wide;
 }
 
+BufferId Emitter::weight_of_gate(const Node& n) {
+    const BufferId w = weight_as_multiplied(n.params[0]);
+    if (l.buffer(w).dtype == n.gemm_dtype || n.gemm_dtype != DType::fp32) return w;
+    const Value& v = value(n.params[0]);
+    const BufferId wide = make(v.name + (phase == Phase::forward ? ".fp32" : ".fp32.again"), v, DType::fp32);
+    l.buffer(wide).kind = MemoryKind::workspace;
+    emit(v.name + ".widen", Pointwise{PointwiseKind::cast, Direction::forward, elements(v), n.fused}, {w}, {wide});
+    return wide;
+}
+
+// The host waits until this is there.
+void Emitter::wait_for(const std::string& name, BufferId b) {
+    Op wait = make_op(name + ".wait", HostSync{}, {b}, {});
+    wait.queue = host_queue;
+    push(std::move(wait));
+}
+
 namespace {
 
 double computed_share(const AttentionShape& a) {
@@ -286,11 +303,26 @@ void Emitter::forward_norm(const Node& n, const Making& m) {
     emit(name_of(n, m), work, with_weights(n, m.in), outputs(n, m));
 }
 
+// Whether the weight's copy in 8 bits lives from the forward pass to the backward pass: not in layers of which something is made again.
+// (Experts' weights are cast by nobody where Practice::keeps_cast_weights holds.)
+bool Emitter::keeps_cast_weight(const Node& n) const {
+    return l.practice.keeps_cast_weights && n.gemm_dtype == DType::fp8 && n.part != LinearPart::expert_fc1 &&
+           n.part != LinearPart::expert_fc2 && n.layer >= 0 &&
+           std::none_of(g.nodes.begin(), g.nodes.end(), [&](const Node& other) { return other.layer == n.layer && other.recompute; });
+}
+
 void Emitter::forward_linear(const Node& n, const Making& m) {
     const BufferId y = output(n, 0, m);
-    Op& op = emit(name_of(n, m), linear_work(n, Direction::forward, dtype_of(n)), with_counts(n, with_weights(n, m.in)), {y});
+    const std::vector<BufferId> read =
+        n.part == LinearPart::router ? std::vector{m.in[0], weight_of_gate(n)} : with_counts(n, with_weights(n, m.in));
+    Op& op = emit(name_of(n, m), linear_work(n, Direction::forward, dtype_of(n)), read, {y});
     op.pieces = n.pieces;
     stand_for(n, op);
+    if (keeps_cast_weight(n)) {
+        const BufferId kept = cast_weights[n.params[0]] = make(name_of(n, m) + ".weight.cast", value(n.params[0]), DType::fp8);
+        op.out.push_back(kept); // what the kernel reads; a cast inside it
+    }
+    if (l.practice.loops_over_experts && (n.part == LinearPart::expert_fc1 || n.part == LinearPart::expert_fc2)) wait_for(name_of(n, m), y);
     if (n.bias_apart) m.out[n.out[0]] = passed(name_of(n, m) + ".bias", Direction::forward, y, n.fused);
 }
 

@@ -36,11 +36,10 @@ void Emitter::reduce_maxima(const char* pass, int tensors) {
     Value list;
     list.shape = {scaled_products(l, g.stage) * tensors};
     int ranks = 1;
-    for (Axis a : {Axis::tp, Axis::cp, Axis::dp, Axis::dpr})
-        if ((axes & mask(a)) && l.plan.mesh.extent(a) > 1) {
-            list.placement.set(a, PlacementKind::partial);
-            ranks *= l.plan.mesh.extent(a);
-        }
+    for (Axis a : {Axis::tp, Axis::cp, Axis::dp, Axis::dpr}) {
+        if (l.plan.mesh.extent(a) == 1) axes &= static_cast<AxisMask>(~mask(a)); // its time is that of the axes that are there
+        if (axes & mask(a)) list.placement.set(a, PlacementKind::partial), ranks *= l.plan.mesh.extent(a);
+    }
     if (ranks == 1) return;
     const std::string name = std::string("maxima.") + pass;
     l.add_communicator("maxima", axes);

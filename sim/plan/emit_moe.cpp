@@ -103,6 +103,9 @@ void Emitter::move_tokens(const std::vector<BufferId>& from, const std::vector<B
                     Collective{CollectiveKind::all_to_all, l.comm("ep.etp"), size, dtype, copies, static_cast<std::int16_t>(e.groups),
                                static_cast<std::int16_t>(e.group_limit)},
                     from, to);
+    std::get<Collective>(op.work).tokens = !to_experts                      ? Collective::Tokens::come_back
+                                           : phase == Phase::backward_input ? Collective::Tokens::go_again
+                                                                            : Collective::Tokens::go;
     op.queue = queue_of(l.comm("ep.etp"));
     push(std::move(op));
 }
@@ -155,7 +158,8 @@ void Emitter::move_rows(const Node& n, const std::vector<BufferId>& from, const 
     };
     const auto sort = [&](const std::vector<BufferId>& b) {
         emit(name + ".sort",
-             Permute{Permute::Part::sort, to_experts ? Direction::forward : Direction::backward, rows, rows, h, s().runtime.permute_fusion},
+             Permute{Permute::Part::sort, to_experts ? Direction::forward : Direction::backward, rows, rows, h, s().runtime.permute_fusion,
+                     l.practice.expert_rows, phase == Phase::backward_input},
              with_counts(n, at), b);
         at = b;
     };
@@ -249,10 +253,20 @@ void Emitter::mask_gradients(const Node& n, BufferId dy) {
     masks.gradient = one_hot(".scores.grad", value(masks.probabilities), DType::fp32, wide);
 }
 
+// Whether rows from several ranks are sorted by expert where they arrive.
+bool Emitter::sorts_arrivals() const {
+    const Strategy& st = s().strategy;
+    const bool moves = st.expert_parallel > 1 || st.expert_tensor_parallel > 1;
+    return moves && s().runtime.token_dispatcher == TokenDispatcher::alltoall && s().model.moe->experts / st.expert_parallel > 1;
+}
+
+// Whether rows are padded, and taken out of the padded ones again, by an index of their own: a sort where rows arrive pads them as well.
+bool Emitter::pads_rows() const { return l.practice.expert_rows == ExpertRows::padded && !sorts_arrivals(); }
+
 // By an index; where the experts' kernel wants rows padded, by a second one to these.
 void Emitter::forward_permute(const Node& n, const Making& m) {
     if (!n.dispatches_tokens) know_counts(n, m.in[2], m.again ? ".again" : "");
-    const bool padded = l.practice.expert_rows == ExpertRows::padded;
+    const bool padded = pads_rows();
     const BufferId sent = output(n, 0, m), gathered = padded ? make(name_of(n, m) + ".rows", value(n.out[0]), dtype_of(n)) : sent;
     std::vector<BufferId> read{m.in[0], m.in[1], m.in[3]};
     if (l.practice.keeps_masks) {
@@ -302,8 +316,11 @@ BufferId Emitter::widen_rows(const Node& n, const std::string& name, BufferId ro
 BufferId Emitter::rows_to_sum(const Node& n, const std::string& name, BufferId rows) {
     const Value& v = value(n.in[0]);
     if (l.practice.expert_rows == ExpertRows::padded) {
-        const BufferId plain = make(name + ".rows", v, v.dtype);
-        emit(name + ".unpad", Pointwise{PointwiseKind::pad_rows, Direction::input_gradient, elements(v), n.fused}, {rows}, {plain});
+        BufferId plain = rows;
+        if (pads_rows()) {
+            plain = make(name + ".rows", v, v.dtype);
+            emit(name + ".unpad", Pointwise{PointwiseKind::pad_rows, Direction::input_gradient, elements(v), n.fused}, {rows}, {plain});
+        }
         return widen_rows(n, name, plain);
     }
     if (l.practice.expert_rows != ExpertRows::added) return rows;
@@ -365,7 +382,7 @@ void Emitter::adjoint_route(const Node& n, BufferId dy) {
 void Emitter::adjoint_permute(const Node& n, BufferId dy) {
     const bool fused = s().runtime.permute_fusion;
     const BufferId dx = fresh_gradient(n.in[0]), dp = fresh_gradient(n.in[3], ".grad", DType::fp32);
-    if (l.practice.expert_rows == ExpertRows::padded) {
+    if (pads_rows()) {
         const BufferId plain = fresh_gradient(n.out[0], ".rows.grad");
         emit(n.name + ".pad.bwd", Pointwise{PointwiseKind::pad_rows, Direction::backward, elements(value(n.out[0])), n.fused}, {dy},
              {plain});
@@ -439,15 +456,20 @@ void Emitter::adjoint_unpermute(const Node& n, BufferId dy) {
         read.push_back(masks_of.at(n.layer).fetched);
         mask_gradients(n, dy);
     }
-    const bool apart = l.practice.expert_rows == ExpertRows::added;
+    const bool apart = l.practice.expert_rows == ExpertRows::added, padded = pads_rows();
     if (!apart) read.insert(read.end(), weighted.begin(), weighted.end());
-    const BufferId back = apart ? fresh_gradient(n.in[0], ".scored.grad", n.gradient_dtype) : drows;
+    const BufferId back = apart    ? fresh_gradient(n.in[0], ".scored.grad", n.gradient_dtype)
+                          : padded ? fresh_gradient(n.in[0], ".rows.grad", n.gradient_dtype)
+                                   : drows;
     emit(n.name + ".bwd",
          Permute{Permute::Part::gather, Direction::backward, rows(n.out[0]), rows(n.in[0]), cols(n.out[0]), fused, l.practice.expert_rows},
          read, {back});
     if (apart)
         emit(n.name + ".score.bwd", Pointwise{PointwiseKind::score_rows, Direction::backward, elements(value(n.in[0])), n.fused},
              {back, weighted.front()}, {drows});
+    if (padded)
+        emit(n.name + ".unpad.bwd", Pointwise{PointwiseKind::pad_rows, Direction::weight_gradient, elements(value(n.in[0])), n.fused},
+             {back}, {drows});
     add_gradient(n.in[0], drows, true);
 }
 

@@ -63,6 +63,7 @@ struct Emitter {
     std::map<std::int16_t, BufferId> counts_of; // by layer: rows each rank sends to each expert
     std::map<std::int16_t, BufferId> wide_rows; // by layer: the experts' results in fp32, kept for the gradient of their weights
     std::map<std::int16_t, Masks> masks_of;     // by layer
+    std::map<ValueId, BufferId> cast_weights;   // by parameter: its copy in 8 bits that is kept for the backward pass
     std::vector<Op> pending;                    // weight-gradient ops held back to run under the next collective
     bool mlp_border = false;                    // of the next op: Op::mlp_border
 
@@ -95,6 +96,7 @@ struct Emitter {
     int tokens_ahead(const Node& n) const { return std::max(0, n.layer - s().model.layers + 1); } // of what predicts further tokens
     BufferId weight(ValueId parameter);
     BufferId weight_as_multiplied(ValueId parameter); // made wider for the op that comes next where it is kept in fewer bits
+    BufferId weight_of_gate(const Node& n);           // of a router's linear, in the type that its product computes in
     BufferId weight_gradient(ValueId parameter);
 
     // Forward ops of a node, by its rule; its outputs go to `out` (forward_buffer or recomputed).
@@ -102,6 +104,8 @@ struct Emitter {
     void backward(const Node& n);
 
     ValueId held_branch(const Node& norm) const;
+    bool stores_result(const Node& n) const;
+    bool keeps_cast_weight(const Node& n) const;
     PointwiseKind cast_kind(const Node& n) const; // of a cast
     // The buffer that holds a forward value in the backward pass: saved, or recomputed on demand.
     BufferId need(ValueId v);
@@ -109,6 +113,7 @@ struct Emitter {
     void add_gradient(ValueId v, BufferId contribution, bool owned);
     void flush_weight_ops();
     void hold_weight_op(Op op);
+    bool weight_apart(const Node& n) const; // the gradients of its weights go to the weight block
     // The gradient of the branch that a residual adds, and of its bias where that is trained.
     BufferId adjoint_branch(const Node& n, BufferId dy, bool with_bias);
 
@@ -145,7 +150,10 @@ struct Emitter {
     ForwardRule forward_route, forward_permute, forward_dispatch, forward_combine, forward_weigh, forward_weighted_bias,
         forward_unpermute; // emit_moe.cpp
     bool host_waits() const;
+    void wait_for(const std::string& name, BufferId b);
     bool biases_by_expert() const;
+    bool sorts_arrivals() const;
+    bool pads_rows() const;
     BufferId widen_rows(const Node& n, const std::string& name, BufferId rows);
     BufferId rows_to_sum(const Node& n, const std::string& name, BufferId rows);
     void make_masks(const Node& n, const Making& m);

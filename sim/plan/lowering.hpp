@@ -52,6 +52,8 @@ struct Lowering {
     bool skips_repeats = true;                       // passes/bind.cpp: false looks at each action, where they repeat too
 
     int tp() const { return scenario.strategy.tensor_parallel; }
+    // The chunk's weight block has the gradient of the output layer alone (strategy.deferred_output_gradients).
+    bool defers_output(int chunk) const { return !schedule->splits_backward && chunks[chunk].weight >= 0; }
     CommId comm(const std::string& name) const { return comm_ids.at(name); }
     TensorId tensor(const Value& parameter); // makes it where it is new
     // The stages that share a communicator for the copies of a chunk come to its collectives in this order.

@@ -56,6 +56,7 @@ enum class Role : std::uint8_t {
     outer_parameters, // of workers: what they had in common when they last met
     outer_momentum,   // of the optimizer that steps on their mean
     pseudo_gradient,  // what a worker moved away from what they had in common
+    step_gradients,   // copies of gradients side by side that a step makes for itself
 };
 constexpr bool is_optimizer_state(Role r) { return r == Role::master || r == Role::first_moment || r == Role::second_moment; }
 // Sums that are followed from the backward pass to the optimizer: of whole tensors or of a bucket.

@@ -137,8 +137,10 @@ void PlacementCheck::attention(const Op& op, const Attention& work) {
     }
 }
 
-// A summand may be added to others, cast or copied: the result is a summand again. Nothing else may read it.
+// A summand may be added to others, cast or copied: the result is a summand again. Nothing else may read it. A host that waits until one is
+// written does not look at it.
 void PlacementCheck::partial_reads(const Op& op) {
+    if (std::holds_alternative<HostSync>(op.work)) return;
     for (BufferId b : op.in) {
         if (accumulated(b)) continue;
         for (Axis a : axes) {

@@ -131,14 +131,14 @@ enum class PointwiseKind : std::uint8_t {
 // number. join_columns: [ranks x rows][part] to [rows][ranks x part] for tensor-parallel ranks; its adjoint: this rank's columns; with
 // input_gradient: a rank's own among zeros, a summand of all (Practice::gathers_heads). pad_rows:
 // experts' rows to a layout in which each expert's count is a multiple, by a list of places; out of it with direction input_gradient, and
-// the adjoints of both ways. score_rows: experts' rows times their tokens' probabilities where software multiplies there, which the plan's
-// numbers had from the activation: a copy. one_hot: makes, casts or sums a mask of tokens and experts' slots (Practice::keeps_masks), which
-// the plan's numbers do without: they move rows by their map. Of buckets: by_owner: slices, each as long as a shard, by the rank of a node
-// that sends them on, where they lay node by node: [nodes][ranks][shard] to [ranks][nodes][shard], cast. sum_parts: of [parts][n] the n
-// sums. own_part: of what lies side by side in the operands the part of the rank's own index along Axis::dp. difference: a - b, b side by
-// side. outer_step: what workers had in common, moved by the mean of what each moved away (DiLoCo). add_scaled: a + s b with s LoRA's alpha
-// / rank; its adjoint: s dy. swap: pairs of operands exchange their places, which takes no time. own_share: times what the worker weighs
-// among all (Plan::shares), of which one is the mean.
+// the adjoints of both ways: backward, weight_gradient. score_rows: experts' rows times their tokens' probabilities where software
+// multiplies there, which the plan's numbers had from the activation: a copy. one_hot: makes, casts or sums a mask of tokens and experts'
+// slots (Practice::keeps_masks), which the plan's numbers do without: they move rows by their map. Of buckets: by_owner: slices, each as
+// long as a shard, by the rank of a node that sends them on, where they lay node by node: [nodes][ranks][shard] to [ranks][nodes][shard],
+// cast. sum_parts: of [parts][n] the n sums. own_part: of what lies side by side in the operands the part of the rank's own index along
+// Axis::dp. difference: a - b, b side by side. outer_step: what workers had in common, moved by the mean of what each moved away (DiLoCo).
+// add_scaled: a + s b with s LoRA's alpha / rank; its adjoint: s dy. swap: pairs of operands exchange their places, which takes no time.
+// own_share: times what the worker weighs among all (Plan::shares), of which one is the mean.
 struct Pointwise {
     PointwiseKind kind;
     Direction direction;
@@ -181,6 +181,7 @@ struct Permute {
     std::int64_t tokens, rows, cols;
     bool fused;
     ExpertRows by = ExpertRows::kernels; // in PyTorch's own indexing a gather's adjoint adds rows one by one
+    bool adjoint = false;                // of a sort: it is the backward pass of the other way
 };
 
 enum class OptimizerKind : std::uint8_t { sgd, momentum, adam, lamb, lars };
@@ -252,10 +253,12 @@ const char* name(CollectiveKind k);
 // token chooses group_limit. operands: `each` travels on its own, as many out as in (after them the counts of experts' rows where these
 // are known); `joined` they are one message on each side (a bucket); `summands` likewise, and of shards of buckets only the elements of
 // tensors whose gradients are summands over the communicator's axis. times: modules of the software that each make this collective, one
-// after another; the simulator charges all of them, the runtime makes one. whole: a reduce_scatter that the software makes as an
+// after another; the simulator charges all of them, the runtime makes one. tokens: of such an all_to_all, whether tokens go to their
+// members, go there again (who gets them is known), or their sums come back. whole: a reduce_scatter that the software makes as an
 // all_reduce, of which a rank keeps its part; the simulator charges that, the runtime sends no more than the part.
 struct Collective {
     enum class Operands : std::uint8_t { each, joined, summands };
+    enum class Tokens : std::uint8_t { go, go_again, come_back };
     CollectiveKind kind;
     CommId comm;
     Bytes bytes;
@@ -265,6 +268,7 @@ struct Collective {
     Operands operands = Operands::each;
     std::uint8_t times = 1;
     bool whole = false;
+    Tokens tokens = Tokens::go;
 };
 
 // One point-to-point transfer of an exchange. The k-th send on a communicator meets the k-th receive on it.

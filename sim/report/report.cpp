@@ -115,7 +115,8 @@ void note_even_loads(Report& r, const Scenario& s) {
     const double learned = fullest_share(moe, ranks);
     moe.imbalance_loads = {load_at_start(s.model, s.training.sequence_length, layers / 2)};
     r.notes.push_back(fmt::format("{}: with zipf:0.5 the fullest of {} ranks would have {:.2f} x these rows, in the middle layer of an "
-                                  "untrained router {:.2f} x, and the others would wait for it",
+                                  "untrained router {:.2f} x (untrained: what to state for first steps, where no benchmark forces it), and "
+                                  "the others would wait for it",
                                   assumed, ranks, learned, fullest_share(moe, ranks)));
 }
 

@@ -43,8 +43,8 @@ std::string schedules_beside_own(const std::string& text);
 
 // Whether a search should try this dispatcher on the scenario's devices. Megatron-Core's two libraries are for unlike machines: DeepEP for
 // Ampere, Hopper, B200 and B300, HybridEP for these and for GB200 and GB300 (Megatron-Bridge's flex_dispatcher_backend.py of 2026, which
-// falls back to all-to-all elsewhere). Where no NVLink domain spans nodes, hybridep is timed as deepep (notes.cpp): there it is tried only
-// in the place of one that cannot be.
+// falls back to all-to-all elsewhere). Where no NVLink domain spans nodes, recipes have DeepEP: there HybridEP is tried only in the place
+// of one that cannot be.
 bool may_dispatch(const Scenario& scenario, TokenDispatcher kind);
 
 // Asynchronous tensor parallelism is a pass of torch.compile's: torchtitan refuses it where it does not compile ("Async TP requires 'model'

@@ -223,6 +223,33 @@ void check_sharding(Reading& reading) {
     }
 }
 
+void check_token_processors(Reading& reading) {
+    const Device& device = reading.scenario.cluster.device;
+    const int given = reading.scenario.runtime.token_dispatcher_sms;
+    if (!reading.has("/runtime/token_dispatcher_sms") || !sound(reading, {"/cluster", "/runtime/token_dispatcher_sms"})) return;
+    if (device.processors > 0 && given > device.processors)
+        reading.problem("/runtime/token_dispatcher_sms", "runtime.token_dispatcher_sms = " + std::to_string(given) + ", and a " +
+                                                             device.name + " has " + std::to_string(device.processors) +
+                                                             " processors: try 20, as Megatron-Core, or 24");
+}
+
+// Of Megatron-Core, which keeps whole gradients in its buckets until the step ends.
+void check_deferred_gradients(Reading& reading) {
+    const Scenario& sc = reading.scenario;
+    const Strategy& s = sc.strategy;
+    const char* at = "/strategy/deferred_output_gradients";
+    if (!sound(reading, {"/strategy", "/training", "/runtime", "/model"}) || deferred_output_gradients(sc) == 0) return;
+    const std::string is = eq("strategy.deferred_output_gradients", s.deferred_output_gradients);
+    const auto refuse = [&](bool broken, const char* why) {
+        if (broken) reading.problem(at, is + why);
+    };
+    refuse(!megatron_core(s.framework), " is Megatron-Core's (strategy.framework = megatron or nemo): leave it out");
+    refuse(s.zero_stage >= 2, " needs whole gradients until the step ends, which strategy.zero_stage = 2 and 3 do not keep: use 1");
+    refuse(sc.training.optimizer_in_backward, " is not modelled with training.optimizer_in_backward: leave it out");
+    refuse(s.overlap.expert_parallel && s.expert_parallel > 1,
+           " is not modelled with strategy.overlap.expert_parallel, which joins backward steps with forward steps: set one of them off");
+}
+
 void check_overlap_of_experts(Reading& reading) {
     const Scenario& sc = reading.scenario;
     const Strategy& s = sc.strategy;
@@ -492,7 +519,9 @@ void check_combinations(Reading& reading) {
     check_synchronization(reading);
     check_offload(reading);
     check_experts(reading);
+    check_token_processors(reading);
     check_overlap_of_experts(reading);
+    check_deferred_gradients(reading);
     check_device(reading);
     check_framework(reading);
     check_torus(reading);

@@ -76,10 +76,6 @@ void check_trainable(Reading& reading) {
         t.dropout > 0 && sc.strategy.tensor_parallel > 1, "/model/trainable/lora/dropout",
         fmt::format("model.trainable.lora.dropout = {:g} is not modelled with tensor_parallel = {}: set it to 0, or tensor_parallel to 1",
                     t.dropout, sc.strategy.tensor_parallel));
-    for (const auto& [key, tier] : {std::pair{"parameters", sc.strategy.offload.parameters}, {"gradients", sc.strategy.offload.gradients}})
-        refuse(tier != Tier::none, (std::string("/strategy/offload/") + key).c_str(),
-               std::string("strategy.offload.") + key + " = " + name(tier) +
-                   " is not modelled with model.trainable: set it to none (optimizer and activations may be offloaded)");
 }
 
 } // namespace orrery

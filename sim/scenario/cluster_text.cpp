@@ -114,19 +114,44 @@ void fill_others(Reading& reading, const std::string& where) {
     }
 }
 
-// Defaults of a PCIe tree. NCCL counts 16 GB/s between two sockets of AMD (src/graph/topo.h).
+// Between two sockets, by the generation of the slots (GB/s). Slots of 32: rings of eight L40S reach 14.4, their all-to-all 16 (7.0 on the
+// bus, 16 of 56 messages on each way). Slots of 64: rings of eight RTX PRO 6000 and RTX 5090 reach 24.7 and 28 (NVIDIA/nccl issue 1639); an
+// all-to-all's many flows reach 42 there, which one figure cannot say as well. Other slots: in proportion.
+double between_sockets(double slot) {
+    const double fourth = 15, fifth = 28;
+    if (slot <= 32) return fourth * slot / 32;
+    return slot <= 64 ? fourth + (fifth - fourth) * (slot - 32) / 32 : fifth * slot / 64;
+}
+
+// Defaults of a PCIe tree. Where no switches are named, each device has a root port of its socket's, and so do NICs; boards of more than
+// four devices have two sockets.
 void fill_tree(Reading& reading, const std::string& where) {
-    PcieTree& t = reading.scenario.cluster.intra.tree;
-    if (t.devices_per_switch <= 0 || t.sockets < 2 || t.socket.value > 0) return;
-    t.socket = BytesPerSecond::gigabytes(16);
-    reading.scenario.defaults[where + "/intra_node/pcie_tree/socket_gb_per_s"] = "assumed: what NCCL counts between two sockets of AMD";
+    Cluster& c = reading.scenario.cluster;
+    PcieTree& t = c.intra.tree;
+    const std::string tree = where + "/intra_node/pcie_tree";
+    if (c.graph) return;
+    const bool board = c.intra.kind == IntraKind::pcie && c.devices_per_node > 4 && c.devices_per_node % 2 == 0;
+    if (board && t.devices_per_switch == 0 && t.sockets == 1 && !reading.has(tree)) {
+        t.sockets = 2;
+        reading.scenario.defaults[tree + "/sockets"] = "2: assumed of more than four devices that PCIe joins";
+    }
+    if (t.devices_per_switch == 0 && t.sockets > 1) {
+        t.devices_per_switch = 1;
+        if (!reading.has(tree + "/near_nics")) t.near_nics = false;
+    }
+    if (t.sockets < 2 || t.socket.value > 0) return;
+    const double slot = c.intra.kind == IntraKind::pcie   ? c.intra.bandwidth.gigabytes()
+                        : c.host.pcie_bandwidth.value > 0 ? c.host.pcie_bandwidth.gigabytes()
+                                                          : pcie_gigabytes(c.device);
+    t.socket = BytesPerSecond::gigabytes(between_sockets(slot));
+    reading.scenario.defaults[tree + "/socket_gb_per_s"] =
+        "fitted: collectives of eight devices over slots of PCIe 4 and 5, by the slot's rate";
 }
 
 void fill_links(Reading& reading, const std::string& where) {
     Scenario& s = reading.scenario;
     Cluster& c = s.cluster;
     check_fabric(reading, where);
-    fill_tree(reading, where);
     if (c.intra.bandwidth.value == 0) {
         fill_intra_bandwidth(s, where);
         if (c.devices_per_node == 1)
@@ -136,6 +161,7 @@ void fill_links(Reading& reading, const std::string& where) {
                             dotted(where) +
                                 ".intra_node is missing: the device has no scale-up links of its own, so say its kind and gb_per_s");
     }
+    fill_tree(reading, where);
     if (c.intra.latency.ps == 0 && c.intra.kind != IntraKind::none) {
         const Latency latency = intra_latency(c.intra.kind);
         c.intra.latency = Time::microseconds(latency.us);

@@ -124,7 +124,11 @@ void read_recompute(Reading& reading, const Json& value, const std::string& wher
             strategy.recompute_ops.push_back(*op);
             continue;
         }
-        reading.problem(at, dotted(at) + " = " + short_text(value[i]) + " is not an op kind: it is one of " + join(words<RecomputeOp>()));
+        const std::string_view meant =
+            value[i].is_string() ? meant_by_other_word("strategy.recompute", value[i].get<std::string>()) : std::string_view{};
+        reading.problem(at, dotted(at) + " = " + short_text(value[i]) +
+                                " is not an op kind: " + (meant.empty() ? "it" : "did you mean " + std::string(meant) + "? It") +
+                                " is one of " + join(words<RecomputeOp>()));
     }
 }
 

@@ -20,6 +20,10 @@ void resolve_training(Reading& reading) {
     Training& t = reading.scenario.training;
     const Framework framework = reading.scenario.strategy.framework;
     const bool table = reading.scenario.defaults.contains("/training/gradient_dtype");
+    if (!reading.has("/training/gradient_dtype") && table && t.precision == DType::fp16 && t.gradient_dtype == DType::bf16) {
+        t.gradient_dtype = DType::fp16;
+        note_default(reading, "/training/gradient_dtype", "fp16", "the 16-bit type of the training");
+    }
     if (!reading.has("/training/gradient_dtype") && !(table && !is_wide(t.precision))) {
         const bool fp16 = t.precision == DType::fp16, deepspeed = framework == Framework::deepspeed && !is_wide(t.precision);
         const bool parameters_own = (fp16 && megatron_core(framework)) || (deepspeed && (fp16 || reading.scenario.strategy.zero_stage > 0));
@@ -52,12 +56,6 @@ void resolve_training(Reading& reading) {
         t.moment_dtype = t.precision == DType::fp16 ? DType::fp16 : DType::bf16;
         note_default(reading, "/training/moment_dtype", name(t.moment_dtype),
                      "moments are like the parameters they belong to (torch.optim)");
-    }
-    const bool aware = megatron_core(framework) && reading.scenario.runtime.year >= 2025 && t.moment_dtype != DType::fp32;
-    if (aware && t.master_weights && t.precision != DType::fp16 && !reading.has("/training/master_remainders")) {
-        t.master_remainders = true;
-        note_default(reading, "/training/master_remainders", "true",
-                     "Megatron-Core's precision-aware optimizer keeps them so from Transformer Engine 2.1 on");
     }
 }
 
@@ -181,6 +179,8 @@ void resolve_overlap(Reading& reading) {
     note_default(reading, "/strategy/overlap/pipeline", "true", source);
 }
 
+bool trainer_under_deepspeed(const Reading& reading);
+
 void resolve_buckets(Reading& reading) {
     Scenario& sc = reading.scenario;
     Strategy& s = sc.strategy;
@@ -191,8 +191,12 @@ void resolve_buckets(Reading& reading) {
         elements = std::max<std::int64_t>(40'000'000, 1'000'000ll * s.data_parallel * s.context_parallel);
         source = "Megatron-Core: the larger of 40 M and 1 M x data-parallel size gradients";
     } else if (s.framework == Framework::deepspeed) {
-        elements = 500'000'000;
-        source = "DeepSpeed: reduce_bucket_size = 5e8 gradients";
+        // (What an optimizer on the host takes in pieces of this size keeps the other default.)
+        const bool trainer = s.zero_stage == 3 && s.tensor_parallel == 1 && s.pipeline_parallel == 1 && s.offload.optimizer == Tier::none &&
+                             trainer_under_deepspeed(reading);
+        elements = trainer ? sc.model.hidden_size * sc.model.hidden_size : 500'000'000;
+        source = trainer ? "Hugging Face's Trainer sets reduce_bucket_size \"auto\" of ZeRO 3 to the square of the hidden size"
+                         : "DeepSpeed: reduce_bucket_size = 5e8 gradients";
     } else if (s.framework == Framework::colossalai) {
         elements = 12 * 1024 * 1024;
         source = "Colossal-AI: zero_bucket_size_in_m = 12";
@@ -231,6 +235,17 @@ int ligers_chunks(const Scenario& s) {
     std::int64_t size = 1;
     while (size < (tokens + ratio - 1) / ratio) size *= 2;
     return static_cast<int>(std::min<std::int64_t>(256, (tokens + size - 1) / size));
+}
+
+void resolve_token_dispatcher(Reading& reading) {
+    Runtime& r = reading.scenario.runtime;
+    if (!reading.scenario.model.moe || reading.has("/runtime/token_dispatcher_sms")) return;
+    const bool deepep = r.token_dispatcher == TokenDispatcher::deepep;
+    if (!deepep && r.token_dispatcher != TokenDispatcher::hybridep) return;
+    r.token_dispatcher_sms = deepep ? 20 : 16;
+    note_default(reading, "/runtime/token_dispatcher_sms", std::to_string(r.token_dispatcher_sms),
+                 deepep ? "Megatron-Core's moe_deepep_num_sms (transformer_config.py) and DeepEP's own Buffer.num_sms"
+                        : "moe_hybridep_num_sms of Megatron-Bridge's recipes, torchtitan's HYBRIDEP_NUM_SMS");
 }
 
 void resolve_loss(Reading& reading) {
@@ -343,10 +358,13 @@ void resolve_kernels(Reading& reading) {
     const bool eager_units = practice.fully_sharded() && practice.stack == Stack::eager,
                script = (s.framework == Framework::ddp || s.framework == Framework::deepspeed || eager_units) && s.tensor_parallel == 1 &&
                         s.pipeline_parallel == 1;
-    if (!reading.has("/runtime/fused_norm") && script && !s.fused && sc.model.norm == NormKind::rmsnorm && sc.runtime.year < 2026) {
+    const bool transformers = practice.rotates_halves; // whose LlamaRMSNorm is no torch.nn.RMSNorm (models/llama/modeling_llama.py, 5.0)
+    if (!reading.has("/runtime/fused_norm") && script && !s.fused && sc.model.norm == NormKind::rmsnorm &&
+        (transformers || sc.runtime.year < 2026)) {
         sc.runtime.fused_norm = false;
         note_default(reading, "/runtime/fused_norm", "false",
-                     "eager PyTorch spells RMSNorm out in several kernels until 2.9 (October 2025), models of Transformers still do");
+                     transformers ? "models of Transformers spell RMSNorm out in several kernels"
+                                  : "eager PyTorch spells RMSNorm out in several kernels until 2.9 (October 2025)");
     }
     if (sc.cluster.device.launch_us >= 0 && !reading.has("/runtime/launch_us")) {
         sc.runtime.launch_us = sc.cluster.device.launch_us;
@@ -357,6 +375,7 @@ void resolve_kernels(Reading& reading) {
         sc.runtime.fp8_recipe = precision == DType::mxfp8 ? ScalingRecipe::mxfp8 : ScalingRecipe::nvfp4;
         note_default(reading, "/runtime/fp8_recipe", name(precision), "training.precision names the recipe");
     }
+    resolve_token_dispatcher(reading);
     resolve_low_parameters(reading);
     resolve_loss(reading);
     // Megatron-Core of 2026 on Blackwell: experts' kernels that hold activation and casts and need no counts on the host, graphs of the
@@ -371,6 +390,35 @@ void resolve_kernels(Reading& reading) {
         note_default(reading, "/runtime/fused_experts", "true",
                      "Megatron-Core 2026: graphs of a whole step with dispatch and combine overlapped need them");
     }
+}
+
+// Whether Transformer Engine's optimizer holds the masters where Megatron-Core's is precision-aware: OptimizerConfig.__post_init__
+// (megatron/core/optimizer/optimizer_config.py) leaves them to it where fp8_recipe is none or delayed. Without 8 bits it is delayed in
+// Megatron-LM (its argument's default) and in NeMo 2.0 (DtypeConfig), and none with NVFP4; Megatron Bridge gives the optimizer
+// MixedPrecisionConfig's "tensorwise" even in bf16 (training/mixed_precision.py, update_config_with_precision_overrides). Parameters of 8
+// bits are no part of a master.
+bool optimizer_holds_masters(const Scenario& s) {
+    const DType p = s.training.precision;
+    if (p == DType::fp8) return s.runtime.fp8_recipe == ScalingRecipe::delayed && !s.runtime.fp8_parameters;
+    const bool bridge = s.strategy.framework == Framework::nemo && s.runtime.year >= 2026;
+    return p == DType::nvfp4 || (p == DType::bf16 && !bridge);
+}
+
+// It is switched on for moments of 16 bits, and in bf16 by NeMo 2.0's performance scripts (scripts/performance/helpers.py: compute_dtype =
+// bf16 sets use_precision_aware_optimizer). It needs the distributed optimizer.
+void resolve_remainders(Reading& reading) {
+    Scenario& sc = reading.scenario;
+    const Strategy& s = sc.strategy;
+    Training& t = sc.training;
+    if (!megatron_core(s.framework) || sc.runtime.year < 2025 || !t.master_weights || reading.has("/training/master_remainders")) return;
+    const bool plain = s.offload.optimizer == Tier::none && s.synchronization.kind == Synchronization::Kind::synchronous &&
+                       s.gradient_compression == GradientCompression::none,
+               scripts = s.framework == Framework::nemo && t.precision == DType::bf16 && s.zero_stage >= 1 && s.zero_stage < 3 && plain;
+    if ((t.moment_dtype == DType::fp32 && !scripts) || !optimizer_holds_masters(sc)) return;
+    t.master_remainders = true;
+    note_default(reading, "/training/master_remainders", "true",
+                 "Megatron-Core's precision-aware optimizer keeps them so from Transformer Engine 2.1 on, but with fp8 recipes other than "
+                 "delayed");
 }
 
 } // namespace
@@ -437,6 +485,7 @@ void resolve_derived(Reading& reading) {
     resolve_in_backward(reading);
     resolve_buckets(reading);
     resolve_kernels(reading);
+    resolve_remainders(reading);
     // A value that the user gave is no default, even where the table names it.
     if (reading.notes_defaults) std::erase_if(sc.defaults, [&](const auto& entry) { return reading.has(entry.first); });
     if (sound(reading, {"/model", "/strategy/pipeline_parallel", "/strategy/virtual_pipeline", "/strategy/layer_split",

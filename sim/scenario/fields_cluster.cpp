@@ -67,11 +67,12 @@ namespace {
 const Fields& tree_fields() {
     static const Fields fields = {
         Field{"devices_per_switch", IntSlot{[](Scenario& s) { return &s.cluster.intra.tree.devices_per_switch; }},
-              "devices under one PCIe switch; 0: all under one root"}
+              "devices under one PCIe switch; 0: each at a root port of its socket"}
             .least(0)
             .most(100'000),
         Field{"sockets", IntSlot{[](Scenario& s) { return &s.cluster.intra.tree.sockets; }},
-              "processors of a node, each with a host bridge for its share of the switches"}
+              "processors of a node, each with a host bridge for its share of the switches; default: 2 of more than four devices that PCIe "
+              "joins"}
             .least(1)
             .most(64),
         gb_per_s(
@@ -79,7 +80,9 @@ const Fields& tree_fields() {
             "of a switch's way to its host bridge, each direction; default: a device's own slot"),
         gb_per_s(
             "socket_gb_per_s", [](Scenario& s, double v) { s.cluster.intra.tree.socket = BytesPerSecond::gigabytes(v); },
-            "between two sockets, each direction; default: 16, NCCL's figure for AMD (its others: Skylake 10, Sapphire Rapids 22)"),
+            "between two sockets, each direction; default: 15 with slots of 32, 28 with slots of 64 (measured collectives of eight "
+            "devices; "
+            "NCCL counts 16 for AMD, 10 for Skylake, 22 for Sapphire Rapids)"),
         Field{"near_nics", BoolSlot{[](Scenario& s) { return &s.cluster.intra.tree.near_nics; }},
               "a NIC hangs on the switch of its devices; false: on a host bridge"},
     };

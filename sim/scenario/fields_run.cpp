@@ -205,6 +205,13 @@ const Fields& strategy_fields() {
               "pipeline-model-parallel-layout): the last of its stage, behind all layers; their loss stays with the output layer"}
             .least(0)
             .most(max_degree),
+        Field{"deferred_output_gradients", IntSlot{[](Scenario& s) { return &s.strategy.deferred_output_gradients; }},
+              "the first microbatches of a step whose weight gradients of the output layer wait until the last stage is through with its "
+              "backward passes, while the other stages still drain (Megatron-Core's defer_embedding_wgrad_compute with its "
+              "wgrad_deferral_limit): what they are made of is kept until then; 0: none"}
+            .least(0)
+            .most(1e6)
+            .in("microbatches"),
         degree(
             "context_parallel", [](Scenario& s) { return &s.strategy.context_parallel; }, "ranks that share each sequence"),
         choice<&Scenario::strategy, &Strategy::context_parallel_kind>("context_parallel_kind", "how attention meets keys of other ranks"),
@@ -253,7 +260,8 @@ const Fields& strategy_fields() {
         choice<&Scenario::strategy, &Strategy::gradient_sync>(
             "gradient_sync",
             "when gradients are reduced. boundary: the copies of a shard group (shard_group_size) add theirs once a step, at the "
-            "boundary of accumulation (MiCS). no_sync: FSDP's ranks keep whole gradients, and reduce and shard them with the last "
+            "boundary of accumulation (MiCS; HSDP that reduces between copies with the last microbatch alone: OLMo-core's, "
+            "set_requires_all_reduce). no_sync: FSDP's ranks keep whole gradients, and reduce and shard them with the last "
             "microbatch "
             "(Transformers' Trainer and Accelerate)"),
         choice<&Scenario::strategy, &Strategy::quantized_gradients>(
@@ -333,6 +341,11 @@ const Fields& runtime_fields() {
         Field{"fp8_dispatch", BoolSlot{[](Scenario& s) { return &s.runtime.fp8_dispatch; }},
               "tokens go to their experts in the linears' 8 bits, and so do the gradients of what they bring back (DeepSeek-V3)"},
         choice<&Scenario::runtime, &Runtime::token_dispatcher>("token_dispatcher", "how tokens reach experts"),
+        Field{"token_dispatcher_sms", IntSlot{[](Scenario& s) { return &s.runtime.token_dispatcher_sms; }},
+              "processors of the device that the kernels of deepep and hybridep take, and with them their pace (Megatron-Core's "
+              "moe_deepep_num_sms and moe_hybridep_num_sms, DeepEP's Buffer.set_num_sms)"}
+            .least(1)
+            .most(1024),
         Field{
             "permute_fusion", BoolSlot{[](Scenario& s) { return &s.runtime.permute_fusion; }},
             "tokens are permuted in one kernel (under DeepSpeed Tutel's, in the place of products with one-hot masks where experts have a "

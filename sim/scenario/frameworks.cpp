@@ -11,7 +11,7 @@ namespace {
 
 constexpr FrameworkInfo infos[] = {
     {"colossalai", "Colossal-AI", "HybridParallelPlugin: tensor, pipeline and ZeRO with bf16 reduction"},
-    {"composer", "MosaicML Composer / LLM Foundry", "PyTorch FSDP, ZeRO-3, fp32 or bf16 reduction, eager kernels"},
+    {"composer", "MosaicML Composer / LLM Foundry", "PyTorch FSDP, ZeRO-3, bf16 reduction as LLM Foundry's files have it, eager kernels"},
     {"ddp", "PyTorch DistributedDataParallel", "replicas, 25 MiB buckets reduced under the backward pass"},
     {"deepspeed", "DeepSpeed, Megatron-DeepSpeed", "ZeRO; with a pipeline nothing is overlapped"},
     {"fsdp", "PyTorch FullyShardedDataParallel", "ZeRO-3 by units with prefetch, flat parameters, eager kernels"},
@@ -21,7 +21,7 @@ constexpr FrameworkInfo infos[] = {
     {"jax", "JAX / XLA (GSPMD, MaxText)", "sharded by the compiler, everything fused, latency-hiding scheduler"},
     {"megatron", "Megatron-LM, Megatron-Core", "tensor, sequence, pipeline parallelism, distributed optimizer, fused kernels"},
     {"nanotron", "Hugging Face nanotron",
-     "Megatron's parallelism in plain PyTorch: gathered inputs kept, stages by cost, ZeRO-1, eager kernels"},
+     "Megatron's parallelism in plain PyTorch: gathered inputs kept until 2024, stages by cost, eager kernels"},
     {"nemo", "NVIDIA NeMo, Megatron Bridge", "Megatron-Core with Transformer Engine's overlap and bf16 gradients switched on by recipes"},
     {"te", "Transformer Engine in a loop of one's own", "TransformerLayer: norms, activations and casts inside the modules of the linears"},
     {"torchtitan", "torchtitan", "fully_shard, torch.compile, selective activation checkpointing by op"},
@@ -199,7 +199,9 @@ constexpr FrameworkDefault rows[] = {
     {"composer", 0, "", "strategy.zero_stage", "3", "fsdp_config: sharding_strategy FULL_SHARD in LLM Foundry's examples"},
     {"composer", 0, "", "runtime.loss", "\"whole\"", "one loss function over the model's logits"},
     {"composer", 0, "", "strategy.overlap.param_gather", "true", "FSDP's backward prefetch"},
-    {"composer", 0, "", "training.gradient_dtype", "\"fp32\"", "mixed_precision DEFAULT: reduce_dtype float32"},
+    {"composer", 0, "", "training.gradient_dtype", "\"bf16\"",
+     "mixed_precision: PURE in LLM Foundry's pretraining files (scripts/train/yamls/pretrain): reduce_dtype is that of the parameters; "
+     "Composer's own DEFAULT reduces in fp32"},
     {"composer", 0, "", "strategy.bucket_bytes", "26214400", "without sharding a unit at a time; 25 MiB as DDP"},
     {"composer", 0, "", "runtime.fused_loss", "true", "LLM Foundry's loss_fn fused_crossentropy"},
     {"composer", 2022, "", "strategy.flash_attention", "true", "LLM Foundry's attn_impl: triton, 2022"},
@@ -232,7 +234,8 @@ constexpr FrameworkDefault rows[] = {
     {"internlm", 0, "", "training.gradient_dtype", "\"bf16\"", "HybridZeroOptimizer reduces in the parameters' 16 bits"},
     {"internlm", 0, "", "runtime.fused_loss", "true", "FlashAttention's cross-entropy"},
     {"nanotron", 0, "", "strategy.fused", "false", "residual adds and activations are kernels of their own"},
-    {"nanotron", 0, "", "strategy.zero_stage", "1", "zero_stage: 1 in nanotron's examples"},
+    {"nanotron", 0, "", "strategy.zero_stage", "0",
+     "zero_stage: 0 in nanotron's examples (config_tiny_llama.yaml, config_llama3.2-3B.yaml); its code has no default"},
     {"nanotron", 0, "", "training.gradient_dtype", "\"fp32\"", "accumulate_grad_in_fp32: true in nanotron's examples"},
     {"nanotron", 0, "", "strategy.bucket_bytes", "26214400", "ddp_bucket_cap_mb: 25, nanotron's default"},
     {"nanotron", 0, "", "runtime.fused_norm", "true", "TritonRMSNorm, FlashAttention's kernel"},

@@ -96,7 +96,7 @@ std::vector<Home> homes_of(const Scenario& s) {
     const Practice practice = practice_of(s);
     const bool one = t.data_parallel * t.context_parallel == 1, piped = t.pipeline_parallel > 1,
                once_a_step = !one && practice.once_a_step(t.pipeline_parallel), fully = practice.fully_sharded(),
-               simple = (!piped || once_a_step) && !(s.model.moe && t.shard_group_size > 0) && !s.model.trainable.partial();
+               simple = (!piped || once_a_step) && !(s.model.moe && t.shard_group_size > 0);
     const bool gradients = simple && (one || t.zero_stage >= 2),
                parameters = simple && (one || t.zero_stage == 3 || (t.zero_stage == 2 && fully));
     const bool disk = s.cluster.host.nvme.count > 0;

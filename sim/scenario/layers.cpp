@@ -89,6 +89,17 @@ void resolve_mtp_chunk(Reading& reading) {
     if (!ends) refuse("is not the last chunk of its stage, or is on the first stage, where Megatron does not put it");
 }
 
+} // namespace
+
+std::int64_t deferred_output_gradients(const Scenario& s) {
+    const ScheduleInfo* schedule = find_schedule(s.strategy.schedule);
+    const bool waits = s.strategy.pipeline_parallel > 1 && schedule && !schedule->splits_backward && !schedule->asynchronous &&
+                       s.runtime.loss != LossKind::chunked;
+    return waits ? std::min<std::int64_t>(s.strategy.deferred_output_gradients, s.microbatches()) : 0;
+}
+
+namespace {
+
 // Chunks of a list that is stated may be empty (Megatron's layout "Ettt|(tt|)*29,m|L" has such for what predicts further tokens, and
 // "tt||t" passes on what it gets); a stage of nothing but these has no parameters, and is not modelled.
 void check_chunks(Reading& reading, const std::string& where, bool stated) {

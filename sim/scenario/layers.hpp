@@ -25,6 +25,10 @@ std::vector<int> split_stage(int layers, int chunks, bool first_stage);
 // Layers of each chunk where the scenario does not say: even, or as its framework has it. Needs p, v and the model.
 std::vector<int> usual_split(const Scenario& scenario);
 
+// Of a step's microbatches, those whose weight gradients of the output layer wait for the last stage's drain; 0 where the strategy has no
+// such wait: a single stage, a schedule that moves weight gradients itself or flows on, a loss that makes them with its logits.
+std::int64_t deferred_output_gradients(const Scenario& scenario);
+
 // Fills strategy.layers_per_chunk from layer_split (or evenly) and makes recompute_layers one count a stage. Needs p, v, layers and
 // schedule.
 void resolve_layers(Reading& reading);

@@ -3,6 +3,7 @@
 
 #include "sim/scenario/documents.hpp"
 #include "sim/scenario/frameworks.hpp"
+#include "sim/scenario/layers.hpp"
 #include "sim/scenario/parameters.hpp"
 #include "sim/scenario/perturb.hpp"
 #include "sim/scenario/practice.hpp"
@@ -199,10 +200,11 @@ void note_sharding(Reading& reading) {
                says_more = sc.world_size() > 1 && (layerwise || practice.tensors_have_owners || s.framework == Framework::te);
     note("/strategy/zero_stage", s.zero_stage > 0 && alone && all_here && !says_more && s.framework != Framework::deepspeed,
          sc.world_size() == 1 ? "there is one rank" : "data_parallel x context_parallel is 1: there are no ranks to divide states among");
-    note("/strategy/bucket_bytes", alone && all_here, "there is one data-parallel rank");
+    const bool held = practice.reduce_buffers > 0 && sc.runtime.reserved_gb < 0 && !sc.runtime.plan_allocator; // buffers of this size
+    note("/strategy/bucket_bytes", alone && all_here && !held, "there is one data-parallel rank");
     const bool unit = s.zero_stage >= 2 && practice.sharding != Sharding::compiler && // whose large weights go alone
                       !(practice.sharding == Sharding::per_parameter && s.pipeline_parallel > 1);
-    note("/strategy/bucket_bytes", !alone && unit && all_here && s.synchronization.kind == Synchronization::Kind::synchronous,
+    note("/strategy/bucket_bytes", !alone && unit && all_here && !held && s.synchronization.kind == Synchronization::Kind::synchronous,
          "with zero_stage 2 and 3 the gradients of a layer travel together, however many they are");
 }
 
@@ -273,9 +275,23 @@ void note_modules(Reading& reading) {
                                       : "they are mapped into the devices of one node");
 }
 
+void note_deferred(Reading& reading) {
+    const Scenario& sc = reading.scenario;
+    const Strategy& s = sc.strategy;
+    if (s.deferred_output_gradients == 0 || deferred_output_gradients(sc) > 0) return;
+    const ScheduleInfo* schedule = find_schedule(s.schedule);
+    const char* why = s.pipeline_parallel == 1               ? "pipeline_parallel is 1: no stage drains"
+                      : sc.runtime.loss == LossKind::chunked ? "a chunked loss makes these gradients with its logits"
+                      : schedule && schedule->asynchronous   ? "steps flow into each other, and no stage drains"
+                                                             : "the schedule moves all weight gradients itself";
+    const Notes note(reading);
+    note("/strategy/deferred_output_gradients", true, why);
+}
+
 } // namespace
 
 void note_without_effect(Reading& reading) {
+    note_deferred(reading);
     Scenario& sc = reading.scenario;
     const Strategy& s = sc.strategy;
     const Notes note(reading);
@@ -438,10 +454,6 @@ void note_without_effect(Reading& reading) {
         sc.notes.push_back("training.document_tokens = " + std::to_string(given) + ": each document is padded to " +
                            std::to_string(padded) + " tokens, a multiple of 2 x context_parallel, so that all context ranks have a part");
     note("/runtime/token_dispatcher", !sc.model.moe, "the model has no experts");
-    if (sc.runtime.token_dispatcher == TokenDispatcher::hybridep && sc.model.moe && sc.cluster.intra.domain_nodes < 2)
-        sc.notes.push_back(
-            "runtime.token_dispatcher = hybridep is timed as deepep here: the two differ where several nodes share an NVLink domain "
-            "(intra_node.domain_nodes), inside which hybridep sends over NVLink and deepep by NICs between hosts");
     if (sc.runtime.token_dispatcher == TokenDispatcher::deepep && sc.model.moe && sc.cluster.devices_per_node > 8 &&
         sc.cluster.device.vendor == "nvidia")
         sc.notes.push_back("runtime.token_dispatcher = deepep is timed as if it sent over NVLink to all devices of a node, and it does so "

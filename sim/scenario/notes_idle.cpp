@@ -54,6 +54,18 @@ void note_idle_experts(const Scenario& sc, const Notes& note) {
                                    : "alltoall and allgather send every copy of a token on its own");
 }
 
+// Processors that no kernel of a dispatcher takes, or whose pace there was not measured.
+void note_token_processors(const Scenario& sc, const Notes& note) {
+    const TokenDispatcher how = sc.runtime.token_dispatcher;
+    const bool one_by_one = how == TokenDispatcher::alltoall || how == TokenDispatcher::allgather;
+    const bool stay = sc.strategy.expert_parallel * sc.strategy.expert_tensor_parallel == 1;
+    note("/runtime/token_dispatcher_sms", !sc.model.moe || one_by_one || stay || sc.cluster.device.vendor != "nvidia",
+         !sc.model.moe ? "the model has no experts"
+         : one_by_one  ? "it is of deepep and hybridep (runtime.token_dispatcher)"
+         : stay        ? "every rank has all experts"
+                       : "their kernels were measured on NVIDIA's devices alone");
+}
+
 // Sizes that no layer has.
 void note_idle_sizes(const Scenario& sc, const Notes& note) {
     const Model& m = sc.model;
@@ -120,7 +132,8 @@ void note_idle_offload(const Scenario& sc, const Notes& note) {
     const char* const sub_groups = "optimizer states come from NVMe in sub-groups (offload.sub_group_size, offload.pipelined)";
     note("/strategy/overlap/offload", o.activations == Tier::none, sub_groups);
     const bool unit = s.zero_stage >= 2 && s.pipeline_parallel == 1 && practice_of(sc).sharding != Sharding::compiler;
-    note("/strategy/bucket_bytes", one ? !sc.model.moe : unit, sub_groups); // a unit's gradients travel together
+    const bool held = practice_of(sc).reduce_buffers > 0;
+    note("/strategy/bucket_bytes", !held && (one ? !sc.model.moe : unit), sub_groups); // a unit's gradients travel together
 }
 
 } // namespace
@@ -131,6 +144,7 @@ void note_idle(Reading& reading) {
     note_idle_network(sc, note);
     note_idle_storage(sc, note);
     note_idle_experts(sc, note);
+    note_token_processors(sc, note);
     note_idle_sizes(sc, note);
     note_idle_meetings(sc, note);
     note_idle_groups(sc, note);

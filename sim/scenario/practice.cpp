@@ -44,7 +44,7 @@ void resolve_layers(Practice& p, const Scenario& s, const Software& w) {
     p.vocabulary_multiple = core || (w.is({F::deepspeed}) && !transformers) ? 128 : 1;
     p.holds_branches = p.turns_attention = nanotron;
     p.rotates_halves = w.is({F::ddp, F::horovod, F::fsdp}) || transformers;
-    p.keeps_gathered = nanotron || w.is({F::fsdp2, F::torchtitan});
+    p.keeps_gathered = (nanotron && w.year < 2025) || w.is({F::fsdp2, F::torchtitan});
     p.turns_scattered = w.is({F::fsdp2, F::torchtitan}) && s.strategy.sequence_parallel && !s.strategy.overlap.tensor_parallel;
     p.turns_gathered = p.turns_scattered && !(w.year >= 2026 && s.training.micro_batch_size == 1);
     p.selective_by_op = w.is({F::fsdp2, F::torchtitan});
@@ -98,7 +98,7 @@ void resolve_step(Practice& p, const Scenario& s, const Software& w) {
     p.gradients_none = w.year >= 2023 && (w.is({F::ddp}) || p.fully_sharded());
     p.adds_in_products = s.runtime.fused_weight_gradient_accumulation && !p.fully_sharded();
     p.fp32_shards = p.fully_sharded() && s.training.master_weights && !s.training.master_remainders && !is_wide(s.training.precision);
-    p.root_is_a_unit = !(w.is({F::torchtitan}) && w.year >= 2025) && !(deepspeed && w.year >= 2022);
+    p.root_is_a_unit = !(w.is({F::torchtitan}) && w.year >= 2026) && !(deepspeed && w.year >= 2022);
     if (s.strategy.zero_stage >= 3)
         p.alone_beyond = deepspeed && w.year < 2022         ? 1'000'000
                          : p.sharding == Sharding::compiler ? std::max<std::int64_t>(1, s.strategy.bucket_bytes.count / 2)
@@ -106,6 +106,7 @@ void resolve_step(Practice& p, const Scenario& s, const Software& w) {
     p.gathers_where_used = deepspeed && w.year < 2022;
     p.keeps_regathered = p.sharding == Sharding::per_parameter && w.year >= 2025;
     p.collectives_on_lists = deepspeed && w.year < 2022;
+    p.copies_with_collectives = deepspeed && w.year >= 2022 && s.strategy.zero_stage == 3;
     const bool in_fp32 = s.training.precision == DType::bf16 && s.training.gradient_dtype == DType::fp32;
     p.reduces_whole = deepspeed && (s.strategy.zero_stage == 1 || s.strategy.zero_stage == 2) &&
                       (w.year >= 2024 || (in_fp32 && s.strategy.zero_stage == 1 && w.year >= 2022));
@@ -160,18 +161,23 @@ void resolve_kernels(Practice& p, const Scenario& s, const Software& w) {
     p.narrows_apart = w.year >= 2025;
     p.keeps_wide_inputs = w.is({F::fsdp2, F::torchtitan}) && !s.strategy.fused;
     p.compiler_sees_casts = w.is({F::fsdp2, F::torchtitan, F::jax});
+    const ScalingRecipe recipe = s.runtime.fp8_recipe;
+    p.keeps_cast_weights = w.is({F::fsdp2, F::torchtitan}) && w.year < 2026 && s.strategy.fused && s.training.precision == DType::fp8 &&
+                           (recipe == ScalingRecipe::delayed || recipe == ScalingRecipe::current);
     p.module_hooks = w.is({F::deepspeed}) && s.strategy.zero_stage == 3 && w.year >= 2022 && interpreted;
     p.pads_expert_rows = modules;
     p.keeps_masks = keeps_masks(s, w);
     p.expert_rows = p.keeps_masks ? ExpertRows::kernels : expert_rows_of(s, w);
     p.loops_over_experts = w.year < 2026 && !p.keeps_masks && s.strategy.expert_parallel == 1 && !s.runtime.fused_experts &&
                            !s.runtime.permute_fusion && (w.is({F::ddp, F::fsdp}) || transformers_under_deepspeed(s, w));
+    p.separate_experts = p.expert_rows == ExpertRows::padded || p.expert_rows == ExpertRows::added || p.loops_over_experts;
+    p.wide_gate = w.is({F::torchtitan}) && w.year >= 2026 && !is_wide(s.training.precision);
     p.masked_dispatch = w.is({F::jax}) || p.keeps_masks;
     p.static_shapes = w.is({F::jax});
     p.worst_case_rows = p.static_shapes && s.strategy.expert_parallel > 1 && s.model.moe && s.model.moe->capacity_factor <= 0;
     p.rings_between_two_nodes = w.year < 2022;
     if (w.year >= 2025) p.releases = {KernelRelease::long_blocks, KernelRelease::aiter};
-    if (w.year >= 2026) p.releases.push_back(KernelRelease::cudnn_9_19);
+    if (w.year >= 2026) p.releases.insert(p.releases.end(), {KernelRelease::cudnn_9_19, KernelRelease::rocm_7});
 }
 
 // (Parameters of 8 bits are not modelled under Megatron-FSDP, or on the host.)
@@ -194,6 +200,22 @@ void resolve_low_attention(Practice& p, const Scenario& s, const Software& w) {
                       s.strategy.context_parallel == 1;
 }
 
+// What DeepSpeed's optimizers hold beside gradients and states. (States on the host have buffers of their own: passes/offload_optimizer.)
+void resolve_zero_memory(Practice& p, const Scenario& s, const Software& w) {
+    if (!w.is({F::deepspeed})) return;
+    const Training& t = s.training;
+    const int stage = s.strategy.zero_stage;
+    p.keeps_narrow_gradients = t.precision == DType::bf16 && t.gradient_dtype == DType::fp32;
+    p.flat_step_gradients =
+        !p.keeps_narrow_gradients && (stage >= 1 || t.precision == DType::fp16) && !s.strategy.sends_signs() && !t.optimizer_in_backward;
+    p.step_group = stage == 3 ? 1'000'000'000 : 0;
+    const bool twice = stage < 3 && s.strategy.overlap.grad_reduce && s.strategy.pipeline_parallel == 1;
+    const bool alone = s.strategy.data_parallel * s.strategy.context_parallel == 1;
+    p.reduce_buffers = p.keeps_narrow_gradients ? !alone : stage == 0 ? 0 : twice ? 2 : 1;
+    p.copies_own_gradients =
+        stage == 1 && p.flat_step_gradients && bytes_per_element(t.gradient_dtype) == 2 && s.strategy.offload.optimizer == Tier::none;
+}
+
 void resolve_memory(Practice& p, const Scenario& s, const Software& w) {
     const bool core = megatron_core(w.name);
     p.lazy_loading = w.year >= 2023;
@@ -205,12 +227,12 @@ void resolve_memory(Practice& p, const Scenario& s, const Software& w) {
     p.keeps_scores = core && w.year >= 2022;
     p.grouped_workspaces = core;
     p.gradient_placeholders = core && w.year >= 2025;
-    p.flat_step_gradients = w.is({F::deepspeed});
+    resolve_zero_memory(p, s, w);
     p.keeps_outputs = s.strategy.pipeline_parallel > 1 && w.year < 2026 && w.is({F::ddp, F::fsdp, F::fsdp2, F::torchtitan}) &&
                       !s.runtime.plan_allocator && s.runtime.loss != LossKind::chunked;
-    p.early_buffers = p.flat_step_gradients && w.year < 2024;
+    p.early_allocator = w.is({F::deepspeed}) && w.year < 2024;
     p.foreach_temporaries = w.year >= 2023 && !s.runtime.fused_optimizer && w.is({F::ddp, F::fsdp, F::fsdp2, F::torchtitan, F::composer});
-    p.stream_pools = p.sharding == Sharding::per_parameter;
+    p.stream_pools = p.fully_sharded();
 }
 
 // torchtitan calls fully_shard; Composer (LLM Foundry) FullyShardedDataParallel, and so do loops of one's own around Transformer Engine's

@@ -42,18 +42,22 @@ template <> struct Spelling<Stack> { // as scenarios/calibration/validated has t
     static constexpr const char* all[] = {"modules", "zero", "eager", "other"};
 };
 
-// Releases of libraries whose attention kernels have tables of their own in scenarios/calibration: "cudnn@cudnn-9.19" takes the place of
-// "cudnn". A later one wins.
+// Releases of libraries whose kernels of attention or products have tables of their own in scenarios/calibration: "cudnn@cudnn-9.19" takes
+// the place of "cudnn". A later one wins.
 enum class KernelRelease : std::uint8_t {
     long_blocks, // the blocks of keys that MaxText's recipes of 2025 set on TPUs (sa_block_*)
     aiter,       // AMD's AITER of 2025: assembly kernels in the place of Composable Kernel's
     cudnn_9_19,  // cuDNN of 2026
+    rocm_7,      // AMD's hipBLASLt of 2026
 };
-template <> struct Spelling<KernelRelease> { static constexpr const char* all[] = {"long-blocks", "aiter", "cudnn-9.19"}; };
+template <> struct Spelling<KernelRelease> { static constexpr const char* all[] = {"long-blocks", "aiter", "cudnn-9.19", "rocm-7"}; };
 
 // How rows come to a mixture's experts and back. kernels: the framework's own, or its dispatcher's, permute them. Else PyTorch's operators
 // do, around torch._grouped_mm: rows are gathered by an index. padded (torchtitan's moe.py of 2025): they are gathered again into rows that
-// are padded for the kernel, and out of them; each token's rows are summed with their weights by a product in fp32, whose operand is kept.
+// are padded for the kernel, and out of them (rows that arrived from several ranks by the index that sorts them: _permute and _unpermute of
+// distributed/expert_parallel.py); each token's rows are summed with their weights by a product in fp32, whose operand is kept.
+// torch.compile takes the router, what the products' function holds and attention, and leaves these operators eager (apply_compile of
+// models/llama4/infra/parallelize.py).
 // added (torchtitan since April 2026: its pull requests 2774, 2775): rows of 16 bits are not padded; they are weighted in fp32 and added to
 // their tokens by an index put that sorts (ops/scatter_add.py), whose adjoint gathers. gathered (grouped_mm_experts_forward of Transformers
 // 5): weighted as they are, gathered into the order of their tokens and summed there.
@@ -109,8 +113,9 @@ struct Practice {
     // Rows of the embedding table are padded to a multiple of this number for each tensor-parallel rank (Megatron's
     // --make-vocab-size-divisible-by); 1: only so that tensor parallelism divides them.
     int vocabulary_multiple = 1;
-    // A linear keeps its gathered input for the weight gradient (nanotron, and PyTorch's DTensor: the gather is an op of autograd's like
-    // any other). Megatron keeps the shard and gathers it again.
+    // A linear keeps its gathered input for the weight gradient (nanotron until 2024, and PyTorch's DTensor: the gather is an op of
+    // autograd's like any other). Megatron keeps the shard and gathers it again, and so does nanotron since (ParallelismArgs of
+    // config/parallelism_config.py: tp_recompute_allgather = True).
     bool keeps_gathered = false;
     // Tensors are [batch, sequence, hidden], and collectives join or part ranks along the first dimension alone: what was gathered along
     // the sequence is copied together (torch.cat of torch.chunk in all_gather_tensor: torch/distributed/_functional_collectives.py, which
@@ -216,8 +221,9 @@ struct Practice {
     bool fp32_shards = false;
     // Embedding and output layer are one unit, the root, gathered as a pass begins and kept until its end (FullyShardedDataParallel;
     // fully_shard's root, whose post_forward_mesh_info is None: FSDPState._lazy_init). Elsewhere the output layer alone stays, which the
-    // backward pass wants first, and the embedding is gathered for each pass as a layer is: torchtitan since 2025 (apply_fsdp in
-    // models/llama3), DeepSpeed since 2022, which lets go of what is used again behind 1e9 other parameters
+    // backward pass wants first, and the embedding is gathered for each pass as a layer is: torchtitan since 2026 (apply_fsdp in
+    // models/llama3; its issue 1091 of April 2025 describes the one unit, and its pull request 1094, which parts it, came in August: that
+    // whole year counts as its first seven months), DeepSpeed since 2022, which lets go of what is used again behind 1e9 other parameters
     // (stage3_max_reuse_distance, partitioned_param_coordinator.py).
     bool root_is_a_unit = true;
     // A unit's parameters of more elements than this are gathered and reduced each by itself, the others together; 0: all together.
@@ -231,6 +237,11 @@ struct Practice {
     // Weights that a forward pass made again gathers stay until its backward pass: those of all units of a segment (fully_shard since
     // PyTorch 2.8, 2025: FSDPParamGroup.post_forward does not reshard inside a backward pass). Elsewhere each goes, and is gathered anew.
     bool keeps_regathered = false;
+    // Collectives of a unit work on tensors laid side by side, and a copy goes with each way, on the collective's stream: gathered parts
+    // are joined, parameter by parameter (torch.cat in AllGatherCoalescedHandle.wait: deepspeed/runtime/zero/partition_parameters.py);
+    // gradients are copied into the bucket (__add_grad_to_ipg_bucket in stage3.py), joined part by part and divided
+    // (reduce_scatter_coalesced in runtime/comm/coalesced_collectives.py). DeepSpeed's ZeRO-3 since 2022.
+    bool copies_with_collectives = false;
     // A collective on a list of tensors makes a view and a copy for each member (DeepSpeed's ZeRO-3 before 2022; calibration:
     // list_copy_us).
     bool collectives_on_lists = false;
@@ -312,6 +323,11 @@ struct Practice {
     // A compiler (torch.compile around torchao's linears, XLA) sees the casts where strategy.fused is on: it finds maxima inside the
     // kernels that make a tensor, but casts in kernels of their own, in both layouts.
     bool compiler_sees_casts = false;
+    // .. and keeps, of each weight that it casts with one scale, the turned copy in 8 bits for the backward pass, of whole weights under
+    // FSDP too, unless the layer is made again (its partitioner, until it took parameters as free to keep: pull request 148922 of
+    // pytorch/pytorch, its issue 141881, pull request 936 of pytorch/ao; PyTorch 2.8 of August 2025: that whole year counts as its first
+    // seven months).
+    bool keeps_cast_weights = false;
     // Linears in 8 bits keep their inputs as they are, and cast them again for the weight gradient (torchao's Float8Linear, not compiled:
     // matmul_with_hp_or_float8_args saves input_hp for its backward pass).
     bool keeps_wide_inputs = false;
@@ -322,8 +338,18 @@ struct Practice {
     // all-to-all brings them (Transformer Engine's Fp8Padding).
     bool pads_expert_rows = false;
     // A loop in Python goes over the experts: each picks its rows, multiplies them and adds them to the sum, in kernels of its own
-    // (Transformers' mixtures before version 5, 2026; calibration: expert_loop).
+    // (Transformers' mixtures before version 5, 2026; calibration: expert_loop). The host waits for the device twice an expert in a forward
+    // pass, for the expert's number and for how many rows it has (self.experts[expert_idx] and torch.where:
+    // Qwen3MoeSparseMoeBlock.forward).
     bool loops_over_experts = false;
+    // An expert's gate and up are products of their own, whose two gradients of the rows are added up (torchtitan's
+    // _run_experts_grouped_mm: torch._grouped_mm for w1 and for w3; an expert of that loop is a module with a linear for each).
+    // Transformers 5 has gate_up_proj.
+    bool separate_experts = false;
+    // A mixture's router multiplies in fp32 what it casts from 16 bits, in all three products (torchtitan from February 2026 on:
+    // autocast(dtype=torch.float32) around self.gate in TokenChoiceTopKRouter.forward, its pull request 2389; TF32 is off. Its pull request
+    // 4484 of that August brings 16-bit operands back: the year counts as what most of it had).
+    bool wide_gate = false;
     // Tokens are sent to experts' slots and fetched back by products with one-hot masks, where experts have a capacity (GShard,
     // arXiv:2006.16668; MaxText's dense_matmul with a capacity factor).
     bool masked_dispatch = false;
@@ -383,15 +409,28 @@ struct Practice {
     // An eager optimizer's step takes the root of all second moments at once, a tensor of their size (torch.optim's foreach Adam: the
     // default since PyTorch 2.0).
     bool foreach_temporaries = false;
-    // Gathered parameters and gradients to be reduced are allocated on streams of their own, whose segments the caching allocator keeps
-    // apart (PyTorch's fully_shard): reserved are the peaks of all of them together.
+    // Gathered parameters and reduced gradients are allocated on streams of their own, whose segments the caching allocator keeps apart
+    // (PyTorch's FullyShardedDataParallel and fully_shard; which buffers: allocation_stream in sim/memory): reserved are the peaks of all
+    // of them together.
     bool stream_pools = false;
-    // The step flattens the gradients it owns in 16 bits and again in 32; beside fp32 main gradients the 16-bit ones are kept (DeepSpeed's
-    // ZeRO optimizer and BF16_Optimizer, 2022).
+    // The step flattens the gradients it owns in their own dtype, and again in the masters' (step of DeepSpeedZeroOptimizer:
+    // deepspeed/runtime/zero/stage_1_and_2.py; FP16_Optimizer likewise) ..
     bool flat_step_gradients = false;
-    // Its buckets, its pipelines' buffers and what the allocator of the time kept between them (DeepSpeed and PyTorch of 2022 and 2023,
-    // measured then; later allocators' caches are simulated, and later rows leave no room for it).
-    bool early_buffers = false;
+    // .. under ZeRO 3 those of a sub-group at a time, as it steps: parameters up to this many elements of a rank's shards (sub_group_size,
+    // 1e9 unless its configuration says otherwise; _create_fp16_sub_groups and _prepare_fp32_grad_for_sub_group of
+    // deepspeed/runtime/zero/stage3.py). 0: all at once.
+    std::int64_t step_group = 0;
+    // Beside fp32 main gradients the 16-bit ones are kept (DeepSpeed's BF16_Optimizer, 2022).
+    bool keeps_narrow_gradients = false;
+    // Buffers of strategy.bucket_bytes that gradients are copied into on their way: those of DeepSpeedZeroOptimizer's backward, two where
+    // reductions run beside it (ipg_buffer; with a pipeline reduce_gradients makes one), and one under ZeRO 3, which it has from the start
+    // (__ipg_bucket_flat_buffer). They have the size that is asked for, however small the model is. BF16_Optimizer flattens a bucket.
+    int reduce_buffers = 0;
+    // Reduced gradients of a rank's part are copied once more into a buffer of their size (ZeRO 1: copy_grads_in_partition).
+    bool copies_own_gradients = false;
+    // The caching allocator keeps more than its replay shows (DeepSpeed's jobs and PyTorch of 2021 to 2023, measured then; calibration:
+    // early_allocator).
+    bool early_allocator = false;
     // The last stage keeps what the model gave for every microbatch, its logits, until the step ends (torch.distributed.pipelining:
     // forward_one_chunk appends to output_chunks; from 2026 on torchtitan asks for none, return_outputs=False).
     bool keeps_outputs = false;

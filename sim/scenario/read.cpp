@@ -60,9 +60,8 @@ bool text(Reading& reading, const Json& value, const std::string& where, const F
         return false;
     }
     if (field.choices.empty() || std::find(field.choices.begin(), field.choices.end(), out) != field.choices.end()) return true;
-    const auto near = nearest(out, field.choices);
     reading.problem(where, spoken(where) + " = " + short_text(value) + " is not known" +
-                               (near ? ": did you mean \"" + *near + "\"?" : ".") + " It is one of " + join(field.choices));
+                               did_you_mean_value(dotted(where), out, field.choices) + " It is one of " + join(field.choices));
     return false;
 }
 
@@ -145,10 +144,8 @@ struct Put {
 
 std::string unknown_short_name(const std::string& at, std::string_view key, std::string_view meant) {
     std::string text = spoken(at) + " is not a field: did you mean " + std::string(meant) + "?";
-    if (key == "gpus" || key == "num_gpus") text += " It counts nodes; cluster.devices_per_node says how many devices each has";
-    if (key == "tokens") text += " It counts sequences, of training.sequence_length tokens each";
-    if (key == "gradient_accumulation_steps") text += " Microbatches are what global_batch_size leaves each replica, by micro_batch_size";
-    return text;
+    const std::string_view remark = remark_on_short_name(key);
+    return remark.empty() ? text : text + " " + std::string(remark);
 }
 
 // The section that has a field of this name; empty: none has.

@@ -341,7 +341,8 @@ struct Strategy {
     int recompute_segment_layers = 0;       // {"segment_layers": n}: segments of n layers, a chunk's last of what is left; 0: not used
     bool flash_attention = true;
     bool fused = true;
-    Bytes bucket_bytes; // of a gradient bucket
+    int deferred_output_gradients = 0; // the first microbatches whose weight gradients of the output layer wait for the drain; 0: none
+    Bytes bucket_bytes;                // of a gradient bucket
     Overlap overlap;
     Offload offload;
     QuantizedWeights quantized_weights = QuantizedWeights::none;
@@ -430,6 +431,7 @@ struct Runtime {
     bool tensor_parallel_maxima = false; // maxima of delayed scaling are those of tensor- and context-parallel ranks alone
     bool fp8_dispatch = false;           // tokens go to their experts in 8 bits, and so do gradients of what they bring back
     TokenDispatcher token_dispatcher = TokenDispatcher::alltoall;
+    int token_dispatcher_sms = 20; // processors that the kernels of deepep and hybridep hold
     bool permute_fusion = false;
     bool fused_experts = false; // experts: one kernel a linear for all, with activation and casts inside; counts stay on the device
     double expert_room = 2;     // of a plan that runs: rows a rank's experts have room for, over the mean

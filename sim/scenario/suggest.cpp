@@ -20,8 +20,13 @@ std::string folded(std::string_view word) {
     return text;
 }
 
-// The names other tools and people use: Megatron-LM's arguments, torchtitan's and DeepSpeed's keys, the usual abbreviations.
-constexpr std::pair<std::string_view, std::string_view> short_name_table[] = {
+struct ShortName {
+    std::string_view name, field, remark = {}; // what is to be known besides, a sentence
+};
+
+// The names other tools and people use: Megatron-LM's arguments, torchtitan's and DeepSpeed's keys, those of launch files (axolotl,
+// LLaMA-Factory, accelerate), the usual abbreviations.
+constexpr ShortName short_name_table[] = {
     {"tp", "strategy.tensor_parallel"},
     {"tensor_model_parallel_size", "strategy.tensor_parallel"},
     {"pp", "strategy.pipeline_parallel"},
@@ -46,11 +51,12 @@ constexpr std::pair<std::string_view, std::string_view> short_name_table[] = {
     {"gbs", "training.global_batch_size"},
     {"mbs", "training.micro_batch_size"},
     {"microbatch", "training.micro_batch_size"},
-    {"tokens", "training.global_batch_size"},
+    {"tokens", "training.global_batch_size", "It counts sequences, of training.sequence_length tokens each"},
     {"lr", "training.learning_rate"},
     {"dtype", "training.precision"},
-    {"gpus", "cluster.nodes"},
-    {"num_gpus", "cluster.nodes"},
+    {"gpus", "cluster.nodes", "It counts nodes; cluster.devices_per_node says how many devices each has"},
+    {"num_gpus", "cluster.nodes", "It counts nodes; cluster.devices_per_node says how many devices each has"},
+    {"world_size", "cluster.nodes", "It counts nodes; cluster.devices_per_node says how many devices each has"},
     {"num_nodes", "cluster.nodes"},
     {"nnodes", "cluster.nodes"},
     {"gpus_per_node", "cluster.devices_per_node"},
@@ -78,7 +84,8 @@ constexpr std::pair<std::string_view, std::string_view> short_name_table[] = {
     {"expert_parallel_degree", "strategy.expert_parallel"},
     {"gradient_checkpointing", "strategy.recompute"},
     {"recompute_granularity", "strategy.recompute"},
-    {"gradient_accumulation_steps", "training.global_batch_size"},
+    {"gradient_accumulation_steps", "training.global_batch_size",
+     "Microbatches are what global_batch_size leaves each replica, by micro_batch_size"},
     {"per_device_train_batch_size", "training.micro_batch_size"},
     {"train_micro_batch_size_per_gpu", "training.micro_batch_size"},
     {"num_layers", "model.layers"},
@@ -100,6 +107,108 @@ constexpr std::pair<std::string_view, std::string_view> short_name_table[] = {
     {"num_local_experts", "model.moe.experts"},
     {"num_experts_per_tok", "model.moe.top_k"},
     {"moe_router_topk", "model.moe.top_k"},
+    {"tie_word_embeddings", "model.tied_embeddings"},
+    {"share_embeddings_and_output_weights", "model.tied_embeddings"},
+    {"lora_r", "model.trainable.lora.rank"},
+    {"lora_rank", "model.trainable.lora.rank"},
+    {"lora_alpha", "model.trainable.lora.alpha"},
+    {"lora_target", "model.trainable.lora.targets"},
+    {"lora_target_modules", "model.trainable.lora.targets"},
+    {"load_in_4bit", "model.trainable.base_dtype", "true is nf4, with lora"},
+    {"mixed_precision", "training.precision"},
+    {"grad_reduce_in_fp32", "training.gradient_dtype", "true is fp32, false bf16"},
+    {"accumulate_grad_in_fp32", "training.gradient_dtype", "true is fp32, false bf16"},
+    {"accumulate_allreduce_grads_in_fp32", "training.gradient_dtype", "true is fp32, false bf16"},
+    {"use_precision_aware_optimizer", "training.moment_dtype", "training.master_remainders says what is kept of the masters"},
+    {"exp_avg_dtype", "training.moment_dtype"},
+    {"store_param_remainders", "training.master_remainders"},
+    {"sample_packing", "training.document_tokens"},
+    {"packing", "training.document_tokens"},
+    {"sharding_strategy", "strategy.zero_stage",
+     "FULL_SHARD is 3, SHARD_GRAD_OP 2, NO_SHARD 0; HYBRID_SHARD is 3 with strategy.shard_group_size"},
+    {"fsdp_sharding_strategy", "strategy.zero_stage",
+     "FULL_SHARD is 3, SHARD_GRAD_OP 2, NO_SHARD 0; HYBRID_SHARD is 3 with strategy.shard_group_size"},
+    {"use_distributed_optimizer", "strategy.zero_stage", "true is 1"},
+    {"use_megatron_fsdp", "strategy.zero_stage", "true is 3"},
+    {"zero_optimization", "strategy.zero_stage"},
+    {"reduce_bucket_size", "strategy.bucket_bytes", "It counts bytes, not elements"},
+    {"ddp_bucket_cap_mb", "strategy.bucket_bytes"},
+    {"defer_embedding_wgrad_compute", "strategy.deferred_output_gradients", "It counts microbatches, as wgrad_deferral_limit does"},
+    {"wgrad_deferral_limit", "strategy.deferred_output_gradients", "0 is none here, not all of them"},
+    {"recompute_modules", "strategy.recompute"},
+    {"recompute_num_layers", "strategy.recompute_layers"},
+    {"torch_compile", "strategy.fused"},
+    {"offload_optimizer", "strategy.offload.optimizer"},
+    {"optimizer_cpu_offload", "strategy.offload.optimizer"},
+    {"offload_param", "strategy.offload.parameters"},
+    {"fsdp_offload_params", "strategy.offload.parameters"},
+    {"overlap_grad_reduce", "strategy.overlap.grad_reduce"},
+    {"overlap_comm", "strategy.overlap.grad_reduce"},
+    {"overlap_param_gather", "strategy.overlap.param_gather"},
+    {"tp_comm_overlap", "runtime.tensor_parallel_buffers", "It needs strategy.overlap.tensor_parallel"},
+    {"overlap_p2p_comm", "strategy.overlap.pipeline"},
+    {"overlap_moe_expert_parallel_comm", "strategy.overlap.expert_parallel"},
+    {"moe_shared_expert_overlap", "strategy.overlap.shared_experts"},
+    {"moe_token_dispatcher_type", "runtime.token_dispatcher"},
+    {"moe_flex_dispatcher_backend", "runtime.token_dispatcher"},
+    {"moe_permute_fusion", "runtime.permute_fusion"},
+    {"apply_rope_fusion", "runtime.fused_rope"},
+    {"cross_entropy_loss_fusion", "runtime.fused_loss"},
+    {"gradient_accumulation_fusion", "runtime.fused_weight_gradient_accumulation"},
+    {"use_liger_kernel", "runtime.fused_loss", "Liger's kernels are this, runtime.fused_norm, fused_rope and fused_activation"},
+    {"flash_attn", "runtime.attention_kernel"},
+    {"attn_implementation", "runtime.attention_kernel"},
+    {"attn_impl", "runtime.attention_kernel"},
+    {"fp8_param_gather", "runtime.fp8_parameters"},
+    {"enable_cuda_graph", "runtime.cuda_graphs"},
+    {"cuda_graph_impl", "runtime.cuda_graphs"},
+};
+
+// Other tools' words for what a field takes. A tool that is no framework here trains with one that is, with its defaults.
+constexpr OtherWord other_word_table[] = {
+    {"strategy.framework", "megatron-bridge", "\"nemo\""},
+    {"strategy.framework", "megatron-lm", "\"megatron\""},
+    {"strategy.framework", "megatron-core", "\"megatron\""},
+    {"strategy.framework", "megatron-swift", "\"megatron\""},
+    {"strategy.framework", "megatron-deepspeed", "\"deepspeed\""},
+    {"strategy.framework", "gpt-neox", "\"deepspeed\""},
+    {"strategy.framework", "llm-foundry", "\"composer\""},
+    {"strategy.framework", "mosaicml", "\"composer\""},
+    {"strategy.framework", "olmo-core", "\"fsdp2\""},
+    {"strategy.framework", "torchtune", "\"fsdp2\""},
+    {"strategy.framework", "picotron", "\"ddp\""},
+    {"strategy.framework", "unsloth", "\"ddp\""},
+    {"strategy.framework", "nanogpt", "\"ddp\""},
+    {"strategy.framework", "maxtext", "\"jax\""},
+    {"strategy.framework", "xla", "\"jax\""},
+    {"strategy.framework", "transformer-engine", "\"te\""},
+    {"strategy.framework", "primus", "what it trains with, \"megatron\", \"jax\" or \"torchtitan\""},
+    {"strategy.framework", "open-lm", "what it trains with, \"fsdp\" or \"ddp\""},
+    {"strategy.framework", "litgpt", "what it trains with, \"fsdp\", \"ddp\" or \"deepspeed\""},
+    {"strategy.framework", "lightning", "what it trains with, \"fsdp\", \"ddp\" or \"deepspeed\""},
+    {"strategy.framework", "axolotl", "what it trains with, \"fsdp\", \"fsdp2\", \"ddp\" or \"deepspeed\""},
+    {"strategy.framework", "trl", "what it trains with, \"fsdp\", \"fsdp2\", \"ddp\" or \"deepspeed\""},
+    {"strategy.framework", "accelerate", "what it trains with, \"fsdp\", \"fsdp2\", \"ddp\" or \"deepspeed\""},
+    {"strategy.framework", "llama-factory", "what it trains with, \"fsdp\", \"fsdp2\", \"ddp\" or \"deepspeed\""},
+    {"strategy.framework", "transformers", "what it trains with, \"fsdp\", \"fsdp2\", \"ddp\" or \"deepspeed\""},
+    {"strategy.framework", "huggingface", "what it trains with, \"fsdp\", \"fsdp2\", \"ddp\" or \"deepspeed\""},
+    {"strategy.framework", "hf", "what it trains with, \"fsdp\", \"fsdp2\", \"ddp\" or \"deepspeed\""},
+    {"strategy.framework", "pytorch", "what of it shards or reduces, \"ddp\", \"fsdp\" or \"fsdp2\""},
+    {"training.precision", "fp8-cs", "\"fp8\" with runtime.fp8_recipe = current"},
+    {"training.precision", "fp8-ds", "\"fp8\" with runtime.fp8_recipe = delayed"},
+    {"training.precision", "fp8-sc", "\"fp8\" with runtime.fp8_recipe = blockwise"},
+    {"training.precision", "fp8-mx", "\"mxfp8\""},
+    {"runtime.fp8_recipe", "tensorwise", "\"current\""},
+    {"runtime.fp8_recipe", "subchannel", "\"blockwise\""},
+    {"runtime.attention_kernel", "eager", "\"unfused\""},
+    {"runtime.attention_kernel", "flash-attention-2", "\"flash-2\""},
+    {"runtime.attention_kernel", "flash-attention-3", "\"flash-3\""},
+    {"runtime.token_dispatcher", "flex", "its backend, \"deepep\" or \"hybridep\""},
+    {"strategy.recompute", "mla-up-proj", "\"latent\""},
+    {"strategy.recompute", "moe-act", "\"activation\""},
+    {"strategy.recompute", "layernorm", "\"norm\""},
+    {"strategy.recompute", "core-attn", "\"attention\""},
+    {"strategy.recompute", "mlp", "\"fc1\", \"activation\" and \"fc2\""},
 };
 
 } // namespace
@@ -144,14 +253,39 @@ std::string did_you_mean(std::string_view word, const std::vector<std::string>& 
 }
 
 std::vector<std::pair<std::string_view, std::string_view>> short_names() {
-    return {std::begin(short_name_table), std::end(short_name_table)};
+    std::vector<std::pair<std::string_view, std::string_view>> all;
+    for (const ShortName& n : short_name_table) all.emplace_back(n.name, n.field);
+    return all;
 }
 
 std::string_view field_of_short_name(std::string_view word) {
     const std::string wanted = folded(word);
-    for (const auto& [name, field] : short_name_table)
-        if (folded(name) == wanted) return field;
+    for (const ShortName& n : short_name_table)
+        if (folded(n.name) == wanted) return n.field;
     return {};
+}
+
+std::string_view remark_on_short_name(std::string_view word) {
+    const std::string wanted = folded(word);
+    for (const ShortName& n : short_name_table)
+        if (folded(n.name) == wanted) return n.remark;
+    return {};
+}
+
+std::span<const OtherWord> other_words() { return other_word_table; }
+
+std::string_view meant_by_other_word(std::string_view field, std::string_view word) {
+    const std::string wanted = folded(word);
+    for (const OtherWord& o : other_word_table)
+        if (o.field == field && o.word == wanted) return o.meant;
+    return {};
+}
+
+std::string did_you_mean_value(std::string_view field, std::string_view word, const std::vector<std::string>& known) {
+    if (const std::string_view meant = meant_by_other_word(field, word); !meant.empty())
+        return ": did you mean " + std::string(meant) + "?";
+    const auto near = nearest(word, known);
+    return near ? ": did you mean \"" + *near + "\"?" : ".";
 }
 
 std::string join(const std::vector<std::string>& words, std::string_view separator) {

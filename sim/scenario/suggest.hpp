@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -23,6 +24,17 @@ std::string did_you_mean(std::string_view word, const std::vector<std::string>& 
 // The scenario's field, dotted, that a usual short name stands for ("tp": strategy.tensor_parallel); "" where it stands for none.
 std::string_view field_of_short_name(std::string_view word);
 std::vector<std::pair<std::string_view, std::string_view>> short_names(); // all of them, with their fields
+std::string_view remark_on_short_name(std::string_view word);             // a sentence on how the field differs; "": as the name says
+
+// Another tool's word for what a field takes, and what that is called here, in quotes ("megatron-bridge" of strategy.framework: "nemo").
+struct OtherWord {
+    std::string_view field, word, meant;
+};
+std::span<const OtherWord> other_words();
+std::string_view meant_by_other_word(std::string_view field, std::string_view word); // "" where it is none
+
+// ": did you mean \"a\"?" by another tool's word, else the nearest of the field's own; "." where nothing fits.
+std::string did_you_mean_value(std::string_view field, std::string_view word, const std::vector<std::string>& known);
 
 std::string join(const std::vector<std::string>& words, std::string_view separator = ", ");
 

@@ -2,6 +2,7 @@
 
 #include "sim/cost/own_constants.hpp"
 #include "sim/plan/lowering.hpp"
+#include "sim/scenario/layers.hpp"
 #include "sim/scenario/practice.hpp"
 #include "sim/search/parts.hpp"
 
@@ -133,9 +134,9 @@ double transfers_on_link(const Scenario& s, const ScheduleInfo& info, int stage,
 }
 
 bool uncertain(const Scenario& s) {
-    return std::any_of(s.perturb.begin(), s.perturb.end(), [](const Perturbation& p) {
-        return p.kind == Perturbation::Kind::jitter || (p.kind != Perturbation::Kind::background && p.factor < 1);
-    });
+    return deferred_output_gradients(s) > 0 || std::any_of(s.perturb.begin(), s.perturb.end(), [](const Perturbation& p) {
+               return p.kind == Perturbation::Kind::jitter || (p.kind != Perturbation::Kind::background && p.factor < 1);
+           });
 }
 
 Scenario without_recompute(Scenario s) {
@@ -201,9 +202,10 @@ double time_bound(const Scenario& s, const Profile& profile, InFlight& in_flight
             const SharingTime time = sharing->of(s, elements[at(stage)], transfers ? stage : 0);
             const Shared shared = shared_of(s, st, held[at(stage)], chunks, time, later, profile.slowdown, joined);
             least = std::max(least, shared.bound);
-            moving = std::max(moving, shared.moving);
+            moving = std::max(moving, profile.other_share * shared.moving);
             if (transfers)
-                moving = std::max(moving, sharing_moves(s, held[at(stage)], time, m * transfers_on_link(s, *info, stage, *sharing)));
+                moving = std::max(moving, profile.other_share *
+                                              sharing_moves(s, held[at(stage)], time, m * transfers_on_link(s, *info, stage, *sharing)));
             idle = std::max(idle, shared.idle);
         }
         if (away) {

@@ -180,7 +180,8 @@ double memory_bound(const Scenario& s, const Profile& profile, InFlight& in_flig
     }
     const LearnedConstants* learned = learned_for(s);
     const double less = learned ? std::min(1.0, learned->memory_factor(0)) * std::min(1.0, learned->memory_factor(1)) : 1;
-    const double buckets = s.strategy.offload.gradients == Tier::none ? profile.gradient_buckets : 0;
+    const bool buckets_held = s.runtime.reserved_gb < 0 && !s.runtime.plan_allocator;
+    const double buckets = buckets_held ? static_cast<double>(practice.reduce_buffers * s.strategy.bucket_bytes.count) : 0;
     return (most + profile.reserve + buckets + (sharing && directions == 1 ? sharing->buffers(s) : 0)) * less;
 }
 

@@ -166,8 +166,8 @@ double path_bound(const Scenario& s, const Profile& profile, InFlight& in_flight
     };
     double least = takes();
     const auto m = static_cast<double>(s.microbatches());
-    const double moving =
-        std::max({m * sent, m * most_moving, sharing_moves(s, in_flight.of(s).front(), time, m * transfers_on_link(s, *info, 0, sharing))});
+    const double shared = sharing_moves(s, in_flight.of(s).front(), time, m * transfers_on_link(s, *info, 0, sharing));
+    const double moving = std::max(m * most_moving, profile.other_share * std::max(m * sent, shared));
     if (moving > least - m * kernels) { // its kernels may be slowed down: it idles at least as long as when all of them are
         for (const int c : mine) slow(chunks[at(c)], profile.slowdown);
         least =

@@ -56,11 +56,9 @@ Model small_model(const Scenario& s, std::vector<std::int16_t>& like) {
     return m;
 }
 
-// Items of reserve() that grow with the elements of the plan, or that are of some stages alone, and the one that grows with those of its
-// shard.
-constexpr std::array<std::string_view, 5> of_elements{"the step's gradients", "16-bit gradients", "flat copies", "weights in low precision",
-                                                      "graphs' pools"};
-constexpr std::string_view gradient_buckets = "framework buffers";
+// Items of reserve() that grow with the elements of the plan, that are of some stages alone, or that the small plan's sharing changes.
+constexpr std::array<std::string_view, 6> of_elements{"the step's gradients",     "16-bit gradients", "flat copies",
+                                                      "weights in low precision", "graphs' pools",    "reduce buckets"};
 // The small plan's replicas may share a node, and its strategies' lie on several.
 constexpr std::string_view communicators = "communicator buffers";
 
@@ -79,6 +77,7 @@ Strategy small_strategy(const Scenario& s) {
     t.recompute_per_chunk = 0;
     t.recompute_segments = t.recompute_segment_layers = 0; // a layer at a time takes as long
     t.microbatch_group_size = 0;
+    t.deferred_output_gradients = 0;
     t.mtp_chunk = s.model.mtp_layers > 0 && s.strategy.mtp_apart() ? 0 : -1; // 0: tells profile_of()
     const int inside = t.tensor_parallel * t.context_parallel, experts = t.expert_parallel * t.expert_tensor_parallel;
     t.data_parallel = std::lcm(inside, experts) / inside;
@@ -102,7 +101,10 @@ class SmallPlan {
 
     void measure(Profile& p) {
         layers_ = scenario_.model.layers;
-        p.slowdown = cost_.interference().compute_slowdown;
+        const CostModel::Slowdowns slowdowns = cost_.slowdowns();
+        p.slowdown = slowdowns.most;
+        most_lost_ = lost(slowdowns.most);
+        p.other_share = most_lost_ > 0 ? lost(slowdowns.least) / most_lost_ : 0;
         parts_.assign(static_cast<std::size_t>(layers_) + 2, {});
         for (const Block& block : plan_.blocks) {
             if (block.kind != BlockKind::forward && block.kind != BlockKind::backward && block.kind != BlockKind::weight) continue;
@@ -121,15 +123,22 @@ class SmallPlan {
             if (std::find(of_elements.begin(), of_elements.end(), item.name) != of_elements.end()) continue;
             const Bytes bytes =
                 item.name == communicators ? least_communicator_buffers(plan_, scenario_, plan_.programs.front()) : item.bytes;
-            (item.name == gradient_buckets ? p.gradient_buckets : p.reserve) += static_cast<double>(bytes.count);
+            p.reserve += static_cast<double>(bytes.count);
         }
     }
 
   private:
-    // Its latency, and how long it moves data. Layers have the same ones again and again, and those of thousands of ranks take long to
-    // price.
-    std::pair<double, double> collective(const Collective& c) {
-        const auto [at, fresh] = priced_.try_emplace({c.kind, c.comm, c.bytes.count, c.dtype, c.copies, c.groups, c.group_limit, c.times});
+    struct Priced {
+        double latency = 0, moving = 0;
+        double slows = 0, slows_in_pieces = 0; // kernels beside it
+    };
+
+    static double lost(double slowdown) { return slowdown / (1 + slowdown); } // of a second beside kernels
+
+    // Layers have the same ones again and again, and those of thousands of ranks take long to price.
+    Priced collective(const Collective& c) {
+        const auto [at, fresh] = priced_.try_emplace(
+            {c.kind, c.comm, c.bytes.count, c.dtype, c.copies, c.groups, c.group_limit, c.times + 256 * static_cast<int>(c.tokens)});
         if (!fresh) return at->second;
         const auto [group, unknown] = members_.try_emplace(c.comm);
         if (unknown) group->second = members(plan_, c.comm, 0);
@@ -140,18 +149,23 @@ class SmallPlan {
         double rate = cost.cap.value;
         for (const LinkLoad& l : cost_.loads(c, cost, ranks))
             if (l.load > 0) rate = std::min(rate, fabric_.links()[l.link].capacity.value / l.taken());
-        return at->second = {cost.latency.seconds(), rate > 0 ? cost.payload / rate : 0};
+        const double slows = cost.slows < 0 ? cost_.interference().compute_slowdown : cost.slows;
+        return at->second = {cost.latency.seconds(), rate > 0 ? cost.payload / rate : 0, slows,
+                             cost.slows < 0 ? slows : cost.slows_by_bytes};
     }
 
     // A ring passes on as fast as its slowest hop: no faster than the slowest of some of them.
-    std::pair<double, double> some_hops(Bytes bytes, const std::vector<int>& ranks) {
-        std::pair<double, double> slowest;
+    Priced some_hops(Bytes bytes, const std::vector<int>& ranks) {
+        Priced slowest;
+        double least = 1;
         for (std::size_t i = 0; i < std::min<std::size_t>(ranks.size(), 16); ++i) {
             const int from = ranks[i], to = ranks[(i + 1) % ranks.size()];
             const CommCost hop = cost_.transfer(bytes, from, to);
-            const std::pair time{hop.latency.seconds(), hop.cap.value > 0 ? hop.payload / hop.cap.value : 0};
-            if (time.first + time.second > slowest.first + slowest.second) slowest = time;
+            const double moving = hop.cap.value > 0 ? hop.payload / hop.cap.value : 0;
+            least = std::min(least, hop.slows < 0 ? cost_.interference().compute_slowdown : hop.slows);
+            if (hop.latency.seconds() + moving > slowest.latency + slowest.moving) slowest = {hop.latency.seconds(), moving};
         }
+        slowest.slows = slowest.slows_in_pieces = least;
         return slowest;
     }
 
@@ -164,9 +178,10 @@ class SmallPlan {
             Timed t;
             t.memory = is_memory_op(op.work);
             if (const auto* c = std::get_if<Collective>(&op.work)) {
-                const auto [latency, moving] = collective(*c);
-                t.duration = latency + moving;
-                t.moving = moving;
+                const Priced priced = collective(*c);
+                t.duration = priced.latency + priced.moving;
+                const double share = lost(op.pieces > 1 ? priced.slows_in_pieces : priced.slows);
+                t.moving = most_lost_ > 0 ? priced.moving * share / most_lost_ : 0;
                 t.queue = queue_of(c->comm);
                 t.host = cost_.host(op, 1).seconds();
             } else if (!t.memory && !std::holds_alternative<HostSync>(op.work) && !std::holds_alternative<Exchange>(op.work) &&
@@ -321,9 +336,9 @@ class SmallPlan {
         void join(const Reached& other) { time = std::max(time, other.time), moving = std::max(moving, other.moving); }
     };
     std::vector<Reached> ends_, free_;
-    std::map<std::tuple<CollectiveKind, CommId, std::int64_t, DType, int, int, int, int>, std::pair<double, double>> priced_;
+    std::map<std::tuple<CollectiveKind, CommId, std::int64_t, DType, int, int, int, int>, Priced> priced_;
     std::map<CommId, std::vector<int>> members_;
-    double level_ = 0, tail_level_ = 0;
+    double level_ = 0, tail_level_ = 0, most_lost_ = 0;
 };
 
 std::uint64_t mixed(std::uint64_t h, std::uint64_t x) { return (h ^ x) * 1099511628211u; }

@@ -20,10 +20,12 @@ struct PartCost {
     double weight = 0;                          // kernels of weight gradients, which may run when the input gradient has gone on its way
     double late = 0;                            // of these, what stands behind the last kernel that its input gradient needs
     double host = 0;                            // issuing all of it
-    double moving = 0; // while data move: by its busiest communicator, or by all of them one after another, whichever is longer
-    double queue = 0;  // of the busiest communicator, latencies included: its operations run one after another
-    double saved = 0;  // bytes from the forward to the backward pass
-    double rise = 0;   // bytes that the backward pass needs beside what is saved
+    // While data move that slow kernels as much as any: by its busiest communicator, or by all of them one after another, whichever is
+    // longer. What slows them less counts for as much less.
+    double moving = 0;
+    double queue = 0; // of the busiest communicator, latencies included: its operations run one after another
+    double saved = 0; // bytes from the forward to the backward pass
+    double rise = 0;  // bytes that the backward pass needs beside what is saved
 };
 
 struct Profile {
@@ -31,9 +33,9 @@ struct Profile {
     std::vector<std::int16_t> like; // by layer of the model, the layer of the small plan that stands for it
     PartCost head, tail;            // what stands before the first layer and behind the last
     double tail_peak = 0;           // bytes alive at most while the tail runs, without what layers and head saved
-    double slowdown = 0;            // of kernels while data move: 0.2: they take 1.2 times as long
+    double slowdown = 0;            // of kernels while data move, at most: 0.2: they take 1.2 times as long
+    double other_share = 1;         // of what kernels lose to those, they lose at least this to communication between steps
     double reserve = 0;             // bytes of a device outside the plan, at least
-    double gradient_buckets = 0;    // beside them, of buffers that a rank need not have whose gradients leave it
 
     const PartCost& layer(int of_model) const { return layers[like[of_model]]; }
 };

@@ -188,7 +188,7 @@ Table strategies() {
         {"LoRA", "model.trainable.lora", "adapters of rank `rank` beside linears are trained, the model itself is not",
          "llama3-70b-lora-8-h100"},
         {"QLoRA", "model.trainable.base_dtype", "nf4: with lora, matrices of layers are kept in 4 bits and widened for each product",
-         "llama3-70b-qlora-1-h100"},
+         "llama3-70b-qlora-2-rtx4090"},
         {"frozen parameters", "model.trainable.frozen_layers", "the first layers, or frozen: parts, without gradients and states",
          "llama3-8b-frozen-layers-8-h100"},
         {"federated learning", "federated", "clients of a table or drawn; fedavg in rounds, or fedbuff: simulated",

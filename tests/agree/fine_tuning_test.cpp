@@ -102,6 +102,12 @@ Tensors by_plan(const Scenario& s, const std::string& executor = "serial") {
     return training.all(Quantity::parameters);
 }
 
+// Parameters, those that are not trained too, gradients and states live on the host.
+std::vector<std::string> at_home(std::vector<std::string> more) {
+    for (const char* part : {"parameters", "gradients", "optimizer"}) more.push_back(std::string("strategy.offload.") + part + "=cpu");
+    return more;
+}
+
 class LoraByHand : public testing::TestWithParam<std::vector<std::string>> {};
 
 TEST_P(LoraByHand, IsTheWholeModelsGradientThroughTheAdapters) {
@@ -128,7 +134,10 @@ INSTANTIATE_TEST_SUITE_P(Strategies, LoraByHand,
                                                                   "strategy.framework=megatron"},
                                          std::vector<std::string>{"strategy.pipeline_parallel=2", "strategy.schedule=1f1b"},
                                          std::vector<std::string>{"strategy.data_parallel=2", "strategy.framework=fsdp2"},
-                                         std::vector<std::string>{"strategy.data_parallel=2", "strategy.recompute=full"}));
+                                         std::vector<std::string>{"strategy.data_parallel=2", "strategy.recompute=full"},
+                                         at_home({"strategy.framework=fsdp2"}),
+                                         at_home({"strategy.framework=fsdp", "strategy.data_parallel=2"}),
+                                         at_home({"strategy.framework=fsdp2", "strategy.data_parallel=2", "strategy.recompute=full"})));
 
 const std::vector<std::string> mixtral{"model.moe.experts=4", "model.moe.top_k=2", "model.moe.expert_ffn_size=16",
                                        "model.trainable.lora.targets=[\"qkv\",\"expert_fc1\",\"expert_fc2\"]"};
@@ -200,6 +209,14 @@ TEST(FrozenParameters, HaveALossOfFurtherTokens) {
     };
     const Trained whole = train(on_one_rank(with("whole", "1")));
     for (const char* tensor : {"1", "2"}) expect_trained_alike(whole, train(with("chunked", tensor)));
+}
+
+// The base comes from the host in its 4 bits: adapters train as beside one that stays on the device.
+TEST(QuantizedBase, TrainsAdaptersAlikeFromTheHost) {
+    const std::vector<std::string> sharded{"model.trainable.base_dtype=nf4", "strategy.data_parallel=2", "strategy.framework=fsdp"};
+    const Tensors here = by_plan(tuned(lora, sharded)), from_host = by_plan(tuned(lora, at_home(sharded)));
+    const Difference d = difference(here, from_host);
+    EXPECT_LE(d.relative, 1e-12) << d.worst;
 }
 
 // The base's values are those of 4 bits, and stay so: at most 16 magnitudes and signs in a block, half a level from what they were.

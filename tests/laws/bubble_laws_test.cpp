@@ -2,6 +2,8 @@
 // weight-gradient part lasts one unit, links and everything else cost nothing; what is read are spans of the trace and the plan's actions.
 // Sources: arXiv:1811.06965 (GPipe), 2104.04473 (1F1B, interleaved), 2401.10241 (zero bubble), 2405.15362 (V).
 #include "sim/engine/compile.hpp"
+#include "sim/engine/simulate.hpp"
+#include "sim/memory/memory.hpp"
 #include "sim/schedules/schedule.hpp"
 #include "tests/laws/scenarios.hpp"
 
@@ -187,6 +189,54 @@ TEST(InFlightLaws, FollowThePapers) {
     for (int peak : peaks("zb-h1", 1)) EXPECT_LE(peak, p);
     for (int peak : peaks("zb-h2", 1)) EXPECT_LE(peak, 2 * p - 1);
     for (int peak : peaks("zb-v", 2)) EXPECT_LE(peak, 2 * p);
+}
+
+// The output layer makes the last stage the slowest; its weight gradients of the first microbatches run while the others drain. Nothing but
+// their place changes: as many products, no step slower, and for each of them the last stage keeps the input and the logits' gradient, of
+// 2 bytes: tokens x (hidden + vocabulary) x 2.
+TEST(DeferredOutputs, MoveIntoTheDrainAndKeepWhatTheyAreMadeOf) {
+    Gpt g;
+    g.pp = 4;
+    g.microbatches = 12;
+    g.flash = true;
+    g.tied = false;
+    g.dropout = 0;
+    struct Outcome {
+        double seconds = 0, flops = 0;
+        std::vector<std::int64_t> peaks;
+    };
+    const auto outcome = [&](const std::string& schedule, int deferred) {
+        g.schedule = schedule;
+        g.vp = schedule == "interleaved-1f1b" ? 2 : 1;
+        g.layers = 16;
+        g.extra_strategy = fmt::format(R"(, "deferred_output_gradients": {})", deferred);
+        const Scenario s = scenario(g.text());
+        const Plan plan = lower(s);
+        const Fabric fabric(s.cluster);
+        const Simulation simulation = simulate(plan, s, fabric, CostModel(s, fabric));
+        EXPECT_FALSE(simulation.deadlock);
+        Outcome o{simulation.step_time.seconds(), 0, {}};
+        for (const LaneResult& lane : simulation.lanes) o.flops += lane.hardware_flops * lane.ranks;
+        for (const StageMemory& stage : memory(plan, s).stages) o.peaks.push_back(stage.allocated_peak.count);
+        return o;
+    };
+    for (const char* schedule : {"1f1b", "interleaved-1f1b"}) {
+        const Outcome none = outcome(schedule, 0);
+        Outcome before = none;
+        for (int deferred : {1, 2}) {
+            const Outcome now = outcome(schedule, deferred);
+            EXPECT_LE(now.seconds, before.seconds) << schedule << " " << deferred;
+            EXPECT_DOUBLE_EQ(now.flops, none.flops);
+            for (std::size_t stage = 0; stage < 3; ++stage) EXPECT_EQ(now.peaks[stage], none.peaks[stage]) << schedule;
+            EXPECT_LE(now.peaks[3] - none.peaks[3], deferred * 2 * 512ll * (1024 + 51200) * 2) << schedule << " " << deferred;
+            EXPECT_GT(now.peaks[3], before.peaks[3]);
+            before = now;
+        }
+        EXPECT_LT(before.seconds, none.seconds) << schedule;
+    }
+    // Nothing drains: a single stage takes the same step.
+    g.pp = 1;
+    EXPECT_EQ(outcome("none", 4).seconds, outcome("none", 0).seconds);
 }
 
 } // namespace

@@ -810,5 +810,121 @@ TEST(Experts, AFurtherTokensChunkMovesItsLayerAndNotItsLoss) {
     EXPECT_EQ(held_parameters(b), held_parameters(a)) << "counted by name";
 }
 
+// What a forward and a backward pass of one layer have, in PyTorch's own operators.
+struct LayerRows {
+    int pads = 0, sorts = 0, adjoints_of_sorts = 0, waits = 0;
+    bool rows_fused = true, residuals_fused = true;
+    std::vector<const Op*> gates;
+};
+LayerRows rows_of_layer(const Plan& plan) {
+    LayerRows found;
+    each_op(plan, 0, [&](const Block& b, const Op& op) {
+        if (op.layer != 1 || (b.kind != BlockKind::forward && b.kind != BlockKind::backward)) return;
+        if (const auto* p = std::get_if<Pointwise>(&op.work)) {
+            found.pads += p->kind == PointwiseKind::pad_rows ? 1 : 0;
+            if (op.name.ends_with("unpermute.widen")) found.rows_fused = found.rows_fused && p->fused;
+            if (op.name.ends_with("residual1")) found.residuals_fused = found.residuals_fused && p->fused;
+        }
+        if (const auto* p = std::get_if<Permute>(&op.work); p && p->part == Permute::Part::sort)
+            ++(p->adjoint ? found.adjoints_of_sorts : found.sorts);
+        if (std::holds_alternative<HostSync>(op.work) && b.kind == BlockKind::forward) ++found.waits;
+        if (std::holds_alternative<Linear>(op.work) && op.name.find("router") != std::string::npos) found.gates.push_back(&op);
+    });
+    return found;
+}
+
+Mixture of_torch(int ep) {
+    Mixture m;
+    m.dp = 4, m.ep = ep, m.zero = 3, m.global_batch = m.micro_batch * m.dp;
+    return m;
+}
+
+std::vector<std::string> torchtitan(const char* year) {
+    return {"strategy.framework=torchtitan", std::string("runtime.year=") + year, "strategy.recompute=none"};
+}
+
+// The index that sorts rows of several ranks by expert pads them as well: either way one gather into padded rows and one out of them.
+TEST(Experts, RowsArePaddedOnceWithExpertParallelismAndWithout) {
+    for (const int ep : {1, 2, 4}) { // of 8 experts
+        const Plan padded = lower(of_torch(ep).make(torchtitan("2025"))), added = lower(of_torch(ep).make(torchtitan("2026")));
+        EXPECT_TRUE(verify(padded).empty());
+        EXPECT_TRUE(verify(added).empty());
+        const LayerRows earlier = rows_of_layer(padded), later = rows_of_layer(added);
+        EXPECT_EQ(earlier.pads, ep == 1 ? 4 : 0) << ep;
+        EXPECT_EQ(later.pads, 0) << ep;
+        for (const LayerRows& r : {earlier, later}) {
+            EXPECT_EQ(r.sorts, ep == 1 ? 0 : 2) << ep;
+            EXPECT_EQ(r.adjoints_of_sorts, ep == 1 ? 0 : 2) << ep;
+        }
+    }
+    Mixture one = of_torch(4);
+    one.experts = 4; // one on each rank: nothing is sorted, and rows are padded
+    const LayerRows r = rows_of_layer(lower(one.make(torchtitan("2025"))));
+    EXPECT_EQ(r.pads, 4);
+    EXPECT_EQ(r.sorts, 0);
+}
+
+// torch.compile leaves the operators that move experts' rows eager in 2025, and nothing else.
+TEST(Experts, ACompilerLeavesRowsMovedByAnIndexAlone) {
+    for (const bool fused : {false, true}) {
+        const auto made = [&](const char* year) {
+            std::vector<std::string> fields = torchtitan(year);
+            fields.push_back(fused ? "strategy.fused=true" : "strategy.fused=false");
+            return rows_of_layer(lower(of_torch(1).make(fields)));
+        };
+        EXPECT_FALSE(made("2025").rows_fused);
+        for (const char* year : {"2025", "2026"}) EXPECT_EQ(made(year).residuals_fused, fused) << year;
+    }
+}
+
+// torchtitan of 2026 multiplies its router's weights in fp32: all three products, with operands and results of 32 bits.
+TEST(Experts, AGateInFp32HasOperandsOf32Bits) {
+    for (const int ep : {1, 4}) {
+        const Plan plan = lower(of_torch(ep).make(torchtitan("2026")));
+        EXPECT_TRUE(verify(plan).empty());
+        const LayerRows wide = rows_of_layer(plan);
+        ASSERT_EQ(wide.gates.size(), 3u);
+        for (const Op* op : wide.gates) {
+            EXPECT_EQ(std::get<Linear>(op->work).dtype, DType::fp32) << op->name;
+            for (const auto* list : {&op->in, &op->out})
+                for (BufferId b : *list) EXPECT_EQ(plan.buffers[b].dtype, DType::fp32) << op->name << " " << plan.buffers[b].name;
+        }
+        const Plan before = lower(of_torch(ep).make(torchtitan("2025")));
+        for (const Op* op : rows_of_layer(before).gates) EXPECT_EQ(std::get<Linear>(op->work).dtype, DType::bf16) << op->name;
+    }
+}
+
+// A loop over experts leaves the host no farther than one linear ahead of the device; grouped products do not wait.
+TEST(Experts, ALoopOverExpertsKeepsTheHostBesideTheDevice) {
+    const auto waits = [](const char* year) {
+        return rows_of_layer(
+                   lower(of_torch(1).make({"strategy.framework=fsdp", std::string("runtime.year=") + year, "strategy.recompute=none"})))
+            .waits;
+    };
+    EXPECT_EQ(waits("2025"), 3) << "for which experts have rows, and behind each linear of theirs";
+    EXPECT_EQ(waits("2026"), 0);
+}
+
+// Gate and up of torchtitan's experts are products of their own, whose gradients are added up; of Transformers 5 and of experts with biases
+// they are one.
+TEST(Experts, GateAndUpAreProductsOfTheirOwnWhereSoftwareHasThemApart) {
+    const auto modules = [](Mixture m, const std::vector<std::string>& more) {
+        int most = 0;
+        const Plan plan = lower(m.make(more));
+        each_op(plan, 0, [&](const Block&, const Op& op) {
+            if (op.name.find("expert_fc1") != std::string::npos && std::holds_alternative<Linear>(op.work))
+                most = std::max<int>(most, op.modules);
+        });
+        return most;
+    };
+    Mixture biased = of_torch(1);
+    biased.bias = true;
+    EXPECT_EQ(modules(of_torch(1), torchtitan("2026")), 2);
+    EXPECT_EQ(modules(of_torch(4), torchtitan("2025")), 2);
+    EXPECT_EQ(modules(biased, torchtitan("2026")), 1);
+    EXPECT_EQ(modules(of_torch(1), {"strategy.framework=fsdp", "runtime.year=2026"}), 1);
+    EXPECT_EQ(modules(of_torch(1), {"strategy.framework=fsdp", "runtime.year=2025"}), 2);
+}
+
 } // namespace
 } // namespace orrery::laws

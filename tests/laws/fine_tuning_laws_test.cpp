@@ -63,6 +63,37 @@ TEST(FineTuning, CopiesOfGradientsAreThoseOfWhatIsTrained) {
     }
 }
 
+// What is not trained comes from its home on the host in its own type, and nothing of it goes back.
+TEST(FineTuning, FrozenShardsComeFromTheHostAndNeverReturn) {
+    for (const char* framework : {"fsdp", "fsdp2", "deepspeed"})
+        for (const std::string& trainable : {lora, std::string(R"({"lora": {"rank": 16}, "base_dtype": "nf4"})")}) {
+            const Plan plan = lower(scenario(llama(
+                trainable,
+                fmt::format(
+                    R"("framework": "{}", "zero_stage": 3, "offload": {{"parameters": "cpu", "gradients": "cpu", "optimizer": "cpu"}})",
+                    framework),
+                8)));
+            EXPECT_TRUE(verify(plan).empty()) << framework << trainable << to_text(verify(plan));
+            const auto frozen = [&](const Buffer& b) {
+                return b.bucket >= 0 && !plan.tensors[plan.buckets[b.bucket].tensors.front().tensor].trained;
+            };
+            Bytes come;
+            for (const Block& block : plan.blocks)
+                for (const Op& op : block.ops) {
+                    const auto* copy = std::get_if<Copy>(&op.work);
+                    if (!copy || !frozen(plan.buffers[op.in.front()])) continue;
+                    ASSERT_EQ(copy->kind, CopyKind::host_to_device) << framework << " " << op.name;
+                    EXPECT_EQ(plan.buffers[op.in.front()].dtype, plan.buffers[op.out.front()].dtype) << op.name;
+                    come += copy->bytes;
+                }
+            Bytes shards;
+            for (const Buffer& b : plan.buffers)
+                if (b.role == Role::parameter_shard && b.space == Space::device && frozen(b)) shards += b.bytes;
+            EXPECT_GT(shards.count, 0) << framework;
+            EXPECT_EQ(come, shards) << framework << trainable << ": each shard, whenever it is gathered";
+        }
+}
+
 // Layers that nothing goes back through make what only a backward pass reads in no software's way.
 TEST(FineTuning, PlansOfEverySoftwareWithFrozenLayersAreLegal) {
     for (const char* framework :

@@ -150,7 +150,8 @@ TEST(GatherLaws, TheEmbeddingStaysWhereItIsOneUnitWithTheOutputLayer) {
     for (const auto& [framework, year, stays] : {std::tuple{"fsdp", 2025, true},
                                                  {"fsdp2", 2025, true},
                                                  {"torchtitan", 2024, true},
-                                                 {"torchtitan", 2025, false},
+                                                 {"torchtitan", 2025, true},
+                                                 {"torchtitan", 2026, false},
                                                  {"deepspeed", 2021, true},
                                                  {"deepspeed", 2025, false}}) {
         Scenario s =

@@ -1,5 +1,6 @@
 // Networks in depth: is what is drawn another way the same, does a group run at the slowest, are folded and unfolded runs alike, and do
 // collisions and bad links cost what was published?
+#include "sim/cost/collectives.hpp"
 #include "sim/report/report.hpp"
 #include "tests/laws/scenarios.hpp"
 #include "topology/catalog.hpp"
@@ -142,6 +143,30 @@ TEST(NetworkLaws, DistanceInAPcieTreeCosts) {
                  direct = alone(c, CollectiveKind::all_to_all, bytes, all_of(c));
     EXPECT_NEAR(ring, bytes * 7 / 8 / 10e9 * 1e6, 0.06 * ring);
     EXPECT_NEAR(direct, bytes * 16 / 8 / 10e9 * 1e6, 0.06 * direct);
+}
+
+// Boards of PCIe: two and four devices share a socket, eight have two of them, unless the scenario says otherwise; NCCL 2.31 on L40S.
+TEST(NetworkLaws, DevicesOnPcieHaveTwoSocketsBeyondFour) {
+    const auto board = [](int devices, const std::string& more = "") {
+        return job(fmt::format(R"({{"device": "l40s", "nodes": 1, "devices_per_node": {}{}}})", devices, more), devices, 1, 1).cluster;
+    };
+    const auto bus = [&](const Cluster& c, CollectiveKind kind) {
+        const double bytes = 256 * 1048576.0;
+        return bytes / alone(c, kind, bytes, all_of(c)) * 1e-3 * volume(kind, c.devices_per_node);
+    };
+    const auto reduce = CollectiveKind::all_reduce, direct = CollectiveKind::all_to_all;
+    EXPECT_NEAR(bus(board(2), reduce), 21.5, 0.1 * 21.5);
+    EXPECT_NEAR(bus(board(4), reduce), 21.7, 0.1 * 21.7);
+    EXPECT_NEAR(bus(board(8), reduce), 14.4, 0.1 * 14.4);
+    EXPECT_NEAR(bus(board(4), direct), 20.0, 0.15 * 20.0);
+    EXPECT_NEAR(bus(board(8), direct), 7.0, 0.1 * 7.0);
+    EXPECT_GE(bus(board(2), reduce), 0.98 * bus(board(4), reduce));
+    EXPECT_GT(bus(board(4), reduce), bus(board(8), reduce));
+    const Cluster one = board(8, R"(, "intra_node": {"kind": "pcie", "pcie_tree": {"sockets": 1}})"),
+                  two = board(8, R"(, "intra_node": {"kind": "pcie", "pcie_tree": {"sockets": 2}})");
+    EXPECT_GT(bus(one, direct), 2 * bus(two, direct)) << "sockets count without switches";
+    EXPECT_EQ(bus(two, direct), bus(board(8), direct));
+    EXPECT_EQ(board(4).intra.tree.sockets, 1);
 }
 
 TEST(NetworkLaws, NearNicsAreNeverSlower) {

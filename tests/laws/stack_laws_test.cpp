@@ -384,7 +384,7 @@ TEST(StackLaws, MixturesInPlainOperatorsCopyTheirRows) {
     const auto pads = [](const Plan& p) {
         return sum_of<Pointwise>(p, [](const Op&, const Pointwise& w) { return w.kind == PointwiseKind::pad_rows ? 1.0 : 0.0; });
     };
-    EXPECT_DOUBLE_EQ(pads(plain), 48 * 3); // to the experts, back, and the gradient of the first
+    EXPECT_DOUBLE_EQ(pads(plain), 48 * 4); // to the experts, back, and the gradients of both
     EXPECT_DOUBLE_EQ(pads(kernels), 0);
 }
 

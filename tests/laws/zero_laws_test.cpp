@@ -6,6 +6,7 @@
 #include "sim/report/report.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <tuple>
 
 namespace orrery::laws {
@@ -63,6 +64,101 @@ TEST(ZeroLaws, MomentsOfSixteenBitsTakeFourBytesLess) {
         s.training.precision = DType::bf16;
         s.training.master_remainders = true; // and of masters two more
         EXPECT_NEAR(wide - model_states(lower(s)), 6 * P / (zero == 0 ? 1 : N), 1e-4 * wide) << "stage " << zero;
+    }
+}
+
+// DeepSpeed's step on 7.5 billion parameters in this type.
+Scenario deepspeeds(int dp, int zero, DType type) {
+    Scenario s = model_of_7_5b(dp, zero).make();
+    s.strategy.framework = Framework::deepspeed;
+    s.training.precision = s.training.gradient_dtype = type;
+    return s;
+}
+
+// The most bytes of a step's own copies of gradients that are there at once, and how many updates it makes.
+std::pair<double, int> copies_of_gradients(const Scenario& s) {
+    const Plan plan = lower(s);
+    EXPECT_TRUE(verify(plan).empty()) << to_text(verify(plan));
+    double held = 0, most = 0;
+    int updates = 0;
+    for (const Block& block : plan.blocks)
+        for (const Op& op : block.ops) {
+            const auto* alloc = std::get_if<Alloc>(&op.work);
+            const auto* free = std::get_if<Free>(&op.work);
+            updates += std::holds_alternative<OptimizerStep>(op.work);
+            if (!alloc && !free) continue;
+            const Buffer& b = plan.buffers[alloc ? alloc->buffer : free->buffer];
+            if (b.role != Role::step_gradients) continue;
+            held += (alloc ? 1 : -1) * static_cast<double>(b.bytes.count);
+            most = std::max(most, held);
+        }
+    EXPECT_EQ(held, 0) << "all of it is gone behind the step";
+    return {most, updates};
+}
+
+// DeepSpeed's step flattens the gradients it owns in 16 bits and again in 32: six bytes each, whichever type of 16 bits they have; two more
+// of those that stage 1 copies out of its bucket.
+TEST(ZeroLaws, DeepSpeedsStepHoldsItsGradientsAnew) {
+    const double P = parameters(lower(model_of_7_5b(1, 0).make()));
+    for (const DType type : {DType::bf16, DType::fp16})
+        for (const int zero : {1, 2, 3}) {
+            const auto [held, updates] = copies_of_gradients(deepspeeds(64, zero, type));
+            EXPECT_NEAR(held, (zero == 1 ? 8 : 6) * P / 64, 1e-3 * P) << "stage " << zero;
+            EXPECT_EQ(updates, 1) << "stage " << zero;
+        }
+    Scenario narrow = deepspeeds(64, 2, DType::bf16);
+    narrow.training.master_weights = false;
+    EXPECT_NEAR(copies_of_gradients(narrow).first, 2 * P / 64, 1e-3 * P) << "nothing is wider than they are";
+    Scenario other = deepspeeds(64, 2, DType::bf16);
+    other.strategy.framework = Framework::megatron;
+    EXPECT_EQ(copies_of_gradients(other).first, 0);
+}
+
+// Of DeepSpeed's ZeRO-3 each gather is followed by one copy of what was gathered, and each reduction by three ahead of it, on the
+// collective's own queue: with many microbatches and two sharding ranks too. Of others none.
+TEST(ZeroLaws, DeepSpeedsStageThreeCopiesWithItsCollectives) {
+    for (const char* framework : {"deepspeed", "fsdp"})
+        for (const int zero : {2, 3}) {
+            Gpt g = model_of_7_5b(2, zero);
+            g.microbatches = 3;
+            Scenario s = g.make();
+            s.strategy.framework = named<Framework>(framework).value();
+            s.runtime.year = 2024;
+            const Plan plan = lower(s);
+            EXPECT_TRUE(verify(plan).empty()) << to_text(verify(plan));
+            const bool copies = zero == 3 && s.strategy.framework == Framework::deepspeed;
+            for (const Block& block : plan.blocks) {
+                double copied = 0, sent = 0;
+                for (const Op& op : block.ops) {
+                    const auto* p = std::get_if<Pointwise>(&op.work);
+                    const auto* c = std::get_if<Collective>(&op.work);
+                    const bool travels = op.phase == Phase::param_gather || op.phase == Phase::gradient_reduce;
+                    if (travels && c) sent += static_cast<double>(c->bytes.count);
+                    if (!travels || !p || p->kind != PointwiseKind::copy) continue;
+                    EXPECT_NE(op.queue, compute_queue) << op.name;
+                    copied += 2.0 * static_cast<double>(p->elements);
+                }
+                const double times = block.kind == BlockKind::gather ? 1 : block.kind == BlockKind::reduce ? 3 : 0;
+                EXPECT_NEAR(copied, copies ? times * sent : 0, 1e-3 * sent) << block.name;
+            }
+        }
+}
+
+// Stage 3 steps on a sub-group of 1e9 elements at a time, which ends with the unit that fills it: copies are of one sub-group, and states
+// of each lie apart. More ranks never need more for them.
+TEST(ZeroLaws, DeepSpeedsStageThreeStepsOnSubGroups) {
+    const double P = parameters(lower(model_of_7_5b(1, 0).make()));
+    double before = 1e30;
+    for (const int dp : {2, 4, 8, 16}) {
+        const Scenario s = deepspeeds(dp, 3, DType::bf16);
+        const auto [held, updates] = copies_of_gradients(s);
+        const double own = P / dp, unit = P / 36 / dp; // about: 36 layers
+        EXPECT_EQ(updates, static_cast<int>(std::ceil(own / (1e9 + unit)))) << dp;
+        EXPECT_LE(held, 6 * std::min(own * 1.001, 1e9 + 2 * unit)) << dp;
+        EXPECT_GE(held, 6 * std::min(own * 0.999, 1e9)) << dp;
+        EXPECT_LE(held, before * 1.001) << dp;
+        EXPECT_NEAR(model_states(lower(s)), 16 * own, 1e-4 * 16 * own) << dp;
+        before = held;
     }
 }
 
@@ -163,19 +259,22 @@ TEST(ZeroLaws, WithoutSyncOneMicrobatchIsSynchronised) {
     }
 }
 
-// FSDP reduces in what it is told to, and keeps a shard's gradient in the dtype of the parameters, which are fp32.
+// FSDP reduces in what it is told to, and keeps a shard's gradient in the dtype of the parameters: fp32, or 16 bits without masters.
 TEST(ZeroLaws, ShardsOfFsdpsGradientsHaveTheDtypeOfItsParameters) {
-    Gpt g = model_of_7_5b(8, 3);
-    g.framework = "fsdp";
-    Scenario s = g.make();
-    const double P = parameters(lower(s));
-    for (const DType reduced : {DType::bf16, DType::fp32})
-        for (const bool master : {true, false}) {
-            s.training.gradient_dtype = reduced;
-            s.training.master_weights = master;
-            const double each = master ? 4 : bytes_per_element(reduced);
-            EXPECT_NEAR(resident(lower(s), 0).at(MemoryKind::gradients), each * P / 8, 1e-4 * P);
-        }
+    for (const char* framework : {"fsdp", "fsdp2"}) {
+        Gpt g = model_of_7_5b(8, 3);
+        g.framework = framework;
+        Scenario s = g.make();
+        const double P = parameters(lower(s));
+        for (const DType reduced : {DType::bf16, DType::fp32})
+            for (const bool master : {true, false}) {
+                s.training.gradient_dtype = reduced;
+                s.training.master_weights = master;
+                const Plan plan = lower(s);
+                EXPECT_EQ(verify(plan).size(), 0u) << framework << to_text(verify(plan));
+                EXPECT_NEAR(resident(plan, 0).at(MemoryKind::gradients), (master ? 4 : 2) * P / 8, 1e-4 * P) << framework;
+            }
+    }
 }
 
 // FSDP's shards are fp32, without a copy in 16 bits: 4 bytes of parameters, 8 of moments and 4 of gradients. A gather casts its shard (4

@@ -226,6 +226,22 @@ Block BucketBlocks::first_reduction(const Bucket& b, BufferId part) const {
     return out;
 }
 
+// Of what fully_shard's reduction reads: its communication context holds that until the next unit's reduction begins, or the backward pass
+// ends (reduce_scatter_state in FSDPParamGroup.post_backward and FSDPState._root_post_backward_final_callback:
+// torch/distributed/fsdp/_fully_shard).
+Block BucketBlocks::drop_block(const Bucket& b, BufferId flat_copy) const {
+    Block out = block(b, BlockKind::release, "drop");
+    out.ops.push_back(memory_op(Free{flat_copy}, Phase::gradient_reduce));
+    return out;
+}
+
+// What a copy to and from the place where a collective wants its operands takes, on the collective's stream; here they lie there.
+void BucketBlocks::copy_in_place(std::string name, const Bucket& b, CommId comm, Phase phase, const std::vector<BufferId>& list,
+                                 Block& out) {
+    out.ops.push_back(pointwise_op(std::move(name), PointwiseKind::copy, b.elements, phase, list, list));
+    out.ops.back().queue = queue_of(comm);
+}
+
 void BucketBlocks::make_reduce(Bucket& b) {
     Block out = block(b, BlockKind::reduce, "reduce");
     const Phase phase = Phase::gradient_reduce;
@@ -263,10 +279,14 @@ void BucketBlocks::make_reduce(Bucket& b) {
     if (l.scenario.strategy.quantized_gradients != QuantizedGradients::none)
         exchange(b, DType::int4, levels(b), whole, part, queue_of(levels(b)[0].comm), out);
     else {
+        if (l.practice.copies_with_collectives)
+            for (const char* how : {"to_bucket.", "join.", "divide."}) copy_in_place(how + name, b, comm, phase, whole, out);
         out.ops.push_back(comm_op("reduce." + name, CollectiveKind::reduce_scatter, comm, full, grad_dtype, phase, whole, {part}));
         std::get<Collective>(out.ops.back().work).whole = l.practice.reduces_whole;
     }
-    if (flat_copy >= 0)
+    if (flat_copy >= 0 && l.practice.sharding == Sharding::per_parameter)
+        b.drop = l.add(drop_block(b, flat_copy));
+    else if (flat_copy >= 0)
         out.ops.push_back(memory_op(Free{flat_copy}, phase));
     else if (dp.zero >= 2)
         for (BufferId g : whole) out.ops.push_back(memory_op(Free{g}, phase));
@@ -337,8 +357,10 @@ void BucketBlocks::make_gather(Bucket& b) {
     }
     if (l.scenario.strategy.quantized_weights != QuantizedWeights::none && b.dtype != DType::nf4)
         gather_in_blocks(b, DType::int8, comm, shard, b.shards, into, out);
-    else
+    else {
         out.ops.push_back(comm_op("gather." + name, CollectiveKind::all_gather, comm, full, b.dtype, phase, {shard}, into));
+        if (l.practice.copies_with_collectives && dp.gathers_in_step) copy_in_place("join." + name, b, comm, phase, into, out);
+    }
     if (casts) out.ops.push_back(memory_op(Free{shard}, phase));
     b.gather = l.add(std::move(out));
     if (copies_out) { // a block of its own: computation copies where it needs the parameters, not where they were asked for
@@ -380,7 +402,7 @@ void BucketBlocks::make_shards(Bucket& b) {
     const bool own_storage = dp.zero >= 2;
     // FSDP's shards of gradients have the dtype of the parameters' shards, whatever they are reduced in (_cast_grad_to_param_dtype of
     // FullyShardedDataParallel, foreach_reduce of fully_shard).
-    const DType kept = dp.fsdp && own_storage && l.scenario.training.master_weights ? DType::fp32 : grad_dtype;
+    const DType held = l.scenario.training.master_weights ? DType::fp32 : b.dtype, kept = dp.fsdp && own_storage ? held : grad_dtype;
     if (b.trained)
         b.gradient_shard =
             flat(b, "g.shard", Role::gradient_shard, b.shard_elements, kept, MemoryKind::gradients, Scope::step, PlacementKind::sharded);

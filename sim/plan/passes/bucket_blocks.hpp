@@ -41,7 +41,9 @@ struct BucketBlocks {
     void add_replicas(Bucket& b, BufferId part, Block& out);
     Block first_reduction(const Bucket& b, BufferId part) const;
     BufferId cast_shard(Bucket& b, Block& out);
+    static void copy_in_place(std::string name, const Bucket& b, CommId comm, Phase phase, const std::vector<BufferId>& list, Block& out);
     Block replicate_block(Bucket& b, BufferId part);
+    Block drop_block(const Bucket& b, BufferId flat_copy) const;
     // Made of whole numbers in blocks: passes/bucket_exchange.cpp.
     struct Level {
         CommId comm;

@@ -191,6 +191,7 @@ void make_blocks(Lowering& l, BucketBlocks& maker, Bucket& b, std::int64_t run, 
     if (!b.trained) { // gathered where it is read, and never reduced
         if (dp.sharded(b)) maker.make_gather(b);
         if (dp.sharded(b) && dp.secondary > 1) maker.make_secondary(b);
+        if (dp.sharded(b) && dp.gathers_in_step && st.offload.parameters != Tier::none) fetch_shard(l, b);
         return;
     }
     // FSDP leaves a microbatch's gradient in the parameter's dtype where nothing is accumulated unsharded.

@@ -35,6 +35,7 @@ struct Bucket {
     std::int32_t gather_again = -1;   // the block that gathers in the backward pass, where that is another; -1: `gather`
     bool comes_with_backward = false; // its gradient shard is there from its reduction until the next step begins (PyTorch's zero_grad)
     bool made_anew = false; // the one pass that adds to its gradients, of a run or of a step, allocates and writes each (gradients_anew)
+    std::int32_t drop = -1; // the block that lets go of what its reduction reads, where that is after the reduction; -1: `reduce` does
 };
 
 struct DataParallel {

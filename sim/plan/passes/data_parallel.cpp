@@ -65,6 +65,7 @@ class Weaver {
     std::map<const Bucket*, Use> uses;
     std::map<const Bucket*, int> unfinished; // chunks that will still add to its gradients in this step
     std::set<const Bucket*> reduced;         // those of which a run of this step has been
+    std::int32_t drop = -1;                  // the block that lets go of what the last reduction reads; -1: none
     std::map<const std::vector<BlockPiece>*, LastUse> last_uses;
 
     DraftAction& push(DraftAction action) { return draft_.actions.emplace_back(std::move(action)); }
@@ -73,6 +74,7 @@ class Weaver {
     std::int32_t new_id() { return draft_.ids++; }
 
   private:
+    bool deferred_adds_to(int chunk, const Bucket* b); // beside what its backward block adds
     RunPosition position(const DraftPart& part);
     Woven woven(const DraftPart& part);
     void compute(DraftAction action);
@@ -181,12 +183,17 @@ struct Weaving {
     void reduce(const Bucket* b) {
         if (!(w.dp.reduces_each_run(*b) ? now.reduce_run : now.reduce_step)) return;
         if (b->reduce < 0 || w.uses[b].gradients == 0 || --w.uses[b].gradients > 0) return;
+        drop();
         const std::int32_t reduction = w.push(reduction_of(*b)).id;
+        w.drop = b->drop;
         if (b->replicate >= 0 && now.last && w.unfinished[b] == 1) w.push(b->replicate);
         if (b->store >= 0 && now.last && w.unfinished[b] <= 1) w.push(b->store);
         if (b->update >= 0) w.push(b->update);
         const Overlap& overlap = w.l.scenario.strategy.overlap;
         if (!(w.dp.sends ? overlap.offload : overlap.grad_reduce) && w.dp.reduces_each_run(*b)) unhidden = reduction;
+    }
+    void drop() {
+        if (w.drop >= 0) w.push(std::exchange(w.drop, -1));
     }
     // Its gradients are complete: they are reduced, or used at once where nobody else has a part of them.
     void finish(const Bucket* b) {
@@ -215,13 +222,16 @@ struct Weaving {
             if (last.gradients.at(b) == i) finish(b);
     }
     // Buckets without a piece of their own in this block: the chunk's, and others that its other half adds to (an embedding of further
-    // tokens).
+    // tokens). What the output layer's deferred gradients are not part of is complete with the other half.
     void settle_rest() {
+        const bool output_alone = step.kind == StepKind::weight && w.l.defers_output(step.chunk);
         for (const Bucket* b : w.pieces.added_to(step.chunk)) {
+            if (output_alone && !last.gradients.contains(b)) continue;
             if (!forward && b->chunk == step.chunk && kept(*b) && !last.weights.contains(b)) release(b);
             if (!last.gradients.contains(b)) finish(b);
             if (now.last) --w.unfinished[b];
         }
+        drop();
     }
 };
 
@@ -229,13 +239,19 @@ Weaver::Weaver(Lowering& lowering, int stage) : l(lowering), pieces(lowering, st
     if (!dp.active()) return;
     for (int c = 0; c < static_cast<int>(l.chunks.size()); ++c)
         if (l.graphs[c].stage == stage)
-            for (const Bucket* b : pieces.added_to(c)) ++unfinished[b];
+            for (const Bucket* b : pieces.added_to(c)) unfinished[b] += 1 + (deferred_adds_to(c, b) ? 1 : 0);
     // Reduced once a step: when every chunk that adds to it has done so.
     for (int c = 0; c < static_cast<int>(l.chunks.size()); ++c) {
         if (l.graphs[c].stage != stage) continue;
         for (const Bucket* b : pieces.added_to(c))
-            if (!dp.reduces_each_run(*b)) ++uses[b].gradients;
+            if (!dp.reduces_each_run(*b)) uses[b].gradients += 1 + (deferred_adds_to(c, b) ? 1 : 0);
     }
+}
+
+bool Weaver::deferred_adds_to(int chunk, const Bucket* b) {
+    if (!l.defers_output(chunk)) return false;
+    const std::vector<BlockPiece>& of_weight = pieces.of(l.chunks[chunk].weight, chunk);
+    return std::any_of(of_weight.begin(), of_weight.end(), [&](const BlockPiece& p) { return among(p.gradients, b); });
 }
 
 RunPosition Weaver::position(const DraftPart& part) {
@@ -250,7 +266,7 @@ RunPosition Weaver::position(const DraftPart& part) {
 Woven Weaver::woven(const DraftPart& part) {
     const RunPosition at = position(part);
     const StepKind kind = part.step.kind;
-    const bool forward = kind == StepKind::forward, completes = kind == StepKind::weight || kind == StepKind::backward;
+    const bool forward = kind == StepKind::forward, completes = !forward && (kind != StepKind::input || l.defers_output(part.step.chunk));
     const bool begins_backward = kind == StepKind::input || kind == StepKind::backward;
     Woven w;
     w.reduce_run = completes && dp.reduces_each_run() && at.ends;

@@ -75,7 +75,8 @@ void Remaking::begin_with(std::int32_t i, BufferId gradient) {
     const BufferId temporary = op.in[0];
     if (l_.plan.buffers[temporary].dtype == l_.plan.buffers[gradient].dtype) return write_directly(i, temporary, gradient);
     begin_[i].push_back(gradient);
-    op.work = Pointwise{PointwiseKind::cast, Direction::backward, std::get<Pointwise>(op.work).elements, true};
+    const bool own_kernel = l_.practice.autocast && !l_.scenario.strategy.fused; // of PyTorch's, which looks the types up
+    op.work = Pointwise{PointwiseKind::cast, Direction::backward, std::get<Pointwise>(op.work).elements, !own_kernel};
     op.in = {temporary};
     if (const std::size_t at = op.name.rfind(".accumulate"); at != std::string::npos) op.name.replace(at, std::string::npos, ".cast");
 }

@@ -27,6 +27,13 @@ Op cast_op(const Lowering& l, BufferId from, BufferId to, QueueId queue, Phase p
     return op;
 }
 
+// A frozen parameter, or a bucket of them, keeps its own type at its home: nothing updates it there.
+bool is_trained(const Lowering& l, const Buffer& b) {
+    const std::vector<BucketTensor>* tensors = b.bucket >= 0 ? &l.plan.buckets[b.bucket].tensors : nullptr;
+    const TensorId t = b.tensor < 0 && tensors && !tensors->empty() ? tensors->front().tensor : b.tensor;
+    return t < 0 || l.plan.tensors[t].trained;
+}
+
 } // namespace
 
 Buffer summed_over_tensor_parallel(Buffer b) {
@@ -37,7 +44,7 @@ Buffer summed_over_tensor_parallel(Buffer b) {
 Buffer as_on_host(const Lowering& l, Buffer b) {
     const bool narrow = b.dtype == DType::fp16 || b.dtype == DType::bf16,
                widens = b.kind == MemoryKind::parameters ? l.practice.fp32_homes : l.practice.crosses_in_fp32;
-    if (narrow && widens) set_dtype(b, DType::fp32);
+    if (narrow && widens && is_trained(l, b)) set_dtype(b, DType::fp32);
     b.name = "host." + b.name;
     b.space = Space::host;
     b.storage = -1;

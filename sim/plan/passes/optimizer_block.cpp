@@ -430,11 +430,65 @@ struct OptimizerBlock {
         const bool keeps_moments = norms >= 0 && kind == OptimizerKind::lamb;
         std::vector<BufferId> result = part.weights;
         result.insert(result.end(), kept.begin(), keeps_moments ? kept.begin() + masters : kept.end());
-        const BufferId wide = widen_moments();
+        const BufferId wide = widen_moments(), flat = layer_wise ? -1 : flatten_gradients();
         OptimizerStep work{kind, part.elements, fused, false, part_of_step};
         work.frozen = l.scenario.strategy.compresses() == GradientCompression::zero_one_adam && l.plan.workers != 0;
         out.ops.push_back(step_op("optimizer", work, in, result));
-        if (wide >= 0) out.ops.push_back(step_op({}, Free{wide}, {}, {}, host_queue));
+        for (const BufferId made : {wide, flat})
+            if (made >= 0) out.ops.push_back(step_op({}, Free{made}, {}, {}, host_queue));
+    }
+
+    // The gradients side by side in a buffer of their own, and again in the masters' dtype, where the first copy goes: what the step holds
+    // while it updates. (Interpreters update from the gradients themselves, which are the same.) -1: it has none.
+    BufferId flatten_gradients() {
+        if (!l.practice.flat_step_gradients || l.scenario.strategy.offload.optimizer != Tier::none) return -1;
+        const auto copied = [&](const std::string& name, PointwiseKind how, DType dtype, const std::vector<BufferId>& from) {
+            Buffer copy = state(name + suffix, Role::step_gradients, stage, part.elements, dtype);
+            copy.kind = MemoryKind::workspace;
+            copy.scope = Scope::action;
+            const BufferId id = l.add(std::move(copy));
+            out.ops.push_back(step_op({}, Alloc{id}, {}, {}, host_queue));
+            out.ops.push_back(step_op(name, Pointwise{how, Direction::forward, part.elements, true}, from, {id}));
+            return id;
+        };
+        const DType own = l.buffer(part.gradients.front()).dtype;
+        std::vector<BufferId> from = part.gradients;
+        if (l.practice.copies_own_gradients) from = {copied("own_gradients", PointwiseKind::copy, own, from)};
+        const BufferId flat = copied("flatten_gradients", PointwiseKind::copy, own, from);
+        const bool widens = t.master_weights && own != DType::fp32;
+        const BufferId wide = widens ? copied("widen_gradients", PointwiseKind::cast, DType::fp32, {flat}) : flat;
+        if (widens) out.ops.push_back(step_op({}, Free{flat}, {}, {}, host_queue));
+        if (l.practice.copies_own_gradients) out.ops.push_back(step_op({}, Free{from.front()}, {}, {}, host_queue));
+        in.push_back(wide);
+        return wide;
+    }
+
+    // Sub-groups of what the rank owns, each with states of its own, one after another: each ends with the first part that fills it.
+    void step_on_groups() {
+        const std::vector<BufferId> scale(in.begin() + static_cast<std::ptrdiff_t>(part.gradients.size()), in.end());
+        const Part all = std::exchange(part, Part{});
+        int groups = 0;
+        for (std::size_t i = 0; i < all.gradients.size(); ++i) {
+            const Buffer& gradient = l.buffer(all.gradients[i]);
+            part.gradients.push_back(all.gradients[i]);
+            part.weights.push_back(all.weights[i]);
+            part.elements += elements_of(gradient);
+            if (gradient.expert) part.experts += elements_of(gradient);
+            const bool ends = i + 1 == all.gradients.size();
+            if (part.elements < l.practice.step_group && !ends) continue;
+            in = part.gradients;
+            in.insert(in.end(), scale.begin(), scale.end());
+            suffix = groups == 0 && ends ? "" : fmt::format(".g{}", groups);
+            ++groups;
+            step();
+            part = Part{};
+        }
+    }
+
+    // Whether it is more than one. (Groups of states that come from the host are cut there; workers meet with masters of slices.)
+    bool steps_on_groups() const {
+        return l.practice.step_group > 0 && part.elements > l.practice.step_group && l.practice.flat_step_gradients &&
+               l.plan.workers == 0 && l.scenario.strategy.offload.optimizer == Tier::none;
     }
 
     // Fragments of the model that are sent apart have states of their own.
@@ -480,7 +534,11 @@ std::int32_t make_optimizer_block(Lowering& l, int stage) {
         made.sum_norm_of_updates();
     } else if (!made.part.gradients.empty()) {
         if (made.t.gradient_clipping > 0) made.clip();
-        if (!l.plan.served) l.scenario.strategy.streaming() ? made.step_on_fragments() : made.step();
+        if (l.plan.served) return l.add(std::move(made.out));
+        if (l.scenario.strategy.streaming())
+            made.step_on_fragments();
+        else
+            made.steps_on_groups() ? made.step_on_groups() : made.step();
     }
     return l.add(std::move(made.out));
 }

@@ -35,7 +35,9 @@ bool core_with_cast(const Graph& g, std::size_t i) {
 
 // torchtitan's selective checkpointing by op keeps attention and every second matmul of a layer (wq, wv, w1, w2) and makes the rest again:
 // wk, wo, w3 and all that is elementwise. q, k and v are one matmul here, kept whole; of w1 and w3, one matmul too, every second layer's
-// is made again, which is as much time and memory over the layers of a stage. Results of communication are kept.
+// is made again, which is as much time and memory over the layers of a stage. Results of communication are kept; a mixture's gate is made
+// again by name (force_recompute_mm_shapes_by_fqns: moe.router.gate). (Eager code keeps w2's too, which nothing reads:
+// Emitter::stores_result.)
 bool made_again_by_op(const Strategy& st, const Node& n) {
     switch (n.kind) {
     case NodeKind::attention:
@@ -45,7 +47,7 @@ bool made_again_by_op(const Strategy& st, const Node& n) {
     case NodeKind::combine:
         return false;
     case NodeKind::linear: // (torch._grouped_mm is none of the kept ones)
-        return n.part == LinearPart::expert_fc1 || n.part == LinearPart::expert_fc2 ||
+        return n.part == LinearPart::expert_fc1 || n.part == LinearPart::expert_fc2 || n.part == LinearPart::router ||
                (n.part == LinearPart::proj && st.tensor_parallel == 1) || (n.part == LinearPart::fc1 && n.layer % 2 == 1);
     default:
         return true;

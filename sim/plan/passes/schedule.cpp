@@ -100,6 +100,19 @@ Draft draft_of(const Lowering& l, const std::vector<ScheduleStep>& steps) {
     return draft;
 }
 
+// The weight gradients of the output layer of the first microbatches go behind all steps of their rank.
+std::vector<ScheduleStep> with_deferred_outputs(const Lowering& l, std::vector<ScheduleStep> steps) {
+    const std::int64_t deferred = deferred_output_gradients(l.scenario);
+    std::vector<ScheduleStep> last;
+    for (ScheduleStep& step : steps) {
+        if (step.kind != StepKind::backward || step.microbatch >= deferred || !l.defers_output(step.chunk)) continue;
+        step.kind = StepKind::input;
+        last.push_back({StepKind::weight, step.chunk, step.microbatch});
+    }
+    steps.insert(steps.end(), last.begin(), last.end());
+    return steps;
+}
+
 } // namespace
 
 void schedule(Lowering& l) {
@@ -110,7 +123,7 @@ void schedule(Lowering& l) {
     shape.post_validation = st.post_validation;
     shape.join = st.overlap.expert_parallel && (st.expert_parallel > 1 || info.joins_without_experts);
     set_relative_times(l, shape);
-    for (const std::vector<ScheduleStep>& steps : info.make(shape).ranks) l.drafts.push_back(draft_of(l, steps));
+    for (const std::vector<ScheduleStep>& steps : info.make(shape).ranks) l.drafts.push_back(draft_of(l, with_deferred_outputs(l, steps)));
 }
 
 } // namespace orrery

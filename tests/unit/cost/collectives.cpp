@@ -330,6 +330,49 @@ TEST(Collectives, MoreBytesAreNeverFasterWithOneAlgorithm) {
         }
 }
 
+// Inside a node no size is faster than a larger one, where the choice turns either; and of a rack no part is slower than a larger one but
+// for what NVLS sends beside (1 + 1/n of the bytes).
+TEST(Collectives, NoTurnOfTheChoiceMakesMoreBytesFaster) {
+    for (const char* name : {"a100-sxm-80gb", "h100-sxm-80gb", "h800-sxm-80gb", "b200-192gb", "gb200", "mi300x", "l40s"}) {
+        Cluster c;
+        c.device = *find_device(name);
+        c.intra = {c.device.scale_up_kind, c.device.scale_up, Time::microseconds(0.6)};
+        const LinkTable t = link_table(c);
+        const auto us = [&](CollectiveKind kind, int n, double bytes) {
+            return single_node(t, kind, n, bytes, false, t.has_nvls, CollectiveAlgorithm::automatic).us;
+        };
+        const bool rack = std::string_view(name) == "gb200";
+        for (auto kind :
+             {CollectiveKind::all_reduce, CollectiveKind::all_gather, CollectiveKind::reduce_scatter, CollectiveKind::all_to_all})
+            for (int n : {2, 4, 8, 16, 32, 72}) {
+                if (n > 8 && !rack) continue;
+                double last = 0;
+                for (double bytes = 256; bytes < 1.7e10; bytes *= 1.13) {
+                    const double now = us(kind, n, bytes);
+                    EXPECT_GE(now, last * (1 - 1e-9)) << name << " " << orrery::name(kind) << " of " << n << " at " << bytes;
+                    last = now;
+                    for (int more : {32, 72}) {
+                        if (n <= 8 || more <= n) continue;
+                        EXPECT_LE(now, us(kind, more, bytes) * (1 + 1.0 / n)) << n << " of " << more << " " << bytes;
+                    }
+                }
+            }
+    }
+}
+
+// rccl-tests on eight MI300X (hisohara/ai-scripts).
+TEST(Collectives, SmallReductionsOfMi300xAreAsMeasured) {
+    Cluster c;
+    c.device = *find_device("mi300x");
+    c.intra = {IntraKind::infinity_fabric, c.device.scale_up, Time::microseconds(0.8)};
+    const LinkTable t = link_table(c);
+    const std::pair<double, double> measured[] = {{64 * kib, 14.0}, {256 * kib, 17.2}, {mib, 28.2},     {4 * mib, 53.6},
+                                                  {8 * mib, 86},    {16 * mib, 153},   {64 * mib, 438}, {1024 * mib, 5990}};
+    for (const auto& [bytes, us] : measured)
+        EXPECT_NEAR(single_node(t, CollectiveKind::all_reduce, 8, bytes, false, false, CollectiveAlgorithm::automatic).us, us, 0.15 * us)
+            << bytes;
+}
+
 TEST(Collectives, FasterLinksAreNeverSlower) {
     for (double bytes : {1e4, 1e6, 1e8, 4e9})
         for (auto kind :

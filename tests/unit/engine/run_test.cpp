@@ -126,6 +126,37 @@ TEST(Run, interference_slows_both_by_its_factors) {
     EXPECT_EQ(s.step_time.ps, 2250 * ns);
 }
 
+// Of two communications the one that takes more counts, and where copy engines move a gather in pieces, its bytes alone: 1000 ns beside the
+// one, 1500 beside both, then at full speed.
+TEST(Run, computation_slows_by_what_its_communication_takes) {
+    const auto step = [](bool second, std::uint8_t pieces) {
+        Builder b(2, 2, 1);
+        const CommId tp = b.comm("tp", mask(Axis::tp)), dp = b.comm("dp", mask(Axis::dp));
+        b.block(0, "F");
+        const std::int32_t c = b.collective(tp, 1100, {}, Phase::forward, CollectiveKind::all_gather);
+        b.plan.blocks.back().ops[c].pieces = pieces;
+        std::vector<std::int32_t> ends{c};
+        if (second) ends.push_back(b.collective(dp, 500));
+        ends.push_back(b.compute(3000));
+        b.compute(0, ends);
+        b.act(0, {{c, -1, ends.back() + 1}}); // not beside the next step's
+        const Network net{.ranks = 4};
+        Costs costs = net.costs();
+        costs.collective = [of = costs.collective](const Collective& work, std::span<const int> ranks) {
+            CommCost cost = of(work, ranks);
+            cost.slows = work.kind == CollectiveKind::all_gather ? 0.1 : 0.25;
+            cost.slows_by_bytes = 0.02;
+            return cost;
+        };
+        return run(compile(b.plan, costs, net.wires(), {}), {}).step_time.ps;
+    };
+    const std::int64_t alone = step(false, 1), both = step(true, 1), engines = step(false, 2);
+    EXPECT_LT(engines, alone);
+    EXPECT_LT(alone, both);
+    EXPECT_GT(engines, 3000 * ns);
+    EXPECT_LE(both, 3000 * ns * 5 / 4);
+}
+
 TEST(Run, transfers_that_share_a_nic_share_its_bandwidth) {
     // Two stages of two ranks on two nodes, one NIC each: both transfers cross it.
     PipelineShape shape;

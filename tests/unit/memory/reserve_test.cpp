@@ -173,8 +173,8 @@ TEST(Reserve, FusedWeightGradientsKeepAPlaceholderForEachShape) {
     EXPECT_FALSE(kept());
 }
 
-// DeepSpeed's step makes the gradients it owns anew, flat, in 16 and in 32 bits; with BF16_Optimizer it keeps 16-bit ones beside the main
-// ones.
+// DeepSpeed's step makes the gradients it owns anew, flat, in 16 and in 32 bits: an item where states are on the host, else buffers of the
+// plan. With BF16_Optimizer it keeps 16-bit ones beside the main ones.
 TEST(Reserve, DeepSpeedsStepHasGradientsOfItsOwn) {
     Plan p = with_collective(1);
     p.blocks[1].ops.push_back(op(OptimizerStep{OptimizerKind::adam, 5'000'000, true, false, OptimizerStep::Part::whole}, "optimizer"));
@@ -182,6 +182,8 @@ TEST(Reserve, DeepSpeedsStepHasGradientsOfItsOwn) {
     s.strategy.framework = Framework::deepspeed;
     s.training.precision = s.training.gradient_dtype = DType::fp16;
     const auto item = [&](const char* name) { return find(memory(p, s).stages[0], name); };
+    EXPECT_FALSE(item("the step's gradients"));
+    s.strategy.offload.optimizer = Tier::cpu;
     ASSERT_TRUE(item("the step's gradients"));
     EXPECT_EQ(item("the step's gradients")->bytes.count, 30'000'000);
     EXPECT_FALSE(item("flat copies"));
@@ -192,33 +194,48 @@ TEST(Reserve, DeepSpeedsStepHasGradientsOfItsOwn) {
     EXPECT_FALSE(item("16-bit gradients"));
 }
 
-// 1-bit LAMB makes norms of tensors in a pass ahead of its step; a parameter has one gradient in both.
-TEST(Reserve, TheStepsGradientsAreThoseOfEachParameterOnce) {
-    const auto kept = [](const char* more) {
-        const std::string text = fmt::format(
-            R"({{"model": {{"layers": 4, "hidden_size": 1024, "attention_heads": 16, "vocab_size": 32000}},
-                "cluster": {{"device": "v100-sxm2-32gb", "nodes": 2, "devices_per_node": 4, "intra_node": {{"kind": "nvlink-mesh", "gb_per_s": 150}},
-                            "inter_node": {{"kind": "ethernet", "nics_per_node": 1, "gbit_per_s": 10}}}},
-                "training": {{"global_batch_size": 32, "micro_batch_size": 4, "sequence_length": 512, "precision": "fp16", "gradient_dtype": "fp16",
-                             "optimizer": "lamb", "gradient_clipping": 0}},
-                "strategy": {{"framework": "deepspeed", "zero_stage": 0{}}}}})",
-            more);
-        return bytes_of(stage_of(text), "the step's gradients");
-    };
-    EXPECT_GT(kept(""), 0);
-    EXPECT_EQ(kept(R"(, "gradient_compression": {"kind": "onebit-lamb", "phase": "compression"})"), kept(""));
-}
-
-// What DeepSpeed and the allocator of 2022 kept beside the plan was measured then; later jobs have no such rest.
-TEST(Reserve, EarlyDeepSpeedHadBuffersOfItsOwn) {
+// The allocator of 2022 kept a share of what it held, measured then; later jobs have no such rest, and smaller ones a smaller one.
+TEST(Reserve, EarlyDeepSpeedsAllocatorKeptAShare) {
     Scenario s = h100();
     s.strategy.framework = Framework::deepspeed;
-    const auto kept = [&](int year) {
+    const auto kept = [&](int year, std::int64_t largest) {
         s.runtime.year = year;
-        return find(memory(with_collective(8), s).stages[0], "framework buffers").has_value();
+        Plan p = with_collective(8);
+        p.buffers[2].bytes = Bytes{largest};
+        const StageMemory stage = memory(p, s).stages[0];
+        return std::pair(bytes_of(stage, "early allocator"), stage.allocated_peak.count);
     };
-    EXPECT_TRUE(kept(2022));
-    EXPECT_FALSE(kept(2025));
+    const auto [few, small] = kept(2022, 1'000'000);
+    const auto [many, large] = kept(2022, 10'000'000'000);
+    EXPECT_GT(few, 0);
+    EXPECT_GT(many, 10 * few);
+    EXPECT_GE(static_cast<double>(many), 0.05 * static_cast<double>(large));
+    EXPECT_LT(static_cast<double>(many), 0.1 * static_cast<double>(large));
+    EXPECT_LT(small, large);
+    EXPECT_EQ(kept(2025, 1'000'000).first, 0);
+}
+
+// DeepSpeed's buffers for reductions have the size that is asked for: two beside a backward pass, one for a pipeline and under ZeRO 3.
+TEST(Reserve, DeepSpeedHoldsItsBuckets) {
+    const auto held = [](int zero, bool overlaps, int pipeline, int bucket, DType gradients) {
+        Scenario s = h100();
+        s.strategy.framework = Framework::deepspeed;
+        s.strategy.zero_stage = zero;
+        s.strategy.pipeline_parallel = pipeline;
+        s.strategy.data_parallel = 4;
+        s.strategy.overlap.grad_reduce = overlaps;
+        s.strategy.bucket_bytes = Bytes{bucket};
+        s.training.precision = DType::bf16;
+        s.training.gradient_dtype = gradients;
+        return bytes_of(memory(with_collective(8), s).stages[0], "reduce buckets");
+    };
+    EXPECT_EQ(held(0, true, 1, 1000, DType::bf16), 0);
+    EXPECT_EQ(held(1, false, 1, 1000, DType::bf16), 1000);
+    EXPECT_EQ(held(2, true, 1, 1000, DType::bf16), 2000);
+    EXPECT_EQ(held(2, true, 1, 5000, DType::bf16), 10000);
+    EXPECT_EQ(held(1, true, 2, 1000, DType::bf16), 1000);
+    EXPECT_EQ(held(3, true, 1, 1000, DType::bf16), 1000);
+    EXPECT_EQ(held(1, false, 2, 1000, DType::fp32), 1000) << "BF16_Optimizer flattens one";
 }
 
 // torch's pipelines keep the logits of every microbatch on the last stage until the step ends; torchtitan asks for none from 2026 on.

@@ -463,17 +463,35 @@ TEST(Autocast, LogitsOfTheLossTakeTenBytes) {
 }
 
 // Megatron keeps the shard of what a column-parallel linear reads and gathers it again for the weight gradient; nanotron keeps what it has
-// gathered: of a layer's six gathers, four are left, and the loss's one of two.
+// gathered until 2024 (since, tp_recompute_allgather = True): of a layer's six gathers, four are left, and the loss's one of two.
 TEST(SoftwareOfItsYear, NanotronGathersAnInputOnce) {
-    const auto gathers = [](const char* framework, BlockKind kind) {
-        return count(plan_of(sp2 + llama_like + std::vector<std::string>{std::string("strategy.framework=") + framework}), kind,
-                     [](const Op& op) {
-                         const auto* c = std::get_if<Collective>(&op.work);
-                         return c != nullptr && c->kind == CollectiveKind::all_gather;
-                     });
+    const auto plan = [](const char* framework, const char* year) {
+        return plan_of(sp2 + llama_like +
+                       std::vector<std::string>{std::string("strategy.framework=") + framework, std::string("runtime.year=") + year});
     };
-    EXPECT_EQ(gathers("nanotron", BlockKind::forward), gathers("megatron", BlockKind::forward));
-    EXPECT_EQ(gathers("megatron", BlockKind::backward) - gathers("nanotron", BlockKind::backward), 2 * 2 + 1);
+    const auto gathers = [&](const char* framework, const char* year, BlockKind kind) {
+        return count(plan(framework, year), kind, [](const Op& op) {
+            const auto* c = std::get_if<Collective>(&op.work);
+            return c != nullptr && c->kind == CollectiveKind::all_gather;
+        });
+    };
+    for (const char* year : {"2024", "2025"}) {
+        EXPECT_EQ(gathers("nanotron", year, BlockKind::forward), gathers("megatron", year, BlockKind::forward)) << year;
+        EXPECT_EQ(gathers("megatron", year, BlockKind::backward) - gathers("nanotron", year, BlockKind::backward),
+                  std::string_view(year) == "2024" ? 2 * 2 + 1 : 0)
+            << year;
+    }
+    // What a layer keeps of its two gathered inputs is a part of each alone.
+    const auto gathered_kept = [&](const char* year) {
+        const Plan p = plan("nanotron", year);
+        std::set<BufferId> read;
+        for (const Block& b : p.blocks)
+            if (b.kind == BlockKind::backward)
+                for (const Op& op : b.ops) read.insert(op.in.begin(), op.in.end());
+        return std::ranges::count_if(read, [&](BufferId b) { return p.buffers[b].name.ends_with(".entered"); });
+    };
+    EXPECT_GT(gathered_kept("2024"), 0);
+    EXPECT_EQ(gathered_kept("2025"), 0);
 }
 
 // By the logs of 29 runs: what attention and MLP add lives on until their backward pass, and the loss has 8 bytes a logit.

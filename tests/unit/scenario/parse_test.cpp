@@ -208,6 +208,21 @@ TEST(Defaults, DeepSpeedTrainsTransformersModelsUnderZeroAlone) {
     EXPECT_TRUE(with({"strategy.framework=deepspeed", "model=llama3-8b", "strategy.zero_stage=2", "strategy.fused=true"}).strategy.fused);
 }
 
+// Transformers spells its RMSNorm out in every release; torch.nn.RMSNorm, which torchtitan's models call, is one kernel since 2.9.
+TEST(Defaults, NormsOfTransformersStaySeveralKernels) {
+    const auto fused = [](const char* framework, const char* year, const char* zero) {
+        return with({"model=llama3-8b", std::string("strategy.framework=") + framework, std::string("runtime.year=") + year,
+                     std::string("strategy.zero_stage=") + zero, "strategy.fused=false"})
+            .runtime.fused_norm;
+    };
+    for (const char* year : {"2023", "2024", "2025", "2026"}) {
+        for (const auto& [framework, zero] : {std::pair{"ddp", "0"}, {"fsdp", "3"}, {"deepspeed", "3"}})
+            EXPECT_FALSE(fused(framework, year, zero)) << framework << year;
+        for (const char* framework : {"torchtitan", "fsdp2"})
+            EXPECT_EQ(fused(framework, year, "3"), std::string_view(year) == "2026") << framework << year;
+    }
+}
+
 // torchtitan of August 2025 asks for no early stop, and a compiler drops what no gradient needs anyway.
 TEST(Defaults, TorchtitansEagerBlocksRunAgainAsAWhole) {
     const auto stops = [](const char* year, const char* fused) {
@@ -293,21 +308,50 @@ TEST(Defaults, GradientsHaveTheFrameworksDtype) {
               DType::fp32);
     EXPECT_EQ(with({"training.precision=bf16", "training.moment_dtype=bf16"}).training.moment_dtype, DType::bf16);
     EXPECT_EQ(with({"training.precision=fp32"}).training.moment_dtype, DType::fp32);
-    // Megatron-Core's precision-aware optimizer: with Transformer Engine 2.1 (2025) masters are what bf16 parameters lack.
-    const auto remainders = [&](const char* framework, const char* year, const char* moments, const char* precision) {
-        return with({std::string("strategy.framework=") + framework, std::string("runtime.year=") + year,
-                     std::string("training.moment_dtype=") + moments, std::string("training.precision=") + precision})
-            .training.master_remainders;
+    EXPECT_EQ(with({"strategy.framework=fsdp"}).training.gradient_dtype, DType::bf16);
+    EXPECT_EQ(with({"strategy.framework=fsdp", "training.precision=fp32"}).training.gradient_dtype, DType::fp32);
+    EXPECT_EQ(with({"strategy.framework=fsdp", "training.precision=fp16"}).training.gradient_dtype, DType::fp16);
+    EXPECT_EQ(with({"strategy.framework=ddp"}).training.gradient_dtype, DType::fp32);
+    EXPECT_EQ(with({"strategy.framework=composer"}).training.gradient_dtype, DType::bf16) << "mixed_precision: PURE";
+    EXPECT_EQ(with({"strategy.framework=composer", "training.precision=fp16"}).training.gradient_dtype, DType::fp16);
+    EXPECT_EQ(with({"strategy.framework=nanotron"}).strategy.zero_stage, 0);
+}
+
+// Megatron-Core's precision-aware optimizer: with Transformer Engine 2.1 (2025) masters are what bf16 parameters lack, where the condition
+// of OptimizerConfig.__post_init__ leaves them to Transformer Engine.
+TEST(Defaults, MastersAreRemaindersWhereTransformerEngineHoldsThem) {
+    const auto remainders = [](const char* framework, const char* year, const char* moments, const char* precision,
+                               std::vector<std::string> more = {}) {
+        more.insert(more.begin(),
+                    {"cluster.preset=dgx-b200", std::string("strategy.framework=") + framework, std::string("runtime.year=") + year,
+                     std::string("training.moment_dtype=") + moments, std::string("training.precision=") + precision});
+        return with(more).training.master_remainders;
     };
     EXPECT_TRUE(remainders("megatron", "2025", "bf16", "bf16"));
-    EXPECT_TRUE(remainders("nemo", "2026", "bf16", "bf16"));
+    EXPECT_TRUE(remainders("megatron", "2026", "bf16", "nvfp4"));
     EXPECT_FALSE(remainders("megatron", "2024", "bf16", "bf16"));
     EXPECT_FALSE(remainders("megatron", "2025", "fp32", "bf16"));
     EXPECT_FALSE(remainders("megatron", "2025", "bf16", "fp16"));
     EXPECT_FALSE(remainders("fsdp2", "2025", "bf16", "bf16"));
-    EXPECT_EQ(with({"strategy.framework=fsdp"}).training.gradient_dtype, DType::bf16);
-    EXPECT_EQ(with({"strategy.framework=fsdp", "training.precision=fp32"}).training.gradient_dtype, DType::fp32);
-    EXPECT_EQ(with({"strategy.framework=ddp"}).training.gradient_dtype, DType::fp32);
+    for (const char* framework : {"megatron", "nemo"}) // an fp8 recipe other than delayed never has them
+        for (const char* year : {"2025", "2026"})
+            for (const char* moments : {"fp32", "bf16"}) {
+                for (const char* recipe : {"current", "blockwise", "mxfp8"})
+                    EXPECT_FALSE(remainders(framework, year, moments, "fp8", {std::string("runtime.fp8_recipe=") + recipe}))
+                        << framework << " " << year << " " << recipe;
+                EXPECT_FALSE(remainders(framework, year, moments, "mxfp8"));
+            }
+    const std::vector<std::string> delayed{"runtime.fp8_recipe=delayed", "runtime.fp8_parameters=false"};
+    EXPECT_TRUE(remainders("megatron", "2025", "bf16", "fp8", delayed));
+    EXPECT_FALSE(remainders("megatron", "2025", "bf16", "fp8", {"runtime.fp8_recipe=delayed", "runtime.fp8_parameters=true"}))
+        << "parameters of 8 bits are no part of a master";
+    // NeMo 2.0's scripts switch it on in bf16, whatever the moments; Megatron Bridge's bf16 gives the optimizer "tensorwise".
+    EXPECT_TRUE(remainders("nemo", "2025", "fp32", "bf16"));
+    EXPECT_FALSE(remainders("nemo", "2025", "fp32", "bf16", {"strategy.zero_stage=3"})) << "Megatron-FSDP has none";
+    EXPECT_FALSE(remainders("nemo", "2025", "fp32", "bf16", {"strategy.offload.optimizer=cpu"})) << "the host steps on whole masters";
+    EXPECT_FALSE(remainders("nemo", "2026", "fp32", "bf16"));
+    EXPECT_FALSE(remainders("nemo", "2026", "bf16", "bf16"));
+    EXPECT_TRUE(remainders("nemo", "2026", "bf16", "nvfp4")) << "bf16_with_nvfp4_mixed: fp8_recipe = None";
 }
 
 // DeepSpeed's engine, get_data_types: gradients in the model's dtype, but for bf16 without ZeRO.
@@ -406,6 +450,14 @@ TEST(Notes, FieldsWithoutEffectAreNamed) {
          {"training.learning_rate", "strategy.sequence_parallel", "strategy.shard_group_size", "runtime.token_dispatcher"})
         EXPECT_TRUE(is_noted(s, field)) << field;
     EXPECT_TRUE(with({"strategy.tensor_parallel=2", "strategy.sequence_parallel=true"}).notes.empty());
+    const auto deferred = [](std::vector<std::string> fields) {
+        fields.push_back("strategy.deferred_output_gradients=4");
+        return is_noted(with(fields), "strategy.deferred_output_gradients");
+    };
+    EXPECT_FALSE(deferred({"strategy.pipeline_parallel=4"}));
+    EXPECT_TRUE(deferred({"strategy.pipeline_parallel=1"}));
+    EXPECT_TRUE(deferred({"strategy.pipeline_parallel=4", "strategy.schedule=zb-h1"}));
+    EXPECT_TRUE(deferred({"strategy.pipeline_parallel=4", "runtime.loss=chunked"}));
 }
 
 TEST(Unsupported, WhatHasNoLoweringIsRefusedByName) {
@@ -441,6 +493,33 @@ TEST(Suggest, EveryShortNameStandsForAFieldThatExists) {
     EXPECT_EQ(field_of_short_name("TP"), "strategy.tensor_parallel");
     EXPECT_EQ(field_of_short_name("seq-len"), "training.sequence_length");
     EXPECT_EQ(field_of_short_name("tensor_parallel"), "");
+    EXPECT_EQ(field_of_short_name("grad_reduce_in_fp32"), "training.gradient_dtype");
+    EXPECT_EQ(remark_on_short_name("grad-reduce-in-fp32"), "true is fp32, false bf16");
+    EXPECT_EQ(remark_on_short_name("tp"), "");
+}
+
+// A tool's word brings words that the field takes, not one that it begins with ("megatron-bridge" is no "megatron").
+TEST(Suggest, OtherToolsWordsComeAheadOfWhatIsNear) {
+    const std::vector<std::string> frameworks = words<Framework>();
+    EXPECT_EQ(nearest("megatron-bridge", frameworks), "megatron");
+    EXPECT_EQ(did_you_mean_value("strategy.framework", "Megatron_Bridge", frameworks), ": did you mean \"nemo\"?");
+    EXPECT_EQ(did_you_mean_value("strategy.framework", "megatrn", frameworks), ": did you mean \"megatron\"?");
+    EXPECT_EQ(did_you_mean_value("strategy.framework", "quux", frameworks), ".");
+    EXPECT_EQ(meant_by_other_word("strategy.framework", "core_attn"), "") << "a word of another field";
+    for (const OtherWord& o : other_words()) {
+        const Field* field = find_field(o.field);
+        ASSERT_NE(field, nullptr) << o.field;
+        const std::vector<std::string> taken = o.field == "strategy.recompute" ? words<RecomputeOp>() : field->choices;
+        EXPECT_EQ(std::ranges::find(taken, std::string(o.word)), taken.end()) << o.word << " needs no other";
+        int quoted = 0;
+        for (std::size_t at = 0; (at = o.meant.find('"', at)) != std::string_view::npos; ++quoted) {
+            const std::size_t end = o.meant.find('"', at + 1);
+            ASSERT_NE(end, std::string_view::npos) << o.meant;
+            EXPECT_NE(std::ranges::find(taken, std::string(o.meant.substr(at + 1, end - at - 1))), taken.end()) << o.meant;
+            at = end + 1;
+        }
+        EXPECT_GT(quoted, 0) << o.word;
+    }
 }
 
 TEST(Suggest, APartOfANameBringsTheNamesThatHaveIt) {

@@ -582,7 +582,7 @@ TEST(Search, ADatabaseKnowsTheConstants) {
     ASSERT_FALSE(builtin.points.empty());
     EXPECT_GT(search(dense, options).counts.reused, 0);
     const auto constants = std::make_shared<OwnConstants>();
-    constants->add(R"({"device": "h100-sxm-80gb", "memory": {"fused": 0.4, "eager": 0.4, "kernel_us": 3}})");
+    constants->add(R"({"device": "h100-sxm-80gb", "memory": {"fused": 0.4, "kernel_us": 3}})");
     SearchOptions own = options;
     own.space.parsing.constants = constants;
     EXPECT_EQ(search(dense, own).counts.reused, 0);

@@ -304,8 +304,8 @@ TEST_F(Hostile, CalibrationsThatSpeedJobsUpAreRefused) {
     const std::string attention = R"({"forward": )" + series + R"(, "backward": )" + series + "}";
     write("zz.json", R"({"device": "h100-sxm-80gb", "attention": {"flash-2@zz": )" + attention + "}}");
     refused("dense.json --calibration zz.json", "attention.flash-2@zz is no attention kernel");
-    write("zero.json", R"({"device": "h100-sxm-80gb", "memory": {"fused": 0.9, "eager": 0, "kernel_us": 2}})");
-    refused("dense.json --calibration zero.json", "memory.eager = 0 must be a number from 0.001 to 1.5");
+    write("zero.json", R"({"device": "h100-sxm-80gb", "memory": {"fused": 0, "kernel_us": 2}})");
+    refused("dense.json --calibration zero.json", "memory.fused = 0 must be a number from 0.001 to 1.5");
     write("negative.json", R"({"device": "h100-sxm-80gb", "sustained": {"bf16": -1, "fp8": 1, "other": 1}})");
     refused("dense.json --calibration negative.json", "sustained.bf16 = -1");
     write("text.json", R"({"device": "h100-sxm-80gb", "gemm": {"bf16": {"menu": "wide", "t0_us": "x"}}})");

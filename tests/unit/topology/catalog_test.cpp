@@ -90,10 +90,10 @@ TEST(Catalog, AllPresetsAreThere) {
                              "cpu"})
         EXPECT_TRUE(find_device(name)) << name;
     for (const char* name :
-         {"dgx-v100",           "dgx-a100-40gb", "dgx-a100-80gb", "dgx-h100",    "dgx-h200",    "dgx-b200",    "gb200-nvl72",
-          "gb300-nvl72",        "aws-p4d",       "aws-p5",        "azure-ndv4",  "azure-ndv5",  "gcp-a3",      "h800-deepseek",
-          "azure-nd-mi300x-v5", "frontier",      "tpu-v4-pod",    "tpu-v5p-pod", "tpu-v5e-pod", "tpu-v6e-pod", "tpu-v7x-pod",
-          "local-cpu"})
+         {"dgx-v100",           "dgx-a100-40gb", "dgx-a100-80gb", "dgx-h100",    "dgx-h200",     "dgx-b200",    "gb200-nvl72",
+          "gb300-nvl72",        "aws-p4d",       "aws-p5",        "azure-ndv4",  "azure-ndv5",   "gcp-a3",      "h800-deepseek",
+          "azure-nd-mi300x-v5", "frontier",      "tpu-v4-pod",    "tpu-v5p-pod", "tpu-v5e-pod",  "tpu-v6e-pod", "tpu-v7x-pod",
+          "local-cpu",          "aws-p5en",      "aws-p6-b200",   "gcp-a3-mega", "gcp-a3-ultra", "gcp-a4",      "azure-ndv5-h200"})
         EXPECT_TRUE(find_cluster(name)) << name;
     EXPECT_FALSE(find_device("h100"));
     EXPECT_FALSE(find_cluster("dgx"));

@@ -1,0 +1,73 @@
+// What a communication takes from computation beside it on its devices: the processors that its kernels hold, and memory and power for the
+// bytes that they move.
+//   slowdown = x / (1 - x) + w r min(1, 3 b / B) / m,   x = k P / A
+// P of the device's A processors: NCCL's kernels have a block for each channel, which shares its processor with no other kernel; k of them
+// computation misses. Its b bytes/us on the bus are read and written 3 times over in the memory of B: from the last member, into the
+// buffer, and on to the next. m is 3 b / B of a ring over the NVLink of eight H100, whose whole w and whose part r by bytes are measured
+// (pointwise.json), and k makes the rest of it. A lesser rate of as many bytes takes as much in all: better links are never slower. Where
+// nothing is known of the kernels (RCCL, TPUs, a host's processors), w serves.
+// Example: that ring 0.25, k = 0.78; copy engines in its place 0.085.
+//
+// Between nodes w serves, too: NCCL gives a NIC two channels and a message to another node two (NCCL_NCHANNELS_PER_NET_PEER), which by the
+// law above is 0.02 for one NIC and 0.12 for eight; steps of jobs on many nodes are predicted short already, and with the law by 1 to 3 %
+// more. Kernels hold their processors while they wait for peers and for each hop, too, which is not counted.
+#include "sim/cost/data.hpp"
+
+#include <algorithm>
+
+namespace orrery {
+
+// Of the links that lead to members; 0: not known. One phase of the hierarchical way is inside a node.
+double CostModel::Data::channels(const Group& g, const CollectiveTime& t) const {
+    if (g.nodes > 1 && t.algorithm != Algorithm::hierarchical) return 0;
+    const bool multicasts = t.algorithm == Algorithm::nvls || t.algorithm == Algorithm::nvls_tree;
+    return (multicasts ? links.nvls_channels : links.ring_channels) * std::min(1.0, g.reach);
+}
+
+namespace {
+
+constexpr double ring_processors = 24.0 / 132, ring_memory = 3 * 363.0 / 3352; // of that ring
+
+}
+
+double CostModel::Data::slowed_by_processors(double held) const {
+    const double ring = pointwise.compute_slowdown * (1 - pointwise.bytes_share), missed = ring / (1 + ring) / ring_processors;
+    const double all = std::max(1, device.processors), taken = missed * std::min(held, all) / all;
+    return taken / (1 - taken);
+}
+
+double CostModel::Data::slowed_by_bytes(double bus) const {
+    return pointwise.compute_slowdown * pointwise.bytes_share * std::min(1.0, 3 * bus / bandwidth) / ring_memory;
+}
+
+void CostModel::Data::take_beside(CommCost& c, double held, double bus) const {
+    if (held <= 0) return;
+    c.processors = held;
+    c.slows_by_bytes = slowed_by_bytes(bus);
+    c.slows = slowed_by_processors(held) + c.slows_by_bytes;
+}
+
+CostModel::Slowdowns CostModel::slowdowns() const {
+    const Data& d = *data_;
+    if (!d.kinds.empty()) {
+        Slowdowns all{1, 0};
+        for (const CostModel& kind : d.kinds) {
+            const Slowdowns own = kind.slowdowns();
+            all = {std::min(all.least, own.least), std::max(all.most, own.most)};
+        }
+        return all;
+    }
+    const double whole = d.pointwise.compute_slowdown, ring = d.links.ring_channels;
+    if (ring <= 0) return {whole, whole};
+    const bool parts = d.custom_graph || d.domain.wiring != Wiring::switched; // a group may use a part of the links
+    const double nvls = d.links.has_nvls ? d.links.nvls_channels : ring, tokens = d.experts ? d.token_processors() : ring;
+    const double fewest = parts ? 0 : std::min({ring, nvls, tokens});
+    // A switch that adds makes the bus look twice as fast as the links.
+    const double most = std::max({d.slowed_by_processors(ring) + d.slowed_by_bytes(d.links.link_rate),
+                                  d.slowed_by_processors(nvls) + d.slowed_by_bytes((d.links.has_nvls ? 2 : 1) * d.links.link_rate),
+                                  d.slowed_by_processors(tokens) + d.slowed_by_bytes(d.links.link_rate)});
+    const bool whole_too = d.nodes > 1 || parts || !d.device.kernels.empty(); // of links between nodes and measured kernels
+    return {std::min(d.slowed_by_processors(fewest), whole_too ? whole : 1), std::max(most, whole_too ? whole : 0)};
+}
+
+} // namespace orrery

@@ -1,0 +1,90 @@
+// What communication takes from computation beside it: as many processors as its kernels hold, and more for the bytes that they move?
+#include "fixture.hpp"
+
+namespace orrery {
+namespace {
+
+using namespace cost_test;
+
+constexpr double mib = 1048576;
+constexpr auto gather = CollectiveKind::all_gather;
+
+// The ring that the constants are of: 0.25, by 24 of 132 processors and 3 x 363 of 3352 GB/s; copy engines 0.34 of it.
+TEST(Beside, TheRingOfEightH100IsTheMeasuredWhole) {
+    const CommCost ring = Costs(on_device("h100-sxm-80gb")).collective(gather, 512 * mib, ranks(8));
+    EXPECT_EQ(ring.processors, 24);
+    EXPECT_NEAR(ring.slows, 0.25, 0.003);
+    EXPECT_NEAR(ring.slows_by_bytes, 0.085, 0.003);
+    const CommCost multicast = Costs(on_device("h100-sxm-80gb")).collective(CollectiveKind::all_reduce, 512 * mib, ranks(8));
+    ASSERT_EQ(multicast.algorithm, "nvls");
+    EXPECT_EQ(multicast.processors, 16);
+    EXPECT_LT(multicast.slows, ring.slows);
+}
+
+// There the whole serves (beside.cpp says why), but for what a dispatcher's kernels send.
+TEST(Beside, BetweenNodesTheWholeServes) {
+    const Costs c(on_cluster("dgx-h100", 4));
+    for (const CommCost& cost : {c.collective(gather, 512 * mib, ranks(32)), c.collective(gather, 512 * mib, ranks(4, 0, 8)),
+                                 c.model.transfer(Bytes::mebibytes(64), 0, 8)})
+        EXPECT_LT(cost.slows, 0);
+    EXPECT_GT(c.model.transfer(Bytes::mebibytes(64), 0, 1).slows, 0.1);
+}
+
+TEST(Beside, MoreProcessorsOrFasterMemoryAreNeverSlower) {
+    double before = 1e9, memory = 1e9;
+    for (const double more : {0.2, 0.5, 1.0, 2.0, 4.0}) {
+        Scenario s = on_device("h100-sxm-80gb"), fast = s;
+        s.cluster.device.processors = static_cast<int>(132 * more);
+        fast.cluster.device.memory_bandwidth.value *= more;
+        const double slows = Costs(s).collective(gather, 512 * mib, ranks(8)).slows;
+        const double by_bytes = Costs(fast).collective(gather, 512 * mib, ranks(8)).slows_by_bytes;
+        EXPECT_LT(slows, before);
+        EXPECT_LE(by_bytes, memory);
+        before = slows, memory = by_bytes;
+    }
+}
+
+// What computation loses while a gather runs beside it does not grow with the rate or number of NICs, or of the links inside.
+TEST(Beside, BetterLinksTakeNoMoreInAll) {
+    const auto lost = [](double nics, double rate, double inside) {
+        Scenario s = on_cluster("dgx-h100", 4);
+        s.cluster.inter.nics_per_node = static_cast<int>(nics);
+        s.cluster.inter.nic_bandwidth.value *= rate;
+        s.cluster.intra.bandwidth.value *= inside;
+        const CommCost c = Costs(s).collective(gather, 512 * mib, ranks(32));
+        const double slows = c.slows < 0 ? Costs(s).model.interference().compute_slowdown : c.slows;
+        return c.payload / c.cap.value * slows / (1 + slows); // while data move
+    };
+    for (const double inside : {0.25, 1.0, 2.0})
+        for (const double rate : {0.25, 1.0, 4.0}) {
+            EXPECT_LE(lost(8, rate, inside), lost(4, rate, inside) * (1 + 1e-6)) << rate << ' ' << inside;
+            EXPECT_LE(lost(8, 2 * rate, inside), lost(8, rate, inside) * (1 + 1e-6)) << rate << ' ' << inside;
+            EXPECT_LE(lost(8, rate, 2 * inside), lost(8, rate, inside) * (1 + 1e-6)) << rate << ' ' << inside;
+        }
+}
+
+TEST(Beside, OfOtherKernelsNothingIsKnown) {
+    for (const char* device : {"mi300x", "tpu-v5p"}) {
+        const auto cluster = on_cluster(std::string_view(device) == "mi300x" ? "azure-nd-mi300x-v5" : "tpu-v5p-pod");
+        const CommCost c = Costs(cluster).collective(gather, 64 * mib, ranks(4));
+        EXPECT_LT(c.slows, 0) << device;
+    }
+}
+
+TEST(Beside, AllLieBetweenTheLeastAndTheMost) {
+    for (const char* preset : {"dgx-a100-80gb", "dgx-h100", "dgx-b200"}) {
+        const Costs c(on_cluster(preset, 2));
+        const CostModel::Slowdowns range = c.model.slowdowns();
+        for (const CollectiveKind kind : {gather, CollectiveKind::all_reduce, CollectiveKind::all_to_all})
+            for (const auto& group : {ranks(8), ranks(4), ranks(16), ranks(2, 0, 8)})
+                for (const double size : {0.01, 1.0, 512.0}) {
+                    const CommCost cost = c.collective(kind, size * mib, group);
+                    const double slows = cost.slows < 0 ? c.model.interference().compute_slowdown : cost.slows;
+                    EXPECT_GE(slows, range.least) << preset;
+                    EXPECT_LE(slows, range.most) << preset;
+                }
+    }
+}
+
+} // namespace
+} // namespace orrery
