@@ -187,6 +187,7 @@ void mark_inherited(KernelTables& t, const std::string& from) {
     mark(t.sustained_source);
     if (t.unaligned.batched < 1) mark(t.unaligned.source);
     mark(t.memory_source);
+    if (t.torch_groups > 0) mark(t.torch_groups_source);
 }
 
 // Inherited groups must be rescaled to the heir's peak: attention rates are absolute.

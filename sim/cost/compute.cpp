@@ -116,7 +116,7 @@ double CostModel::Data::gemm(DType dtype, DType out, GemmShape shape, std::int64
     d.l2 = static_cast<double>(device.l2_cache.count);
     d.clock = burst ? power : r.clock;
     d.array = kernels.systolic.array;
-    d.relief = (1 - pointwise.throttle_kept) * std::min(r.table->throttle, pointwise.throttle_power);
+    d.relief = burst ? 0 : (1 - pointwise.throttle_kept) * std::min(r.table->throttle, pointwise.throttle_power);
     GemmProblem p{static_cast<double>(shape.m),
                   static_cast<double>(shape.n),
                   static_cast<double>(shape.k),
@@ -196,8 +196,8 @@ double CostModel::Data::evenly(const Linear& w) const {
     if (const double speed = torch_groups(w); speed > 0) {
         const double scales = is_low(w.dtype) ? kernels.torch_groups_scales[w.direction == Direction::weight_gradient] : 0;
         if (is_low(w.dtype)) return together / speed + static_cast<double>(w.groups * w.m) * scales;
-        // It was timed in loops long enough for the power limit, against the law of a burst: the limit is in its speed. It is no faster
-        // than single products, which the limit slows by more.
+        // It was timed in loops long enough for the power limit, against the law of a burst: the limit is in its speed. No faster
+        // than one kernel that packs all groups, at the clock of training.
         return std::max(together, gemm(w.dtype, w.out_dtype, gemm_shape(w), w.groups, w.accumulate, ragged, again, true) / speed);
     }
     if (w.groups == 1 || packed) return together;
@@ -299,6 +299,7 @@ double CostModel::Data::unlike_rate(bool narrows) const {
 }
 
 MemoryDevice CostModel::Data::memory_device() const {
+    if (practice.sharding == Sharding::compiler) return {bandwidth, 0, 0, 0, static_cast<double>(std::max(1, device.processors))};
     const auto strided = pointwise.strided.elements.find(device.architecture);
     const double processors = std::max(1, device.processors);
     return {bandwidth, strided == pointwise.strided.elements.end() ? 0 : strided->second * processors, unlike_rate(false),

@@ -218,7 +218,7 @@ void add_own_operators(const PointwiseTable& t, const std::string& architecture,
     const auto line = [&](bool there, const char* what, const Source& s) {
         if (there) out.push_back({what, s.kind, s.text});
     };
-    line(looks_up && t.unlike.elements.contains(architecture), "operands of unlike types", t.unlike.source);
+    line((looks_up || apart) && t.unlike.elements.contains(architecture), "operands of unlike types", t.unlike.source);
     line(apart && t.strided.elements.contains(architecture), "strided operands", t.strided.source);
     line(norms, "PyTorch's norms", t.torch_norms.source);
     line(apart, "sums of columns", t.column_sums_source);
@@ -249,7 +249,8 @@ std::vector<Provenance> CostModel::provenance() const {
     if (d.slowest > 1) line("devices that differ", d.pointwise.spread_source);
     line("memory-bound kernels", d.kernels.memory_source);
     line("memory-bound traffic", d.pointwise.source);
-    add_own_operators(d.pointwise, d.device.architecture, d.practice.looks_types_up, !d.strategy.fused, d.torch_norms, out);
+    add_own_operators(d.pointwise, d.device.architecture, d.practice.looks_types_up,
+                      !d.strategy.fused && d.practice.sharding != Sharding::compiler, d.torch_norms, out);
     if (d.gated_halves) line("gated activations in steps", d.pointwise.gated_halves_source);
     if (d.engine_norms && d.head_norms) line("norms of heads", d.pointwise.head_norms_source);
     if (r.name.starts_with("fp8") || r.name == "mxfp8" || r.name == "nvfp4") line("quantising", d.pointwise.quantize.source);
@@ -263,7 +264,7 @@ std::vector<Provenance> CostModel::provenance() const {
     if (d.regions && d.makes_calls()) line("regions of graphs", d.pointwise.calls.region_source);
     if (d.tokens && d.strategy.expert_parallel * d.strategy.expert_tensor_parallel > 1) {
         line("processors that send tokens", d.tokens->source);
-        if (d.nodes > 1) line("tokens handed on inside nodes", d.tokens->between_source);
+        if (d.nodes > 1 || d.apart) line("tokens handed on inside nodes", d.tokens->between_source);
         line("start of a dispatch", d.tokens->first_source);
     }
     if (d.experts && d.practice.expert_rows != ExpertRows::kernels) line("rows by index", d.pointwise.by_index_source);

@@ -17,7 +17,7 @@ std::optional<Fabric> hosts_apart(const Cluster& c, const Runtime& r) {
     return Fabric(apart);
 }
 
-// Measured on NVIDIA's devices alone: of others' ports the links are all that is known.
+// Measured on NVIDIA's devices alone: for other vendors' versions of these libraries only the links' rate is known.
 std::optional<TokenTable> tokens_of(const Device& device, const Runtime& r) {
     const bool whole = r.token_dispatcher == TokenDispatcher::deepep || r.token_dispatcher == TokenDispatcher::hybridep;
     if (!whole || device.vendor != "nvidia") return std::nullopt;

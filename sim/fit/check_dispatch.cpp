@@ -37,8 +37,8 @@ Compared compared(const Device& device, const Dispatch& p, double element_bytes,
     return {op, element_bytes < 2 ? "fp8" : "bf16", p.nodes > 1 ? "between nodes" : "one node", device.name, logical / gb_per_s * 1e-3, us};
 }
 
-// The first version's kernels as its README's tests run them: 24 processors, and who gets a token is known. A later version's rates are
-// those of the number that its table does not say: links bind.
+// The first version's kernels as its README's tests run them: 24 processors, and who gets a token is known. Tables of later versions do not
+// say how many processors they used: of those the links alone are compared.
 TokenPace pace_of(bool first_version, int nodes, bool sums) {
     if (!first_version) return {};
     static const TokenTable kernels = token_table("deepep");

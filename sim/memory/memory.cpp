@@ -282,7 +282,7 @@ void add_cache(StageMemory& stage, const Plan& plan, const Program& program, con
 void add_early_cache(StageMemory& stage, const Scenario& scenario) {
     Bytes held = stage.allocated_peak;
     for (const ReserveItem& item : stage.reserve)
-        if (item.level != MemoryMeasure::device) held += item.bytes;
+        if (item.level != MemoryMeasure::device && !item.kept) held += item.bytes;
     if (const ReserveItem more = early_cache(scenario, held); more.bytes.count > 0 && scenario.runtime.reserved_gb < 0)
         add_reserve(stage, more);
 }
@@ -300,7 +300,7 @@ StageMemory stage_memory(const Plan& plan, const PlanMemory& walked, const Scena
     stage.peak = stage.allocated_peak;
     for (const ReserveItem& item : reserve(plan, scenario, plan.programs[i])) add_reserve(stage, item);
     if (cache && scenario.cluster.device.vendor != "cpu") add_cache(stage, plan, plan.programs[i], scenario, capacity);
-    add_early_cache(stage, scenario);
+    if (scenario.cluster.device.vendor != "cpu") add_early_cache(stage, scenario);
     if (plan.apart)
         if (const ReserveItem messages = message_buffers(plan, scenario, stage.stage); messages.bytes.count > 0)
             add_reserve(stage, messages);

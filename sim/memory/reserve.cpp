@@ -247,11 +247,17 @@ Bytes user_buffers(const Scenario& s, const Practice& practice) {
     return Bytes{std::llround(static_cast<double>(rows * s.model.hidden_size) * (low + (all - low) * element))};
 }
 
-// Of one reduction: what it flattens is gone behind it, and stays with the allocator.
+// Buffers of DeepSpeed's reductions. BF16_Optimizer's is freed after each reduction: only the allocator keeps it.
 ReserveItem reduce_buckets(const Scenario& s, const Practice& practice) {
     return {"reduce buckets", s.strategy.bucket_bytes * practice.reduce_buffers,
             figures().at("reduce_buckets").at("source").get<std::string>(),
             practice.keeps_narrow_gradients ? MemoryMeasure::reserved : MemoryMeasure::allocated};
+}
+
+// Bytes an element: gradients as they are, and again in fp32 where masters are wider.
+std::int64_t flattened_bytes(const Training& t) {
+    const auto own = static_cast<std::int64_t>(bytes_per_element(t.gradient_dtype));
+    return own + (t.master_weights && own < 4 ? 4 : 0);
 }
 
 std::string source(const char* item) { return figures().at(item).at("source").get<std::string>(); }
@@ -289,7 +295,8 @@ std::vector<ReserveItem> reserve(const Plan& plan, const Scenario& scenario, con
         items.push_back({"flat copies", trained, source("narrow_gradients"), MemoryMeasure::reserved});
     }
     if (practice.flat_step_gradients && scenario.strategy.offload.optimizer != Tier::none) // elsewhere the plan has them
-        items.push_back({"the step's gradients", Bytes{6 * stepped(plan, program)}, source("step_gradients"), MemoryMeasure::reserved});
+        items.push_back({"the step's gradients", Bytes{flattened_bytes(scenario.training) * stepped(plan, program)},
+                         source("step_gradients"), MemoryMeasure::reserved});
     items.push_back({"graphs' pools", scenario.runtime.plan_allocator ? Bytes{} : graph_pools(plan, practice, program),
                      source("graph_pools"), MemoryMeasure::reserved});
     items.push_back({"user buffers", user_buffers(scenario, practice), source("user_buffers"), MemoryMeasure::device});

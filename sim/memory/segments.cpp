@@ -116,10 +116,9 @@ class Replay {
     Bytes run(const Program& program, std::int64_t left) {
         for (const Changes::Held& h : changes_.held()) allocator_.allocate(h.size, h.stream);
         for (int step = 0; step < 2; ++step) {
-            for (const Action& a : program.actions) {
-                if (left <= 0) return end(program); // no other step can follow half of one
-                left -= play(a);
-            }
+            auto a = program.actions.begin();
+            for (std::int64_t rest = left / 2; a != program.actions.end() && rest > 0; ++a) rest -= play(*a);
+            if (a != program.actions.end()) end(program, a);
             if (step == 0)
                 for (const Changes::Held& h : changes_.late()) allocator_.allocate(h.size, h.stream);
         }
@@ -132,8 +131,9 @@ class Replay {
         CachingAllocator::Block block;
     };
 
-    // The end of a step that is not followed through: microbatches have left what they cached, and what updates parameters comes on top.
-    Bytes end(const Program& program) {
+    // The end of a step that is followed up to `next` alone: microbatches have left what they cached, and what updates parameters comes on
+    // top.
+    void end(const Program& program, std::vector<Action>::const_iterator next) {
         for (std::vector<Live>& live : live_)
             std::erase_if(live, [&](const Live& l) {
                 if (l.microbatch >= 0) allocator_.free(l.block);
@@ -141,8 +141,7 @@ class Replay {
             });
         const auto last =
             std::ranges::find_if(program.actions.rbegin(), program.actions.rend(), [](const Action& a) { return a.microbatch[0] >= 0; });
-        for (auto a = last.base(); a != program.actions.end(); ++a) play(*a);
-        return allocator_.peak();
+        for (auto a = std::max(next, last.base()); a != program.actions.end(); ++a) play(*a);
     }
 
     // How many allocations.
@@ -155,9 +154,10 @@ class Replay {
             if (c.allocates) {
                 const CachingAllocator::Block beside = spare_ && c.sum ? allocator_.allocate(c.size, c.stream) : -1;
                 const CachingAllocator::Block block = allocator_.allocate(c.size, c.stream);
-                if (found != live.end())
+                if (found != live.end()) { // its end was not followed
+                    allocator_.free(found->block);
                     found->block = block;
-                else
+                } else
                     live.push_back({microbatch, block});
                 if (beside >= 0) allocator_.free(beside);
                 ++count;

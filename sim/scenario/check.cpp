@@ -228,9 +228,9 @@ void check_token_processors(Reading& reading) {
     const int given = reading.scenario.runtime.token_dispatcher_sms;
     if (!reading.has("/runtime/token_dispatcher_sms") || !sound(reading, {"/cluster", "/runtime/token_dispatcher_sms"})) return;
     if (device.processors > 0 && given > device.processors)
-        reading.problem("/runtime/token_dispatcher_sms", "runtime.token_dispatcher_sms = " + std::to_string(given) + ", and a " +
-                                                             device.name + " has " + std::to_string(device.processors) +
-                                                             " processors: try 20, as Megatron-Core, or 24");
+        reading.problem("/runtime/token_dispatcher_sms", "runtime.token_dispatcher_sms = " + std::to_string(given) + ", but the device (" +
+                                                             device.name + ") has " + std::to_string(device.processors) +
+                                                             " processors: try 20 or 24 for deepep, 16 for hybridep");
 }
 
 // Of Megatron-Core, which keeps whole gradients in its buckets until the step ends.
@@ -246,8 +246,9 @@ void check_deferred_gradients(Reading& reading) {
     refuse(!megatron_core(s.framework), " is Megatron-Core's (strategy.framework = megatron or nemo): leave it out");
     refuse(s.zero_stage >= 2, " needs whole gradients until the step ends, which strategy.zero_stage = 2 and 3 do not keep: use 1");
     refuse(sc.training.optimizer_in_backward, " is not modelled with training.optimizer_in_backward: leave it out");
-    refuse(s.overlap.expert_parallel && s.expert_parallel > 1,
-           " is not modelled with strategy.overlap.expert_parallel, which joins backward steps with forward steps: set one of them off");
+    refuse(
+        s.overlap.expert_parallel && s.expert_parallel > 1,
+        " is not modelled with strategy.overlap.expert_parallel, which joins backward steps with forward steps: switch one of the two off");
 }
 
 void check_overlap_of_experts(Reading& reading) {

@@ -131,7 +131,7 @@ void fill_tree(Reading& reading, const std::string& where) {
     const std::string tree = where + "/intra_node/pcie_tree";
     if (c.graph) return;
     const bool board = c.intra.kind == IntraKind::pcie && c.devices_per_node > 4 && c.devices_per_node % 2 == 0;
-    if (board && t.devices_per_switch == 0 && t.sockets == 1 && !reading.has(tree)) {
+    if (board && t.devices_per_switch == 0 && t.sockets == 1 && !reading.has(tree + "/sockets")) {
         t.sockets = 2;
         reading.scenario.defaults[tree + "/sockets"] = "2: assumed of more than four devices that PCIe joins";
     }

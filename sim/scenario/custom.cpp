@@ -57,6 +57,12 @@ void read_load_file(Reading& reading, const std::string& name, const std::string
     moe.imbalance_loads = loads.get<std::vector<std::vector<double>>>();
 }
 
+// How an error goes on: "it", or what another tool's word stands for.
+std::string guess(std::string_view field, const Json& value) {
+    const std::string_view meant = value.is_string() ? meant_by_other_word(field, value.get<std::string>()) : std::string_view{};
+    return meant.empty() ? "it" : "did you mean " + std::string(meant) + "? It";
+}
+
 } // namespace
 
 void ignore(Reading&, const Json&, const std::string&) {}
@@ -124,10 +130,7 @@ void read_recompute(Reading& reading, const Json& value, const std::string& wher
             strategy.recompute_ops.push_back(*op);
             continue;
         }
-        const std::string_view meant =
-            value[i].is_string() ? meant_by_other_word("strategy.recompute", value[i].get<std::string>()) : std::string_view{};
-        reading.problem(at, dotted(at) + " = " + short_text(value[i]) +
-                                " is not an op kind: " + (meant.empty() ? "it" : "did you mean " + std::string(meant) + "? It") +
+        reading.problem(at, dotted(at) + " = " + short_text(value[i]) + " is not an op kind: " + guess("strategy.recompute", value[i]) +
                                 " is one of " + join(words<RecomputeOp>()));
     }
 }
@@ -146,7 +149,8 @@ void read_words(Reading& reading, const Json& value, const std::string& where, c
         if (const auto word = value[i].is_string() ? named<E>(value[i].get<std::string>()) : std::nullopt)
             list.push_back(*word);
         else
-            reading.problem(at, dotted(at) + " = " + short_text(value[i]) + " is not known: it is one of " + join(words<E>()));
+            reading.problem(at, dotted(at) + " = " + short_text(value[i]) + " is not known: " + guess(dotted(where), value[i]) +
+                                    " is one of " + join(words<E>()));
     }
 }
 

@@ -411,6 +411,7 @@ void resolve_remainders(Reading& reading) {
     const Strategy& s = sc.strategy;
     Training& t = sc.training;
     if (!megatron_core(s.framework) || sc.runtime.year < 2025 || !t.master_weights || reading.has("/training/master_remainders")) return;
+    if ((t.optimizer != Optimizer::adam && t.optimizer != Optimizer::adamw) || s.zero_stage < 1) return; // it is Adam, and distributed
     const bool plain = s.offload.optimizer == Tier::none && s.synchronization.kind == Synchronization::Kind::synchronous &&
                        s.gradient_compression == GradientCompression::none,
                scripts = s.framework == Framework::nemo && t.precision == DType::bf16 && s.zero_stage >= 1 && s.zero_stage < 3 && plain;

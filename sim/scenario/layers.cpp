@@ -4,6 +4,7 @@
 
 #include "sim/scenario/practice.hpp"
 #include "sim/scenario/resolve.hpp"
+#include "sim/scenario/trainable.hpp"
 #include "sim/schedules/schedule.hpp"
 
 #include <algorithm>
@@ -92,9 +93,10 @@ void resolve_mtp_chunk(Reading& reading) {
 } // namespace
 
 std::int64_t deferred_output_gradients(const Scenario& s) {
+    if (s.strategy.deferred_output_gradients <= 0 || s.strategy.data_parallel <= 0 || s.training.micro_batch_size <= 0) return 0;
     const ScheduleInfo* schedule = find_schedule(s.strategy.schedule);
     const bool waits = s.strategy.pipeline_parallel > 1 && schedule && !schedule->splits_backward && !schedule->asynchronous &&
-                       s.runtime.loss != LossKind::chunked;
+                       s.runtime.loss != LossKind::chunked && trains(s.model, ModelPart::head, -1);
     return waits ? std::min<std::int64_t>(s.strategy.deferred_output_gradients, s.microbatches()) : 0;
 }
 

@@ -148,7 +148,9 @@ void note_hosts(Reading& reading) {
     const PcieTree& tree = c.intra.tree;
     const bool laid = tree.devices_per_switch > 0, tells = c.intra.kind == IntraKind::pcie || c.host.pcie_bandwidth.value > 0;
     if (c.graph) return;
-    note("/cluster/intra_node/pcie_tree", !laid || !tells || !crossed,
+    const bool one_socket =
+        reading.has("/cluster/intra_node/pcie_tree/sockets") && c.intra.kind == IntraKind::pcie && c.devices_per_node > 4;
+    note("/cluster/intra_node/pcie_tree", (!laid && !one_socket) || !tells || !crossed,
          !laid    ? "devices_per_switch is 0"
          : !tells ? "the node says no PCIe rate: host.pcie_gb_per_s sets it"
                   : why);
@@ -280,10 +282,11 @@ void note_deferred(Reading& reading) {
     const Strategy& s = sc.strategy;
     if (s.deferred_output_gradients == 0 || deferred_output_gradients(sc) > 0) return;
     const ScheduleInfo* schedule = find_schedule(s.schedule);
-    const char* why = s.pipeline_parallel == 1               ? "pipeline_parallel is 1: no stage drains"
-                      : sc.runtime.loss == LossKind::chunked ? "a chunked loss makes these gradients with its logits"
-                      : schedule && schedule->asynchronous   ? "steps flow into each other, and no stage drains"
-                                                             : "the schedule moves all weight gradients itself";
+    const char* why = s.pipeline_parallel == 1                 ? "pipeline_parallel is 1: no stage drains"
+                      : sc.runtime.loss == LossKind::chunked   ? "a chunked loss makes these gradients with its logits"
+                      : !trains(sc.model, ModelPart::head, -1) ? "the output layer is not trained"
+                      : schedule && schedule->asynchronous     ? "steps flow into each other, and no stage drains"
+                                                               : "the schedule moves all weight gradients itself";
     const Notes note(reading);
     note("/strategy/deferred_output_gradients", true, why);
 }
@@ -376,8 +379,10 @@ void note_without_effect(Reading& reading) {
     note("/strategy/offload/optimizer_fraction", o.optimizer == Tier::none, "offload.optimizer is none");
     const bool streams = o.optimizer == Tier::nvme || o.parameters == Tier::nvme || o.gradients == Tier::nvme;
     note("/strategy/offload/undone_steps", !sc.undoes_steps(), "no update is made before the norm is known");
-    for (const char* field : {"/strategy/offload/sub_group_size", "/strategy/offload/pipelined"})
-        note(field, !streams, "no optimizer states, parameters or gradients lie on NVMe");
+    const Practice practice = practice_of(sc);
+    const bool in_groups = practice.step_group > 0 && practice.flat_step_gradients && o.optimizer == Tier::none;
+    note("/strategy/offload/sub_group_size", !streams && !in_groups, "no optimizer states, parameters or gradients lie on NVMe");
+    note("/strategy/offload/pipelined", !streams, "no optimizer states, parameters or gradients lie on NVMe");
     note("/strategy/offload/sub_groups", !streams || !o.pipelined, "sub-groups take turns (offload.pipelined)");
     note("/strategy/offload/buffers", o.parameters != Tier::nvme, "no parameters come from NVMe");
     note("/strategy/offload/activation_ops", o.activations == Tier::none, "offload.activations is none");

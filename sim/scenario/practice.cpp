@@ -205,10 +205,12 @@ void resolve_zero_memory(Practice& p, const Scenario& s, const Software& w) {
     if (!w.is({F::deepspeed})) return;
     const Training& t = s.training;
     const int stage = s.strategy.zero_stage;
-    p.keeps_narrow_gradients = t.precision == DType::bf16 && t.gradient_dtype == DType::fp32;
+    // BF16_Optimizer: without ZeRO, or in stage 1 on the device (DeepSpeedEngine::_do_optimizer_sanity_check).
+    p.keeps_narrow_gradients =
+        t.precision == DType::bf16 && t.gradient_dtype == DType::fp32 && stage <= 1 && s.strategy.offload.optimizer == Tier::none;
     p.flat_step_gradients =
         !p.keeps_narrow_gradients && (stage >= 1 || t.precision == DType::fp16) && !s.strategy.sends_signs() && !t.optimizer_in_backward;
-    p.step_group = stage == 3 ? 1'000'000'000 : 0;
+    p.step_group = stage == 3 ? s.strategy.offload.sub_group_size : 0;
     const bool twice = stage < 3 && s.strategy.overlap.grad_reduce && s.strategy.pipeline_parallel == 1;
     const bool alone = s.strategy.data_parallel * s.strategy.context_parallel == 1;
     p.reduce_buffers = p.keeps_narrow_gradients ? !alone : stage == 0 ? 0 : twice ? 2 : 1;

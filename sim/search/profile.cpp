@@ -137,8 +137,8 @@ class SmallPlan {
 
     // Layers have the same ones again and again, and those of thousands of ranks take long to price.
     Priced collective(const Collective& c) {
-        const auto [at, fresh] = priced_.try_emplace(
-            {c.kind, c.comm, c.bytes.count, c.dtype, c.copies, c.groups, c.group_limit, c.times + 256 * static_cast<int>(c.tokens)});
+        const auto [at, fresh] =
+            priced_.try_emplace({c.kind, c.comm, c.bytes.count, c.dtype, c.copies, c.groups, c.group_limit, c.times, c.tokens, c.whole});
         if (!fresh) return at->second;
         const auto [group, unknown] = members_.try_emplace(c.comm);
         if (unknown) group->second = members(plan_, c.comm, 0);
@@ -336,7 +336,7 @@ class SmallPlan {
         void join(const Reached& other) { time = std::max(time, other.time), moving = std::max(moving, other.moving); }
     };
     std::vector<Reached> ends_, free_;
-    std::map<std::tuple<CollectiveKind, CommId, std::int64_t, DType, int, int, int, int>, Priced> priced_;
+    std::map<std::tuple<CollectiveKind, CommId, std::int64_t, DType, int, int, int, int, Collective::Tokens, bool>, Priced> priced_;
     std::map<CommId, std::vector<int>> members_;
     double level_ = 0, tail_level_ = 0, most_lost_ = 0;
 };

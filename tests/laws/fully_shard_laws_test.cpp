@@ -47,6 +47,17 @@ TEST(FullyShardLaws, BuffersLieOnTheStreamsThatAllocateThem) {
     for (const Buffer& b : parameters.buffers) EXPECT_EQ(allocation_stream(parameters, b, Sharding::buckets), 0) << b.name;
 }
 
+// A long step is followed at its beginning and its end: it reserves what a short one does.
+TEST(FullyShardLaws, ManyMicrobatchesReserveWhatSomeDo) {
+    const auto reserved = [](int microbatches) {
+        Scenario s = llama(R"("framework": "fsdp2", "zero_stage": 3)");
+        s.training.global_batch_size = 8 * microbatches;
+        return static_cast<double>(peak_as(memory(lower(s), s).stages[0], MemoryMeasure::reserved).count);
+    };
+    const double some = reserved(16);
+    for (const int more : {64, 256}) EXPECT_NEAR(reserved(more), some, 0.02 * some) << more;
+}
+
 struct Levels {
     Bytes computation, gradients; // the peak of what computation allocates; all shards of gradients
 };

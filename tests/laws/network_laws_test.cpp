@@ -167,6 +167,9 @@ TEST(NetworkLaws, DevicesOnPcieHaveTwoSocketsBeyondFour) {
     EXPECT_GT(bus(one, direct), 2 * bus(two, direct)) << "sockets count without switches";
     EXPECT_EQ(bus(two, direct), bus(board(8), direct));
     EXPECT_EQ(board(4).intra.tree.sockets, 1);
+    const Cluster slow = board(8, R"(, "intra_node": {"kind": "pcie", "pcie_tree": {"socket_gb_per_s": 5}})");
+    EXPECT_EQ(slow.intra.tree.sockets, 2) << "the rate of the way between them says nothing of their number";
+    EXPECT_LT(bus(slow, direct), bus(two, direct));
 }
 
 TEST(NetworkLaws, NearNicsAreNeverSlower) {

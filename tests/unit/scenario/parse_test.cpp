@@ -330,6 +330,8 @@ TEST(Defaults, MastersAreRemaindersWhereTransformerEngineHoldsThem) {
     EXPECT_TRUE(remainders("megatron", "2025", "bf16", "bf16"));
     EXPECT_TRUE(remainders("megatron", "2026", "bf16", "nvfp4"));
     EXPECT_FALSE(remainders("megatron", "2024", "bf16", "bf16"));
+    EXPECT_FALSE(remainders("megatron", "2025", "bf16", "bf16", {"strategy.zero_stage=0"})) << "it is distributed";
+    EXPECT_FALSE(remainders("nemo", "2025", "fp32", "bf16", {"training.optimizer=sgd"})) << "it is Adam";
     EXPECT_FALSE(remainders("megatron", "2025", "fp32", "bf16"));
     EXPECT_FALSE(remainders("megatron", "2025", "bf16", "fp16"));
     EXPECT_FALSE(remainders("fsdp2", "2025", "bf16", "bf16"));
@@ -458,6 +460,7 @@ TEST(Notes, FieldsWithoutEffectAreNamed) {
     EXPECT_TRUE(deferred({"strategy.pipeline_parallel=1"}));
     EXPECT_TRUE(deferred({"strategy.pipeline_parallel=4", "strategy.schedule=zb-h1"}));
     EXPECT_TRUE(deferred({"strategy.pipeline_parallel=4", "runtime.loss=chunked"}));
+    EXPECT_TRUE(deferred({"strategy.pipeline_parallel=4", "model.trainable.lora.rank=8"})) << "the head is not trained";
 }
 
 TEST(Unsupported, WhatHasNoLoweringIsRefusedByName) {
@@ -509,7 +512,9 @@ TEST(Suggest, OtherToolsWordsComeAheadOfWhatIsNear) {
     for (const OtherWord& o : other_words()) {
         const Field* field = find_field(o.field);
         ASSERT_NE(field, nullptr) << o.field;
-        const std::vector<std::string> taken = o.field == "strategy.recompute" ? words<RecomputeOp>() : field->choices;
+        const std::vector<std::string> taken = o.field == "strategy.recompute"             ? words<RecomputeOp>()
+                                               : o.field == "model.trainable.lora.targets" ? words<LoraTarget>()
+                                                                                           : field->choices;
         EXPECT_EQ(std::ranges::find(taken, std::string(o.word)), taken.end()) << o.word << " needs no other";
         int quoted = 0;
         for (std::size_t at = 0; (at = o.meant.find('"', at)) != std::string_view::npos; ++quoted) {
