@@ -132,7 +132,7 @@ std::vector<Kept> kept_of(const World& world, const Rank& rank) {
     return all;
 }
 
-// Of the ranks that hold the same part, the writer is the first along every axis on which the part is the same, on the first stage that has
+// One of the ranks that hold the same part writes it: the first along every axis on which the part is the same, on the first stage that has
 // the tensor (tied embeddings, a copy of the model in each direction). Each rank knows this alone.
 class Writers {
   public:

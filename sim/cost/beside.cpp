@@ -1,5 +1,5 @@
-// What a communication takes from computation beside it on its devices: the processors that its kernels hold, and memory and power for the
-// bytes that they move.
+// A communication slows computation beside it on its devices: its kernels hold processors, and the bytes that they move take memory
+// bandwidth and power.
 //   slowdown = x / (1 - x) + w r min(1, 3 b / B) / m,   x = k P / A
 // P of the device's A processors: NCCL's kernels have a block for each channel, which shares its processor with no other kernel; k of them
 // computation misses. Its b bytes/us on the bus are read and written 3 times over in the memory of B: from the last member, into the
@@ -17,7 +17,7 @@
 
 namespace orrery {
 
-// Of the links that lead to members; 0: not known. One phase of the hierarchical way is inside a node.
+// The channels of the links that lead to members; 0: not known. One phase of the hierarchical way is inside a node.
 double CostModel::Data::channels(const Group& g, const CollectiveTime& t) const {
     if (g.nodes > 1 && t.algorithm != Algorithm::hierarchical) return 0;
     const bool multicasts = t.algorithm == Algorithm::nvls || t.algorithm == Algorithm::nvls_tree;

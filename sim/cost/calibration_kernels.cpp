@@ -254,7 +254,7 @@ KernelTables of_any_release(const Device& device) {
     return t;
 }
 
-// Of each name the table of the latest of these releases that has one.
+// Keeps one table a name: that of the latest of these releases that has one.
 template <class Table> void choose(std::map<std::string, Table>& tables, std::span<const KernelRelease> releases) {
     std::map<std::string, Table> chosen;
     for (auto& [name, table] : tables)

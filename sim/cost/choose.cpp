@@ -28,7 +28,7 @@ double ring_bandwidth(const LinkTable& t, Protocol p) {
     return t.choice_bus;
 }
 
-// What is expected of a candidate: us + bytes / rate.
+// The time that the tuner expects of a candidate: us + bytes / rate.
 struct Expected {
     Choice choice;
     double us, rate;

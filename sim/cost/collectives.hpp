@@ -127,10 +127,10 @@ struct FanOut {
 };
 FanOut fan_out(const Group& g, int copies, int groups, int group_limit);
 
-// What the processors of a dispatcher's kernels move together (bytes/us, a token counted once for each member it goes to, its own
-// included; 0: the links alone bind), and how long they take before the first token leaves.
+// The pace of a dispatcher's kernels: bytes that their processors move together (a us, a token counted once for each member it goes to, its
+// own included; 0: the links alone bind), and how long they take before the first token leaves.
 //   rate inside 1 / p(1 / links, 1 / processors), p the sum of powers of `sharpness`: a B200 has 702 GB/s by its links, 24 processors of
-//   21.8 have 523, both 489. NICs and what is handed on inside go on side by side, joined likewise.
+//   21.8 have 523, both 489. NICs and what is handed on inside go on side by side, joined by the fourth power.
 struct TokenPace {
     double rate = 0, sharpness = 4, first_us = 0;
 };

@@ -38,7 +38,7 @@ struct CommCost {
     std::string algorithm; // "ring/Simple", "tree/LL128", "nvls", "p2p", ...
     int kernels = 1;
     double eta = 1; // of the NIC that it loads most
-    // What it takes from computation beside it on its devices (beside.cpp). processors: that its kernels hold; < 0: not known. slows: 0.2
+    // How it slows computation beside it on its devices (beside.cpp). processors: those that its kernels hold; < 0: not known. slows: 0.2
     // makes the computation take 1.2 times as long; < 0: Interference::compute_slowdown. by_bytes: the part of it that memory and power
     // make for the bytes moved, all of it where copy engines move them.
     double processors = -1, slows = -1, slows_by_bytes = -1;

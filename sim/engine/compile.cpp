@@ -21,6 +21,11 @@ void engine_bug(const char* what, std::int64_t a, std::int64_t b) {
     std::abort();
 }
 
+bool gathers_in_pieces(const Op& op) {
+    const auto* work = std::get_if<Collective>(&op.work);
+    return op.pieces > 1 && work && work->kind == CollectiveKind::all_gather;
+}
+
 Category communication_category(AxisMask axes, Phase phase) {
     if (axes & mask(Axis::pp)) return phase == Phase::exchange ? Category::exposed_pp : Category::exposed_dp;
     if (axes & (mask(Axis::dp) | mask(Axis::dpr))) return Category::exposed_dp;
@@ -72,11 +77,6 @@ CopyKind kind_of(const Op& copy) { return std::get<Copy>(copy.work).kind; }
 bool shares_links(const Op& op) {
     return std::holds_alternative<Copy>(op.work) && op.share == 1 && op.phase == Phase::offload &&
            (op.queue == d2h_queue || op.queue == h2d_queue);
-}
-
-bool gathers_in_pieces(const Op& op) {
-    const auto* work = std::get_if<Collective>(&op.work);
-    return op.pieces > 1 && work && work->kind == CollectiveKind::all_gather;
 }
 
 bool computes_in_pieces(const Op& op) { return op.pieces > 1 && op.queue == compute_queue; }

@@ -52,6 +52,9 @@ void set_limits(const Machine& machine, BundleCost& cost, const OwnLimits& own);
 // A link that all bundles together cannot fill never slows one: only the others are shared.
 void find_shared(Machine& machine);
 
+// Copy engines make it, piece by piece beside the products that read it.
+bool gathers_in_pieces(const Op& op);
+
 // Category of a communication by its communicator's axes and what it is for.
 Category communication_category(AxisMask axes, Phase phase);
 

@@ -57,8 +57,8 @@ EventLoop::EventLoop(const Machine& machine, const SimulateOptions& how)
     }
     for (std::size_t l = lanes.size(); l-- > 0;)
         if (program(static_cast<std::int64_t>(l)).step_slots > 0) reference = static_cast<std::int32_t>(l);
-    slows = std::any_of(m.bundle_costs.begin(), m.bundle_costs.end(), [](const BundleCost& cost) { return cost.slows > 0; });
-    interferes = slows || m.interference.communication_slowdown > 0;
+    any_slows = std::any_of(m.bundle_costs.begin(), m.bundle_costs.end(), [](const BundleCost& cost) { return cost.slows > 0; });
+    interferes = any_slows || m.interference.communication_slowdown > 0;
     stats.lanes = static_cast<int>(lanes.size());
     if (options.replay && !options.trace && m.jitter == 0) passages = std::make_unique<Passages>(m);
 }
@@ -233,7 +233,7 @@ void EventLoop::settle() {
         bool busy = Q.phase == QueuePhase::running;
         if (interferes && !l.inside.passage) {
             if (busy != l.busy) compute_turned(lane, busy);
-            if (busy && slows) retime_compute(*this, lane, Q);
+            if (busy && any_slows) retime_compute(*this, lane, Q);
         }
         l.busy = busy;
         while (!l.step_ends.empty() && l.oldest >= l.step_ends.front()) {

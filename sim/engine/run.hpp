@@ -112,7 +112,7 @@ struct EventLoop {
     std::vector<std::int32_t> bundle_of_sharing;
     std::vector<std::vector<std::int32_t>> lane_fluids; // bundles moving data on each lane, where interference makes them matter
     std::vector<std::int32_t> dirty_lanes, dirty_bundles;
-    bool sharing_changed = false, interferes = false, slows = false; // slows: some bundle slows computation
+    bool sharing_changed = false, interferes = false, any_slows = false; // any_slows: some bundle slows computation
     std::int32_t step_limit = 0; // steps to run: no lane goes far beyond, even one that nothing holds back
     std::int32_t reference = 0;  // the lane whose step ends are the steps' ends: the first that does anything
     bool anchor = false;         // it has begun the computation of an action

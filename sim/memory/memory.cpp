@@ -273,7 +273,7 @@ void add_cache(StageMemory& stage, const Plan& plan, const Program& program, con
     const Runtime& r = scenario.runtime;
     const Practice practice = practice_of(scenario);
     if (r.plan_allocator || (r.expandable_segments && !practice.gradients_none) || r.reserved_gb >= 0) return;
-    const AllocatorUse use{practice.stream_pools ? practice.sharding : Sharding::buckets, r.expandable_segments, practice.gradients_none};
+    const AllocatorUse use{practice.sharding, r.expandable_segments, practice.gradients_none};
     const Bytes peak = reserved_peak(plan, program, use, capacity - stage.reserved);
     if (peak > stage.allocated_peak)
         add_reserve(stage, {"allocator slack", peak - stage.allocated_peak, cache_source(), MemoryMeasure::reserved, true});

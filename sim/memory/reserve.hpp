@@ -10,7 +10,7 @@ namespace orrery {
 
 // One item alone where the scenario says runtime.reserved_gb.
 std::vector<ReserveItem> reserve(const Plan& plan, const Scenario& scenario, const Program& program);
-// What the caching allocator of early software kept beside the bytes that its replay shows; 0: later software.
+// The cache of early software's allocator beyond the bytes that its replay shows; 0: later software.
 ReserveItem early_cache(const Scenario& scenario, Bytes held);
 std::string cache_source(); // where the caching allocator's rules are from
 

@@ -23,8 +23,6 @@ bool is_sum_into(const Block& block, std::int32_t i, BufferId buffer) {
            (sum->kind == PointwiseKind::add || sum->kind == PointwiseKind::bias_dropout_add) && !op.out.empty() && op.out[0] == buffer;
 }
 
-bool has_streams(Sharding s) { return s == Sharding::flat_units || s == Sharding::per_parameter; }
-
 // An Alloc or a Free on the device.
 struct Change {
     std::int32_t op, place; // place: of its buffer among those that come and go
@@ -111,7 +109,8 @@ class Changes {
 class Replay {
   public:
     Replay(const Changes& changes, AllocatorUse use, Bytes limit, bool spare)
-        : changes_(changes), spare_(spare), allocator_(has_streams(use.sharding) ? 4 : 1, limit, use.expandable), live_(changes.places()) {}
+        : changes_(changes), spare_(spare), allocator_(fully_sharded(use.sharding) ? 4 : 1, limit, use.expandable),
+          live_(changes.places()) {}
 
     Bytes run(const Program& program, std::int64_t left) {
         for (const Changes::Held& h : changes_.held()) allocator_.allocate(h.size, h.stream);
@@ -179,7 +178,7 @@ class Replay {
 } // namespace
 
 int allocation_stream(const Plan& plan, const Buffer& b, Sharding sharding) {
-    if (!has_streams(sharding) || b.bucket < 0) return 0;
+    if (!fully_sharded(sharding) || b.bucket < 0) return 0;
     const bool flat = sharding == Sharding::flat_units, passing = b.scope == Scope::action;
     switch (b.role) {
     case Role::gathered_parameters:

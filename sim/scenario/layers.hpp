@@ -10,7 +10,7 @@ namespace orrery {
 
 struct Reading;
 
-// Fields of "strategy" that divide a pipeline of so many stages and order its steps: with another number of stages they are said anew.
+// Fields of "strategy" that belong to a number of pipeline stages: with another number of stages they are left out.
 inline constexpr const char* fields_of_stages[] = {"virtual_pipeline", "schedule", "layer_split", "mtp_chunk", "microbatch_group_size"};
 
 // A strategy's counts of stages, chunks and grouped microbatches; how many microbatches there are is the caller's to say.

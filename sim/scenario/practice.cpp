@@ -234,7 +234,6 @@ void resolve_memory(Practice& p, const Scenario& s, const Software& w) {
                       !s.runtime.plan_allocator && s.runtime.loss != LossKind::chunked;
     p.early_allocator = w.is({F::deepspeed}) && w.year < 2024;
     p.foreach_temporaries = w.year >= 2023 && !s.runtime.fused_optimizer && w.is({F::ddp, F::fsdp, F::fsdp2, F::torchtitan, F::composer});
-    p.stream_pools = p.fully_sharded();
 }
 
 // torchtitan calls fully_shard; Composer (LLM Foundry) FullyShardedDataParallel, and so do loops of one's own around Transformer Engine's

@@ -30,6 +30,7 @@ enum class Sharding : std::uint8_t {
     // The compiler places collectives (XLA): its scheduler gathers a large weight where it is used, not where its unit begins.
     compiler,
 };
+constexpr bool fully_sharded(Sharding s) { return s == Sharding::flat_units || s == Sharding::per_parameter; }
 
 // Stacks of software that run the same kernels and communicate in the same pattern: whose prediction errors are alike.
 enum class Stack : std::uint8_t {
@@ -68,7 +69,7 @@ struct Practice {
     Stack stack = Stack::other;
     // PyTorch's FullyShardedDataParallel or fully_shard: the one answer to whether it is FSDP. Weights are gathered layer by layer at ZeRO
     // stage 2 as well.
-    bool fully_sharded() const { return sharding == Sharding::flat_units || sharding == Sharding::per_parameter; }
+    bool fully_sharded() const { return orrery::fully_sharded(sharding); }
 
     // Dtypes.
 
@@ -409,10 +410,6 @@ struct Practice {
     // An eager optimizer's step takes the root of all second moments at once, a tensor of their size (torch.optim's foreach Adam: the
     // default since PyTorch 2.0).
     bool foreach_temporaries = false;
-    // Gathered parameters and reduced gradients are allocated on streams of their own, whose segments the caching allocator keeps apart
-    // (PyTorch's FullyShardedDataParallel and fully_shard; which buffers: allocation_stream in sim/memory): reserved are the peaks of all
-    // of them together.
-    bool stream_pools = false;
     // The step flattens the gradients it owns in their own dtype, and again in the masters' (step of DeepSpeedZeroOptimizer:
     // deepspeed/runtime/zero/stage_1_and_2.py; FP16_Optimizer likewise) ..
     bool flat_step_gradients = false;

@@ -72,7 +72,7 @@ bool joins(const Scenario& s, const ScheduleInfo& info) {
 double certain_idle(const ChunkCost& c, double slowdown) { return c.forward_slow + c.backward_slow - (1 + slowdown) * c.kernels; }
 
 double slowed(double kernels, double idle, double moving, double slowdown) {
-    return kernels + idle + slowdown / (1 + slowdown) * std::max(0.0, moving - idle);
+    return kernels + idle + lost(slowdown) * std::max(0.0, moving - idle);
 }
 
 std::vector<ChunkCost> chunk_costs(const Scenario& s, const Profile& p, bool kernels) {

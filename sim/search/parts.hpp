@@ -25,6 +25,8 @@ std::vector<ChunkCost> chunk_costs(const Scenario& scenario, const Profile& prof
 // Seconds of a microbatch in which no kernel of the chunk runs, however long the data that slow kernels down are moving: the longer
 // kernels are, the more of what they wait for is done beside them.
 double certain_idle(const ChunkCost& chunk, double slowdown);
+// The share of a second beside such kernels that they lose: 0.25 takes a fifth.
+inline double lost(double slowdown) { return slowdown / (1 + slowdown); }
 // A step's time at least: its kernels, what is certainly idle, and what kernels lose while data move beside them (idle time apart).
 double slowed(double kernels, double idle, double moving, double slowdown);
 

@@ -2,10 +2,12 @@
 // between are placed as if all before them had long ended and no link or host were shared; whatever really delays them makes that longer.
 #include "sim/search/profile.hpp"
 
+#include "sim/engine/compile.hpp"
 #include "sim/memory/reserve.hpp"
 #include "sim/plan/lower.hpp"
 #include "sim/scenario/parameters.hpp"
 #include "sim/scenario/practice.hpp"
+#include "sim/search/parts.hpp"
 
 #include <algorithm>
 #include <array>
@@ -133,8 +135,6 @@ class SmallPlan {
         double slows = 0, slows_in_pieces = 0; // kernels beside it
     };
 
-    static double lost(double slowdown) { return slowdown / (1 + slowdown); } // of a second beside kernels
-
     // Layers have the same ones again and again, and those of thousands of ranks take long to price.
     Priced collective(const Collective& c) {
         const auto [at, fresh] =
@@ -180,7 +180,7 @@ class SmallPlan {
             if (const auto* c = std::get_if<Collective>(&op.work)) {
                 const Priced priced = collective(*c);
                 t.duration = priced.latency + priced.moving;
-                const double share = lost(op.pieces > 1 ? priced.slows_in_pieces : priced.slows);
+                const double share = lost(gathers_in_pieces(op) ? priced.slows_in_pieces : priced.slows);
                 t.moving = most_lost_ > 0 ? priced.moving * share / most_lost_ : 0;
                 t.queue = queue_of(c->comm);
                 t.host = cost_.host(op, 1).seconds();

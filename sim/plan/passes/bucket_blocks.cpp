@@ -226,8 +226,8 @@ Block BucketBlocks::first_reduction(const Bucket& b, BufferId part) const {
     return out;
 }
 
-// Of what fully_shard's reduction reads: its communication context holds that until the next unit's reduction begins, or the backward pass
-// ends (reduce_scatter_state in FSDPParamGroup.post_backward and FSDPState._root_post_backward_final_callback:
+// Frees what fully_shard's reduction read: its communication context holds that until the next unit's reduction begins, or the backward
+// pass ends (reduce_scatter_state in FSDPParamGroup.post_backward and FSDPState._root_post_backward_final_callback:
 // torch/distributed/fsdp/_fully_shard).
 Block BucketBlocks::drop_block(const Bucket& b, BufferId flat_copy) const {
     Block out = block(b, BlockKind::release, "drop");
@@ -235,7 +235,8 @@ Block BucketBlocks::drop_block(const Bucket& b, BufferId flat_copy) const {
     return out;
 }
 
-// What a copy to and from the place where a collective wants its operands takes, on the collective's stream; here they lie there.
+// Software copies a collective's operands to and from its buffer, on the collective's stream; here they lie there, and the copy takes time
+// alone.
 void BucketBlocks::copy_in_place(std::string name, const Bucket& b, CommId comm, Phase phase, const std::vector<BufferId>& list,
                                  Block& out) {
     out.ops.push_back(pointwise_op(std::move(name), PointwiseKind::copy, b.elements, phase, list, list));

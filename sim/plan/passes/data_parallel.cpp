@@ -222,7 +222,7 @@ struct Weaving {
             if (last.gradients.at(b) == i) finish(b);
     }
     // Buckets without a piece of their own in this block: the chunk's, and others that its other half adds to (an embedding of further
-    // tokens). What the output layer's deferred gradients are not part of is complete with the other half.
+    // tokens). Deferred gradients are the output layer's alone: all others are complete with the other half.
     void settle_rest() {
         const bool output_alone = step.kind == StepKind::weight && w.l.defers_output(step.chunk);
         for (const Bucket* b : w.pieces.added_to(step.chunk)) {
