@@ -107,8 +107,10 @@ double inside_cut(const Layout& l) {
     switch (l.inside) {
     case Inside::through_switch:
         return half * l.scale_up.value;
-    case Inside::mesh:
-        return static_cast<double>(half) * (l.per_node - half) * l.scale_up.value;
+    case Inside::mesh: { // a package that lies across the cut has a part of its dies on either side
+        const int within = half % l.dies * (l.dies - half % l.dies);
+        return static_cast<double>(half * (l.per_node - half) - within) * l.scale_up.value + within * l.die_link.value;
+    }
     case Inside::pcie:
         return half * l.pcie.value;
     case Inside::torus:

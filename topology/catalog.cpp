@@ -51,6 +51,12 @@ Device read_device(const Json& json) {
     const auto joined = parse_intra_kind(json.at("scale_up_kind").get<std::string>());
     require(joined.has_value(), "the scale_up_kind of a device file is unknown");
     d.scale_up_kind = *joined;
+    if (json.contains("package")) {
+        const Json& package = json["package"];
+        d.dies = package.at("dies").get<int>();
+        d.die_share = package.at("die_link_gb_per_s").get<double>() / json.at("scale_up_gb_per_s").get<double>();
+        require(d.dies > 1 && d.die_share > 0 && d.die_share * (d.dies - 1) < 1, "the dies of a package take all links of a device file");
+    }
     d.power_w = number(json, "power_w");
     d.price_usd_per_hour = number(json, "price_usd_per_hour");
     d.sources = sources(json);

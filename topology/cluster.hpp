@@ -104,6 +104,7 @@ struct Host {
     BytesPerSecond nvme_bandwidth; // of a node, where reads and writes are not told apart
     double adam_rate = 0;          // parameters per second that all its processors update by Adam; 0: what memory bandwidth gives
     BytesPerSecond nvme_read{}, nvme_write{}; // 0: nvme_bandwidth
+    double speed = 1; // of a core that issues kernels and runs the software's Python, against the hosts whose times the cost model has
 };
 
 // Rate of what lies in the host's memory and, by capacity, behind CXL: both are read at once, and the one that is done last counts.

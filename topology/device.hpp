@@ -31,6 +31,8 @@ struct Device {
     std::map<std::string, FlopsPerSecond> peak;    // dense peak by precision: fp32 tf32 fp16 bf16 fp8 mxfp8 nvfp4; absent: not supported
     BytesPerSecond scale_up;                       // NVLink or its like, one direction, all links of the device together
     IntraKind scale_up_kind = IntraKind::nvswitch; // what those links are, where a cluster does not say how its devices are joined
+    int dies = 1;                                  // of a package; each of them is a device
+    double die_share = 0;                          // of its links, what leads to each other die of its package
     double power_w = 0;                            // board power limit as built
     double power_limit_w = 0;                      // as run here (a scenario may cap it); 0: power_w
     double price_usd_per_hour = 0;                 // 0: not known

@@ -288,6 +288,13 @@ BytesPerSecond Fabric::scale_up_bandwidth(int device) const {
     return data_->scale_up_of_kind[at(data_->layout.kind_of(node_of(device)))];
 }
 
+int Fabric::package_of(int device) const { return device / data_->layout.dies; }
+
+BytesPerSecond Fabric::leaving_bandwidth(int device) const {
+    const Layout& l = data_->layout;
+    return {scale_up_bandwidth(device).value - (l.dies - 1) * l.die_link.value};
+}
+
 BytesPerSecond Fabric::endpoint_bandwidth(int device) const {
     const Layout& l = data_->layout;
     if (data_->explicit_graph) {

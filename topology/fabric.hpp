@@ -90,7 +90,8 @@ struct LinkMoves {
 };
 
 // In an "nvlink-mesh" (and an "infinity-fabric") node every pair of devices has its own link, of bandwidth / (devices - 1): one pair alone
-// never sees a device's whole bandwidth. In a torus a device has six links of bandwidth / 6.
+// never sees a device's whole bandwidth. Dies of a package (Device::dies) have more between themselves, and less to others. In a torus a
+// device has six links of bandwidth / 6.
 class Fabric {
   public:
     // Throws std::invalid_argument where cluster_problems(cluster) is not empty; the scenario parser reports those first.
@@ -128,6 +129,10 @@ class Fabric {
 
     // The rate at which a device can send (or receive) over its scale-up links, and over its share of the node's NICs.
     BytesPerSecond scale_up_bandwidth(int device) const;
+    // Number of the device's package, the same for the dies of one package; and the part of its scale-up bandwidth that leads to other
+    // packages. A device that is no die of several is alone in its package, and all of its links leave it.
+    int package_of(int device) const;
+    BytesPerSecond leaving_bandwidth(int device) const;
     BytesPerSecond nic_bandwidth(int device) const;
     // All of what it leaves its node by alone: its NICs, or the one that it shares.
     BytesPerSecond endpoint_bandwidth(int device) const;

@@ -187,6 +187,18 @@ void lay_kinds(Layout& l, const Cluster& c) {
     }
 }
 
+// Dies of a package have a part of their links between themselves, and the rest evenly to those of other packages. (Not where nodes are
+// unlike: all pairs of a node count as alike there.)
+void lay_packages(Layout& l, const Cluster& c) {
+    const Device& d = c.device;
+    if (c.intra.kind != IntraKind::infinity_fabric || l.inside != Inside::mesh || d.dies < 2 || l.per_node % d.dies != 0 ||
+        !c.others.empty())
+        return;
+    l.dies = d.dies;
+    l.die_link = c.intra.bandwidth * d.die_share;
+    if (l.per_node > l.dies) l.scale_up = c.intra.bandwidth * ((1 - (l.dies - 1) * d.die_share) / (l.per_node - l.dies));
+}
+
 // Switches, host bridges and sockets of a node's PCIe.
 void lay_tree(Layout& l, const PcieTree& t) {
     if (!l.has_pcie || t.devices_per_switch <= 0) return;
@@ -335,6 +347,7 @@ Layout layout_of(const Cluster& c) {
     l.devices = c.devices();
     l.inside = l.per_node == 1 && c.intra.kind != IntraKind::torus ? Inside::nothing : inside_of(c.intra.kind);
     l.scale_up = l.inside == Inside::mesh ? c.intra.bandwidth * (1.0 / (l.per_node - 1)) : c.intra.bandwidth;
+    lay_packages(l, c);
     l.scale_up_latency = {l.inside == Inside::mesh ? c.intra.latency.ps : c.intra.latency.ps / 2};
     l.domain = l.per_node * (l.inside == Inside::through_switch || (l.per_node == 1 && c.intra.kind == IntraKind::nvswitch)
                                  ? std::max(1, c.intra.domain_nodes)

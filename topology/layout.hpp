@@ -15,7 +15,7 @@ namespace orrery {
 enum class Inside { through_switch, mesh, pcie, torus, nothing };
 
 // Links come in blocks, in this order. Every pair is (up, down): up is away from the device; `+ 1` is the way back.
-//   scale_up   through_switch: a pair per device; mesh: one link per ordered pair of devices of a node
+//   scale_up   through_switch: a pair per device; mesh: one link per ordered pair of devices of a node, wider between dies of a package
 //   torus      six slots a unit (three dimensions, plus and minus), those of unused dimensions left out
 //   pcie       a pair per device, to the PCIe switch its NIC hangs on
 //   bridge     of a PCIe tree: a pair per switch, to its socket's host bridge
@@ -60,6 +60,8 @@ struct Layout {
     int groups_of_switches = 0, switches_per_group = 1, global_links = 0; // 0: none
     bool by_third_groups = false;                                         // half of the traffic between two groups
 
+    int dies = 1;                                   // of a package in a mesh
+    BytesPerSecond die_link;                        // between two of them
     BytesPerSecond scale_up, pcie, nic, torus_link; // of one link; nic: of one NIC
     BytesPerSecond bridge, socket;
     std::vector<BytesPerSecond> scale_up_of_kind, nic_of_kind; // where nodes are unlike
@@ -104,6 +106,7 @@ struct Layout {
     int endpoint_with(int which) const;                    // the endpoint that has this NIC
     int copies() const { return tree ? sockets : groups; } // ways to the host's memory
     BytesPerSecond scale_up_at(int node) const { return scale_up_of_kind.empty() ? scale_up : scale_up_of_kind[kind_of(node)]; }
+    BytesPerSecond mesh_link(int a, int b) const { return a / dies == b / dies ? die_link : scale_up_at(a / per_node); }
     BytesPerSecond nic_at(int node) const { return nic_of_kind.empty() ? nic : nic_of_kind[kind_of(node)]; }
     BytesPerSecond endpoint_bandwidth(int node, int endpoint) const; // all of its ports, as they are
     int leaf_of(int node, int endpoint) const { return rails ? node / nodes_per_leaf * endpoints + endpoint : node / nodes_per_leaf; }

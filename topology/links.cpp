@@ -134,7 +134,7 @@ class Builder {
         if (l.inside == Inside::mesh)
             for (int d = 0; d < l.devices; ++d)
                 for (int first = d / l.per_node * l.per_node, other = first; other < first + l.per_node; ++other)
-                    if (other != d) link(d, other, LinkKind::scale_up, l.scale_up_at(d / l.per_node), l.scale_up_latency, d / l.per_node);
+                    if (other != d) link(d, other, LinkKind::scale_up, l.mesh_link(d, other), l.scale_up_latency, d / l.per_node);
     }
 
     void add_torus() {

@@ -14,12 +14,22 @@ namespace {
 struct Masking {
     Mask mask;
     Dropout dropout;
-    float scale;
+    float scale, cap;
     bool alibi;
     std::int64_t heads, sequence, first_head, first_sequence;
 
     __device__ bool sees(std::int64_t q, std::int64_t k) const {
         return !(mask.causal || mask.window > 0) || (k <= q && (mask.window <= 0 || q - k < mask.window));
+    }
+    // A product of a query and a key as the softmax sees it, and the slope of that beside the scale.
+    __device__ float score(float product) const {
+        const float x = product * scale;
+        return cap > 0 ? cap * tanhf(x / cap) : x;
+    }
+    __device__ float steepness(float product) const {
+        if (cap <= 0) return 1;
+        const float t = tanhf(product * scale / cap);
+        return 1 - t * t;
     }
     __device__ float slope(std::int64_t head) const {
         std::int64_t power = 1;
@@ -45,6 +55,7 @@ Masking masking(const Launch& l, std::int64_t heads) {
     return {{f.causal, f.window_of(l.op.layer)},
             dropout_at(l.context, DropoutSite::attention, l.op.layer),
             static_cast<float>(f.attention_scale()),
+            static_cast<float>(f.score_cap),
             f.alibi,
             f.heads,
             f.sequence,
@@ -158,7 +169,7 @@ void forward(const Attention& w, const Launch& l) {
             for (std::int64_t j = threadIdx.x; j < n; j += blockDim.x) {
                 const std::int64_t k = ks[seq * n + j].position;
                 const float x =
-                    masks.sees(q.position, k) ? d.s.get(i * n + j) * masks.scale + slope * static_cast<float>(k - q.position) : -INFINITY;
+                    masks.sees(q.position, k) ? masks.score(d.s.get(i * n + j)) + slope * static_cast<float>(k - q.position) : -INFINITY;
                 d.s.put(i * n + j, x);
                 top = fmaxf(top, x);
             }
@@ -235,10 +246,10 @@ void backward(const Attention& w, const Launch& l) {
             for (std::int64_t j = threadIdx.x; j < n; j += blockDim.x) {
                 const std::int64_t k = ks[seq * n + j].position;
                 const float probability = masks.sees(q.position, k)
-                                              ? expf(d.s.get(i * n + j) * masks.scale + slope * static_cast<float>(k - q.position) - sums)
+                                              ? expf(masks.score(d.s.get(i * n + j)) + slope * static_cast<float>(k - q.position) - sums)
                                               : 0;
-                const float kept = masks.kept(seq, head, q.position, k),
-                            gradient = masks.scale * probability * (d.o.get(i * n + j) * kept - delta);
+                const float kept = masks.kept(seq, head, q.position, k), gradient = masks.scale * masks.steepness(d.s.get(i * n + j)) *
+                                                                                    probability * (d.o.get(i * n + j) * kept - delta);
                 d.ds.put(i * n + j, gradient);
                 d.s.put(i * n + j, probability * kept);
             }

@@ -60,7 +60,7 @@ bool request(const Attention& w, const Launch& l, std::size_t first, std::size_t
     r.in = heads_view(l, false, first, parts, {w.heads, w.kv_heads, w.qk_dim, w.v_dim});
     const std::int64_t rows = r.in.q.rows() / f.micro_batch, d = w.qk_dim;
     if (r.in.q.kind != Kind::bf16 || statistics.kind != Kind::fp32 || f.context_ranks > 1 || w.behind != 0 || f.alibi || f.window > 0 ||
-        f.document > 0)
+        f.document > 0 || f.score_cap > 0)
         return false;
     if (w.v_dim != d || d % 8 != 0 || d > 128 || r.in.v.rows() != r.in.q.rows() || rows != f.sequence) return false;
     if (dropout_at(l.context, DropoutSite::attention, l.op.layer).rate > 0) return false;

@@ -165,6 +165,14 @@ RowGroups Launch::row_groups(std::int64_t rows, std::int64_t local) const {
     return out;
 }
 
+// Copies of the input that modules have for themselves, side by side in each row (Emitter::further_casts; exec/kernels/linear.cpp).
+void keep_casts(const Linear& w, const Launch& l) {
+    if (w.direction != Direction::forward || l.out.size() < 2 || l.written(1).dtype != l.read(0).dtype) return;
+    const View x = l.input(0), casts = l.output(1);
+    const std::int64_t k = w.k, width = casts.cols;
+    each(l.stream(), casts.count, [=] __device__(std::int64_t i) { casts.put(i, x.get(i / width * k + i % width % k)); });
+}
+
 void run(const Linear& w, const Launch& l) {
     const View first = l.input(0), second = l.input(1), result = l.output(0);
     const std::int64_t n = w.n, k = w.k, rows = first.rows();
@@ -178,13 +186,14 @@ void run(const Linear& w, const Launch& l) {
             gemm(l, {true, false, n, k, w.m, first, n, at(second, from), k, result, k, w.accumulate});
         return;
     }
-    const bool grouped = w.groups > 1 || l.in.back().buffer->role == Role::counts;
+    const auto counts = [](const Operand& o) { return o.buffer->role == Role::counts; };
+    const bool grouped = w.groups > 1 || std::any_of(l.in.begin(), l.in.end(), counts);
     const RowGroups groups = grouped ? l.row_groups(rows, w.groups) : RowGroups{{0}, {rows}};
     for (std::size_t g = 0; g < groups.begin.size(); ++g) {
         const std::int64_t begin = groups.begin[g], m = groups.count[g], matrix = static_cast<std::int64_t>(g) * n * k;
         switch (w.direction) {
         case Direction::forward: {
-            const bool bias = l.in.size() > 2 && l.read(2).kind == MemoryKind::parameters;
+            const bool bias = l.in.size() > 2 && l.read(2).role != Role::counts;
             Gemm product{false, true, m, n, k, at(first, begin * k), k, at(second, matrix), k, at(result, begin * n), n};
             product.rows_vary = grouped;
             if (bias) product.bias = at(l.input(2), static_cast<std::int64_t>(g) * n);
@@ -211,6 +220,7 @@ void run(const Linear& w, const Launch& l) {
             throw std::runtime_error("a linear has two gradients, each an op of its own");
         }
     }
+    keep_casts(w, l);
 }
 
 // Scores are [heads][sequence][query][key]: of one head, `micro_batch` products at a fixed stride.

@@ -168,6 +168,8 @@ void layerwise(const OptimizerStep& w, const Launch& l) {
         return run_whole(l, lamb, sums);
     case OptimizerStep::Part::undo:
     case OptimizerStep::Part::again:
+    case OptimizerStep::Part::direction:
+    case OptimizerStep::Part::orthogonal:
         return; // no plan of a layer-wise optimizer has them
     }
 }

@@ -6,7 +6,7 @@
 namespace orrery::cuda {
 namespace {
 
-// Pairs of columns half of them apart: what the i-th of a head's last `dim` columns becomes.
+// Pairs of columns half of them apart: what the i-th of a head's `dim` turned columns becomes.
 struct Turn {
     const Token* tokens;
     const float2* table; // cosine and sine, by position and pair
@@ -62,7 +62,7 @@ void between(const Launch& l, bool turned, bool back) {
         const int d = static_cast<int>(qk), queries = static_cast<int>(heads) * d, keys = static_cast<int>(groups) * d,
                   values = static_cast<int>(groups * vd);
         const auto turned_or_not = [&](const View& v, std::int64_t x, int j) {
-            return j < still ? v.load(width, x + j) : t.at(width, v, x + still, j - still, row);
+            return j >= d - still ? v.load(width, x + j) : t.at(width, v, x, j, row);
         };
         for (int i = static_cast<int>(threadIdx.x) * N; i < queries + keys + values; i += static_cast<int>(blockDim.x) * N) {
             if (i < queries) {

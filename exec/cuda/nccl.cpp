@@ -1,10 +1,13 @@
 // NCCL's rules this keeps (its user guide, and what frameworks ran into):
 // - calls come from the one host thread of the device, in the plan's issue order, which is the same on every member; with
-//   NCCL_LAUNCH_ORDER_IMPLICIT=1 (2.26 and later) that order also holds across communicators of a device;
+//   NCCL_LAUNCH_ORDER_IMPLICIT=1 (2.26 and later; prepare_cuda sets it) that order also holds across communicators of a device: a launch
+//   begins when the one before has begun;
 // - a nonblocking communicator may answer ncclInProgress: nothing else may use it, nor its stream, until it no longer does; the library
 //   starts a thread of the host for each call or group of such a communicator (group.cc: ncclGroupEndInternal), which is the price;
 // - transfers that must progress together are one group; a send alone can stand still for ever;
-// - abort is every rank's, and may itself not return: whoever calls it has a second timer (exec/queues/last_resort.hpp).
+// - abort is every rank's, of all communicators in one group: a kernel of one may stand in its stream behind a kernel of another, and
+//   each abort waits for its own (init.cc: ncclCommAbort tells the device at once, commReclaim runs when the group ends). It may still not
+//   return: whoever calls it has a second timer (exec/queues/last_resort.hpp).
 #include "exec/cuda/nccl.hpp"
 
 #include "exec/cuda/streams.hpp"
@@ -19,7 +22,8 @@
 namespace orrery::cuda {
 namespace {
 
-constexpr int oldest = 22600; // NCCL_LAUNCH_ORDER_IMPLICIT
+constexpr int oldest = 22600;        // NCCL_LAUNCH_ORDER_IMPLICIT
+constexpr int oldest_driver = 12030; // CUDA: with events of launches
 
 void check(ncclResult_t r, const std::string& what, ncclComm_t comm = nullptr) {
     if (r == ncclSuccess || r == ncclInProgress) return;
@@ -182,7 +186,12 @@ std::unique_ptr<StreamCommunicator> connect_nccl(const WorldId& id, int ranks, i
     check(ncclGetVersion(&version), "ncclGetVersion");
     if (version < oldest)
         throw std::runtime_error("NCCL " + nccl_version() + " is too old: 2.26 or later keeps the order of launches across communicators");
-    setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0); // before the first communicator; a user's own setting stands
+    // An older driver has no event of a kernel's begin: NCCL then begins each launch when the one before has ended (enqueue.cc:
+    // getImplicitOrder), and a receive that waits for its sender holds up all else.
+    int driver = 0;
+    if (cudaDriverGetVersion(&driver) != cudaSuccess || driver < oldest_driver)
+        throw std::runtime_error("the NVIDIA driver is of CUDA " + std::to_string(driver / 1000) + "." +
+                                 std::to_string(driver % 1000 / 10) + ": communicators that share a device need one of CUDA 12.3 or later");
     ncclUniqueId unique;
     std::memcpy(&unique, id.data(), sizeof unique);
     ncclComm_t comm = nullptr;

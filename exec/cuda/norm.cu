@@ -31,6 +31,7 @@ struct Shape {
     std::int64_t rows, n;
     bool layer;
     float epsilon;
+    bool biased = false; // of a layer norm, forward
 };
 
 // A row is in the registers of a warp or of a block, R packs of N a thread: what memory gives is read once.
@@ -64,7 +65,7 @@ __global__ void __launch_bounds__(most_threads(R, Warp)) forward_rows(Shape s, V
             if (c >= s.n) continue;
             const Pack<N> factor = weight.load(width, c);
             Pack<N> out;
-            if (s.layer) out = bias.load(width, c);
+            if (s.biased) out = bias.load(width, c);
             for (int k = 0; k < N; ++k) out.x[k] += factor.x[k] * ((in[r].x[k] - mean) * scale);
             y.store(width, row * y.cols + c, out);
         }
@@ -148,11 +149,12 @@ template <class F> void by_width(std::int64_t n, Packing p, std::int64_t longest
 }
 
 Shape shape_of(const Launch& l, const Norm& w, bool layer) {
-    return {w.rows, w.cols, layer, static_cast<float>(l.context.facts.norm_epsilon)};
+    return {w.rows, w.cols, layer, static_cast<float>(l.context.facts.norm_epsilon), layer && l.in.size() > 2};
 }
 
 void norm_forward(const Launch& l, const Norm& w, bool layer) {
-    const View x = l.input(0), weight = l.input(1), bias = layer ? l.input(2) : weight, y = l.output(0), statistics = l.output(1);
+    const View x = l.input(0), weight = l.input(1), bias = layer && l.in.size() > 2 ? l.input(2) : weight, y = l.output(0),
+               statistics = l.output(1);
     by_width(w.cols, packing(x, weight, bias, y), 2048, [&](auto width, auto r, auto warp, int threads) {
         const std::int64_t of_block = warp.value ? threads / 32 : 1;
         forward_rows<decltype(width), r.value, warp.value>
@@ -179,8 +181,9 @@ void norm_backward(const Launch& l, const Norm& w, bool layer) {
     });
     check(cudaGetLastError(), "launch");
     if (l.out.size() == 1) return; // its weight is not trained
-    const View bias = layer ? l.output(2) : View{};
-    add_parts(l, parts, count, both, w.cols, l.output(1), layer ? &bias : nullptr);
+    const bool biased = layer && l.out.size() > 2;
+    const View bias = biased ? l.output(2) : View{};
+    add_parts(l, parts, count, both, w.cols, l.output(1), biased ? &bias : nullptr);
 }
 
 // Every head's query and key; values pass by.
@@ -241,9 +244,89 @@ void head_norms(const Norm& w, const Launch& l, std::int64_t both) {
     });
 }
 
+// One norm over all queries of a row and one over all its keys: a block each.
+struct AcrossHeads {
+    HeadsView view; // of every operand: all are packed alike
+    std::int64_t queries, groups, dim, rows;
+    __device__ std::int64_t count(bool key) const { return (key ? groups : queries) * dim; }
+    // Where column c of a row's queries, or of its keys, stands.
+    __device__ std::int64_t place(std::int64_t row, bool key, std::int64_t c) const {
+        return (key ? view.k_at(row, c / dim) : view.q_at(row, c / dim)) + c % dim;
+    }
+};
+
+void across_forward(const Launch& l, const AcrossHeads& h, const HeadsView& out) {
+    const View x = h.view.q, y = out.q, wq = l.input(1), wk = l.input(2), statistics = l.output(1);
+    const float epsilon = static_cast<float>(l.context.facts.norm_epsilon);
+    each_row(l.stream(), 2 * h.rows, [=] __device__(std::int64_t i) {
+        const bool key = i % 2 == 1;
+        const std::int64_t row = i / 2, n = h.count(key);
+        float square = 0;
+        for (std::int64_t c = threadIdx.x; c < n; c += blockDim.x) {
+            const float v = x.get(h.place(row, key, c));
+            square += v * v;
+        }
+        const float r = rsqrtf(block_sum(square) / static_cast<float>(n) + epsilon);
+        for (std::int64_t c = threadIdx.x; c < n; c += blockDim.x) {
+            const std::int64_t at = h.place(row, key, c);
+            y.put(at, (key ? wk : wq).get(c) * (x.get(at) * r));
+        }
+        if (threadIdx.x == 0) statistics.put(i, r);
+    });
+}
+
+// in: dy, x, statistics, query weight, key weight, their gradients. The weights' are summed first, a column a thread, row by row.
+void across_backward(const Launch& l, const AcrossHeads& h, const HeadsView& out) {
+    const bool trained = l.out.size() > 1;
+    const View dy = h.view.q, x = l.input(1), dx = out.q, wq = l.input(3), wk = l.input(4), statistics = l.input(2),
+               gq = trained ? l.output(1) : View{}, gk = trained ? l.output(2) : View{};
+    const std::int64_t of_queries = h.queries * h.dim, both = of_queries + h.groups * h.dim;
+    if (trained)
+        each(l.stream(), both, [=] __device__(std::int64_t i) {
+            const bool key = i >= of_queries;
+            const std::int64_t c = key ? i - of_queries : i;
+            float sum = 0;
+            for (std::int64_t row = 0; row < h.rows; ++row) {
+                const std::int64_t at = h.place(row, key, c);
+                sum += dy.get(at) * x.get(at) * statistics.get(2 * row + (key ? 1 : 0));
+            }
+            const View& gw = key ? gk : gq;
+            gw.put(c, gw.get(c) + sum);
+        });
+    each_row(l.stream(), 2 * h.rows, [=] __device__(std::int64_t i) {
+        const bool key = i % 2 == 1;
+        const std::int64_t row = i / 2, n = h.count(key);
+        const View& weight = key ? wk : wq;
+        const float r = statistics.get(i);
+        float product = 0;
+        for (std::int64_t c = threadIdx.x; c < n; c += blockDim.x) {
+            const std::int64_t at = h.place(row, key, c);
+            product += dy.get(at) * weight.get(c) * x.get(at) * r;
+        }
+        product = block_sum(product);
+        for (std::int64_t c = threadIdx.x; c < n; c += blockDim.x) {
+            const std::int64_t at = h.place(row, key, c);
+            dx.put(at, r * (dy.get(at) * weight.get(c) - x.get(at) * r * product / static_cast<float>(n)));
+        }
+    });
+}
+
+void across_norms(const Norm& w, const Launch& l) {
+    const HeadShape shape = heads_of_rank(l.context);
+    const HeadsView a = heads_view(l, false, 0, 1, shape), out = heads_view(l, true, 0, 1, shape);
+    const AcrossHeads heads{a, shape.heads, shape.kv_heads, w.cols / w.heads, a.q.rows()};
+    w.direction == Direction::forward ? across_forward(l, heads, out) : across_backward(l, heads, out);
+    const std::int64_t vd = shape.v_dim, groups = shape.kv_heads;
+    each(l.stream(), heads.rows * groups * vd, [=] __device__(std::int64_t i) {
+        const std::int64_t at = a.v_at(i / (groups * vd), i / vd % groups) + i % vd;
+        out.v.put(at, a.v.get(at));
+    });
+}
+
 } // namespace
 
 void run(const Norm& w, const Launch& l) {
+    if (w.across) return across_norms(w, l);
     if (w.heads > 0) return head_norms(w, l, w.heads);
     const bool layer = w.kind == NormKind::layernorm;
     w.direction == Direction::forward ? norm_forward(l, w, layer) : norm_backward(l, w, layer);

@@ -32,7 +32,8 @@ std::shared_ptr<StreamDevice> open_cuda(int device, std::string& why_not);
 // process are the host's; times mean nothing. Throws std::runtime_error where the device reports an error.
 Backend cuda_machine(std::shared_ptr<StreamDevice> device);
 
-// Sets the environment that the driver reads at its first call; a user's own settings stand. cuda_fleet() begins with it.
+// Sets the environment that the driver and NCCL read at their first calls; a user's own settings stand. cuda_fleet() begins with it, before
+// there are threads of devices.
 void prepare_cuda();
 
 // A GPU for each of the world's ranks that are here: one process with as many GPUs as ranks, or, where a launcher says so, one rank on the

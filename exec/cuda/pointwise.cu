@@ -19,10 +19,12 @@ __device__ float gelu_slope(float x) {
 }
 __device__ float activated(PointwiseKind k, float x) {
     if (k == PointwiseKind::relu) return fmaxf(x, 0.0f);
+    if (k == PointwiseKind::squared_relu) return fmaxf(x, 0.0f) * fmaxf(x, 0.0f);
     return k == PointwiseKind::swiglu ? x * sigmoid(x) : gelu(x);
 }
 __device__ float slope(PointwiseKind k, float x) {
     if (k == PointwiseKind::relu) return x > 0 ? 1.0f : 0.0f;
+    if (k == PointwiseKind::squared_relu) return 2 * fmaxf(x, 0.0f);
     if (k != PointwiseKind::swiglu) return gelu_slope(x);
     const float s = sigmoid(x);
     return s * (1 + x * (1 - s));
@@ -104,6 +106,17 @@ void clamp(bool forward, const Launch& l) {
     each(l.stream(), out.count, [=] __device__(std::int64_t i) {
         const float was = x.get(i), high = fminf(was, limit), kept = i % 2 == 0 ? high : fmaxf(-limit, high);
         out.put(i, forward ? kept : kept == was ? dy.get(i) : 0.0f);
+    });
+}
+
+// x -> cap tanh(x / cap);  dy, x -> dy (1 - tanh(x / cap)^2).
+void softcap(const Pointwise& w, const Launch& l) {
+    const bool forward = w.direction == Direction::forward;
+    const View dy = l.input(0), x = l.input(forward ? 0 : 1), out = l.output(0);
+    const float cap = static_cast<float>(w.cap);
+    each(l.stream(), out.count, [=] __device__(std::int64_t i) {
+        const float t = tanhf(x.get(i) / cap);
+        out.put(i, forward ? cap * t : dy.get(i) * (1 - t * t));
     });
 }
 
@@ -410,11 +423,14 @@ void run(const Pointwise& w, const Launch& l) {
     switch (w.kind) {
     case PointwiseKind::gelu:
     case PointwiseKind::relu:
+    case PointwiseKind::squared_relu:
     case PointwiseKind::swiglu:
     case PointwiseKind::geglu:
         return activation(w, l);
     case PointwiseKind::clamp:
         return clamp(w.direction == Direction::forward, l);
+    case PointwiseKind::softcap:
+        return softcap(w, l);
     case PointwiseKind::bias:
         return bias_gradient(l);
     case PointwiseKind::weighted_bias:

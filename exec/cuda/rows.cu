@@ -9,11 +9,15 @@ void run(const Embedding& w, const Launch& l) {
     const std::int64_t first = shard_view(l.context.plan, table, l.context.at, l.context.expert_at).offset[0], rows = table.shape[0],
                        cols = w.hidden;
     const View tokens = l.input(0), second = l.input(1), out = l.output(0);
+    const float scale = static_cast<float>(l.context.facts.embedding_scale);
     if (forward) {
         each_pack(l.stream(), w.tokens * cols, packing(second, out), [=] __device__(auto width, std::int64_t i) {
             constexpr int N = decltype(width)::n;
             const std::int64_t row = tokens.integer(i / cols) - first;
-            out.store(width, i, row >= 0 && row < rows ? second.load(width, row * cols + i % cols) : Pack<N>{});
+            Pack<N> found{};
+            if (row >= 0 && row < rows) found = second.load(width, row * cols + i % cols);
+            for (int k = 0; k < N; ++k) found.x[k] *= scale;
+            out.store(width, i, found);
         });
         return;
     }
@@ -22,14 +26,14 @@ void run(const Embedding& w, const Launch& l) {
         each(l.stream(), cols, [=] __device__(std::int64_t c) {
             for (std::int64_t t = 0; t < count; ++t) {
                 const std::int64_t row = tokens.integer(t) - first;
-                if (row >= 0 && row < rows) out.put(row * cols + c, out.get(row * cols + c) + second.get(t * cols + c));
+                if (row >= 0 && row < rows) out.put(row * cols + c, out.get(row * cols + c) + scale * second.get(t * cols + c));
             }
         });
         return;
     }
     each(l.stream(), w.tokens * cols, [=] __device__(std::int64_t i) {
         const std::int64_t row = tokens.integer(i / cols) - first;
-        if (row >= 0 && row < rows) out.add(row * cols + i % cols, second.get(i));
+        if (row >= 0 && row < rows) out.add(row * cols + i % cols, scale * second.get(i));
     });
 }
 

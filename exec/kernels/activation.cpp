@@ -35,6 +35,12 @@ template <class T> struct Relu {
     static T slope(T x, T) { return x > 0 ? T(1) : T(0); }
 };
 
+template <class T> struct SquaredRelu {
+    static void prepare(const T*, T*, std::int64_t) {}
+    static T value(T x, T) { return x > 0 ? x * x : T(0); }
+    static T slope(T x, T) { return x > 0 ? 2 * x : T(0); }
+};
+
 template <class T> struct Silu {
     static void prepare(const T* x, T* t, std::int64_t n) {
         for (std::int64_t i = 0; i < n; ++i) t[i] = -x[i];
@@ -173,6 +179,9 @@ template <class T> void activation(const Pointwise& w, const Call& c) {
         break;
     case PointwiseKind::relu:
         plain<T, Relu<T>>(c, forward);
+        break;
+    case PointwiseKind::squared_relu:
+        plain<T, SquaredRelu<T>>(c, forward);
         break;
     case PointwiseKind::swiglu:
         gated<T, Silu<T>>(c, forward);

@@ -2,8 +2,8 @@
 //
 // Keys are taken in the order of their positions whatever rank they came from, so that how the sequence is spread does not change the
 // order of sums. In part of a ring a query may see no key: its result is 0, its log-sum-exp -inf, which the merge allows for.
-//   S = scale q k^T (+ slope (key - query)),  P = exp(S - lse),  o = drop(P) v
-//   dv = drop(P)^T dy,  dP = drop(dy v^T),  dS = P (dP - sum(dy o)),  dq = scale dS k,  dk = scale dS^T q
+//   S = scale q k^T (capped: c tanh(S / c); + slope (key - query)),  P = exp(S - lse),  o = drop(P) v
+//   dv = drop(P)^T dy,  dP = drop(dy v^T),  dS = P (dP - sum(dy o)) (1 - (S / c)^2 where capped),  dq = scale dS k,  dk = scale dS^T q
 #include "exec/kernels/clones.hpp"
 #include "exec/kernels/dropout.hpp"
 #include "exec/kernels/gemm.hpp"
@@ -13,6 +13,7 @@
 #include "exec/kernels/vector.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace orrery {
@@ -70,12 +71,14 @@ template <class T> struct Problem {
     // Products of a block of queries and keys become what the softmax sees; -inf where a pair is masked.
     void prepare(T* s, std::span<const Row> block, std::span<const Row> against, std::int64_t head) const {
         const T scale = static_cast<T>(c.facts.attention_scale()), none = -std::numeric_limits<T>::infinity();
+        const T cap = static_cast<T>(c.facts.score_cap);
         const T slope = c.facts.alibi ? static_cast<T>(alibi_slope(first_head + head, c.facts.heads)) : T(0);
         for (const Row& q : block) {
             const auto [first, last] = seen({&q, 1}, against);
             const std::int64_t n = static_cast<std::int64_t>(against.size());
             std::fill(s, s + first, none);
             multiply(s + first, scale, last - first);
+            for (std::int64_t j = first; j < last && cap > 0; ++j) s[j] = cap * std::tanh(s[j] / cap);
             for (std::int64_t j = first; j < last && slope != 0; ++j) s[j] += slope * static_cast<T>(against[j].position - q.position);
             std::fill(s + last, s + n, none);
             s += n;
@@ -177,7 +180,14 @@ template <class T> struct BackwardBlock {
     const T *q, *k, *v, *dy, *o; // dense: of the block, of the keys seen
     const T* lse;                // of the block
     T *dq, *dk, *dv;
-    std::vector<T>&s, &ds;
+    std::vector<T>&s, &ds, &slopes; // slopes: of the cap, where there is one
+
+    // (No model has capped scores and biases by distance: what is capped is what the softmax sees.)
+    void find_slopes() {
+        const T cap = static_cast<T>(p.c.facts.score_cap);
+        slopes.clear();
+        for (std::size_t i = 0; cap > 0 && i < s.size(); ++i) slopes.push_back(std::isinf(s[i]) ? T(0) : 1 - (s[i] / cap) * (s[i] / cap));
+    }
 
     void run() {
         const Attention& w = p.w;
@@ -187,6 +197,7 @@ template <class T> struct BackwardBlock {
         gemm(false, true, m, n, w.qk_dim, T(1), q, w.qk_dim, k, w.qk_dim, T(0), s.data(), n);
         gemm(false, true, m, n, w.v_dim, T(1), dy, w.v_dim, v, w.v_dim, T(0), ds.data(), n);
         p.prepare(s.data(), block, against, head);
+        find_slopes();
         const T scale = static_cast<T>(p.c.facts.attention_scale());
         for (std::int64_t i = 0; i < m; ++i) {
             const T delta = dot(dy + i * w.v_dim, o + i * w.v_dim, w.v_dim);
@@ -205,6 +216,7 @@ template <class T> struct BackwardBlock {
                 pi[j] *= keep;
             }
         }
+        for (std::size_t i = 0; i < slopes.size(); ++i) ds[i] *= slopes[i];
         gemm(true, false, n, w.v_dim, m, T(1), s.data(), n, dy, w.v_dim, T(1), dv, w.v_dim);
         gemm(false, false, m, w.qk_dim, n, T(1), ds.data(), n, k, w.qk_dim, T(0), dq, w.qk_dim);
         gemm(true, false, n, w.qk_dim, m, T(1), ds.data(), n, q, w.qk_dim, T(1), dk, w.qk_dim);
@@ -216,7 +228,7 @@ template <class T> struct Backward {
     const Problem<T>& p;
     const Heads<T>& to;
     const T *dy, *o, *lse;
-    std::vector<T> q, dq, dyb, ob, sums, k{}, v{}, dk{}, dv{}, s{}, ds{};
+    std::vector<T> q, dq, dyb, ob, sums, k{}, v{}, dk{}, dv{}, s{}, ds{}, slopes{};
 
     Backward(const Problem<T>& problem, const Heads<T>& gradients, const Call& call, std::size_t parts)
         : p(problem), to(gradients), dy(call.input<T>(0)), o(call.input<T>(1 + parts)), lse(call.input<T>(2 + parts)),
@@ -270,7 +282,8 @@ template <class T> struct Backward {
                              dk.data() + first * w.qk_dim,
                              dv.data() + first * w.v_dim,
                              s,
-                             ds}
+                             ds,
+                             slopes}
                 .run();
         spread<T>(dq.data(), block, w.qk_dim, to.q[h], to.q_stride);
     }

@@ -53,7 +53,7 @@ KernelFacts facts_of(const Scenario& s) {
     f.window = m.attention.sliding_window;
     f.full_every = m.attention.full_every;
     f.qk_dim = f.v_dim = m.head_dim;
-    f.rope_dim = m.head_dim / 2 * 2; // pairs are turned
+    f.rope_dim = static_cast<std::int64_t>(m.head_dim * m.rope_fraction) / 2 * 2; // pairs are turned
     if (m.attention.kind == AttentionSpec::Kind::mla) {
         f.qk_dim = m.attention.qk_nope_head_dim + m.attention.qk_rope_head_dim;
         f.v_dim = m.attention.v_head_dim;
@@ -64,6 +64,8 @@ KernelFacts facts_of(const Scenario& s) {
     f.rope_scale = m.rope_scale;
     f.rope_base = m.rope_base;
     f.norm_epsilon = m.norm_epsilon;
+    f.embedding_scale = m.embedding_scale;
+    f.score_cap = m.attention.score_cap;
     f.activation_clamp = m.activation_clamp;
     f.dropout = m.dropout;
     f.mtp_layers = m.mtp_layers;

@@ -35,12 +35,14 @@ struct KernelFacts {
     int layers = 1, heads = 1, kv_heads = 1;
     std::int64_t hidden = 1, vocabulary = 1; // the vocabulary as the model has it, without the rows that pad it
     bool causal = true, alibi = false, gated = false;
-    int window = 0, full_every = 0;                   // tokens a token sees, and which layers see all in spite of it
-    std::int64_t qk_dim = 1, v_dim = 1, rope_dim = 1; // of a head; rope_dim: the last columns of a query or key that carry the position
-    double adapter_scale = 1;                         // of what LoRA's adapters make: alpha / rank
-    double rope_scale = 1, activation_clamp = 0;      // of cosines and sines; of experts' activations, 0: none
+    int window = 0, full_every = 0; // tokens a token sees, and which layers see all in spite of it
+    // Of a head; rope_dim: columns of a query or key that carry the position, the first ones, of latent attention the last.
+    std::int64_t qk_dim = 1, v_dim = 1, rope_dim = 1;
+    double adapter_scale = 1;                    // of what LoRA's adapters make: alpha / rank
+    double rope_scale = 1, activation_clamp = 0; // of cosines and sines; of experts' activations, 0: none
     double rope_base = 10000, norm_epsilon = 1e-5, dropout = 0;
-    double mtp_weight = 0.3; // of the further tokens' loss, over their number (DeepSeek-V3, arXiv:2412.19437, 4.2)
+    double embedding_scale = 1, score_cap = 0; // of the rows looked up; of fused attention's scores x: cap tanh(x / cap), 0: none
+    double mtp_weight = 0.3;                   // of the further tokens' loss, over their number (DeepSeek-V3, arXiv:2412.19437, 4.2)
     int mtp_layers = 0;
     MoeSpec moe;                     // experts == 0: none
     bool forced_routing = false;     // by position, evenly: token p goes to experts p k + i, i < k (for tests of parity)

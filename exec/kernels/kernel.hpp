@@ -13,7 +13,7 @@
 //   tokens           rows by sequence of the microbatch, then position; see tokens.hpp for who holds which
 //   gathered tokens  (along context ranks) rank by rank, each as the rank has them
 // Operands by work (dy: the output's gradient; [x]: where the model has it; a/b: in place):
-//   Linear           fwd x, w[, bias] -> y          dx: dy, w -> dx          dw: dy, x[, g] -> g (accumulate: g +=)
+//   Linear           fwd x, w[, bias] -> y[, copies of x]          dx: dy, w -> dx          dw: dy, x[, g] -> g (accumulate: g +=)
 //   Matmul (part)    scores: qkv -> s   context: p, qkv -> o   d_probabilities: dy, qkv -> dp   d_values: p, dy -> dqkv
 //                    d_queries: ds, qkv, dqkv -> dqkv   d_keys: ds, qkv, dqkv -> dqkv
 //   Attention        fwd qkv | q, kv | q, k, v -> o, lse        bwd dy, (as fwd), o, lse -> (gradients as fwd)

@@ -9,7 +9,7 @@
 namespace orrery {
 namespace {
 
-// Turns the last `dim` columns of a head by the token's position (Su et al., arXiv:2104.09864), pairs half of them apart as Llama
+// Turns `dim` columns of a head by the token's position (Su et al., arXiv:2104.09864), pairs half of them apart as Llama
 // does: (a, b) -> (a cos - b sin, b cos + a sin), or back.
 template <class T> struct Rotation {
     std::int64_t dim;
@@ -57,8 +57,8 @@ template <class T> void plain_rope(const Call& c, bool forward) {
     const Rotation<T> rotation(c.context.facts, tokens_of(c.context, c.read(0), from.rows), !forward);
     const std::int64_t still = shape.qk_dim - rotation.dim;
     const auto head = [&](std::int64_t row, const T* x, T* y) {
-        std::copy_n(x, still, y);
-        rotation.turn(row, x + still, y + still);
+        rotation.turn(row, x, y);
+        std::copy_n(x + rotation.dim, still, y + rotation.dim);
     };
     split_rows(c.team(), from.rows, columns(c.read(0)), [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t row = begin; row < end; ++row) {

@@ -10,7 +10,7 @@ namespace {
 
 template <class T> void forward(const Call& c, std::int64_t n, std::int64_t k, const RowGroups& groups) {
     const T *const x = c.input<T>(0), *const w = c.input<T>(1),
-                   *const bias = c.in.size() > 2 && c.read(2).kind == MemoryKind::parameters ? c.input<T>(2) : nullptr;
+                   *const bias = c.in.size() > 2 && c.read(2).role != Role::counts ? c.input<T>(2) : nullptr;
     T* const y = c.output<T>(0);
     for (std::size_t g = 0; g < groups.begin.size(); ++g) {
         const std::int64_t first = groups.begin[g], m = groups.count[g];
@@ -22,6 +22,19 @@ template <class T> void forward(const Call& c, std::int64_t n, std::int64_t k, c
             gemm(c.team(), false, true, m, n, k, T(1), x + first * k, k, w + static_cast<std::int64_t>(g) * n * k, k, bias ? T(1) : T(0),
                  y + first * n, n);
     }
+}
+
+// Copies of the input that modules have for themselves (Emitter::further_casts), side by side in each row. (A weight in 8 bits beside the
+// result is of another dtype.)
+template <class T> void keep_casts(const Call& c, std::int64_t k) {
+    if (c.out.size() < 2 || c.written(1).dtype != c.read(0).dtype) return;
+    const std::int64_t width = columns(c.written(1)), rows = elements(c.written(1)) / width;
+    const T* const x = c.input<T>(0);
+    T* const casts = c.output<T>(1);
+    split_rows(c.team(), rows, width, [&](std::int64_t from, std::int64_t to) {
+        for (std::int64_t i = from; i < to; ++i)
+            for (std::int64_t at = 0; at < width; at += k) std::copy_n(x + i * k, k, casts + i * width + at);
+    });
 }
 
 template <class T> void input_gradient(const Call& c, std::int64_t n, std::int64_t k, const RowGroups& groups) {
@@ -74,6 +87,7 @@ template <class T> void run(const Linear& w, const Call& c) {
     switch (w.direction) {
     case Direction::forward:
         forward<T>(c, w.n, w.k, groups);
+        keep_casts<T>(c, w.k);
         break;
     case Direction::input_gradient:
         input_gradient<T>(c, w.n, w.k, groups);

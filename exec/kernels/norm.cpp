@@ -1,4 +1,4 @@
-// LayerNorm and RMSNorm over the first columns of each row, and RMSNorm of every head's query and key.
+// LayerNorm and RMSNorm over the first columns of each row, and RMSNorm of every head's query and key, or of all queries and all keys.
 //
 // y = w (x - mean) r + b with r = 1 / sqrt(var + eps), statistics (mean, r); RMS: y = w x r with r = 1 / sqrt(mean x^2 + eps), statistics
 // r. Adjoint, with g = dy w and xh the normalised x:  dx = r (g - mean(g) - xh mean(g xh)), RMS without mean(g);  dw += dy xh;  db += dy.
@@ -7,6 +7,7 @@
 #include "exec/kernels/packed.hpp"
 #include "exec/kernels/vector.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -90,8 +91,71 @@ template <class T> void heads_backward(const Call& c, std::int64_t heads_and_key
     }
 }
 
+// One norm over all queries of a packed row and one over all its keys, which stand group by group: they are collected, and put back.
+template <class T> struct Across {
+    Packed p;
+    std::int64_t dim;
+    std::vector<T> a{}, b{}, c{}, scratch{}; // a row's queries or keys, side by side
+
+    Across(const Packed& packed, std::int64_t width) : p(packed), dim(width) {
+        const auto most = static_cast<std::size_t>(std::max(p.heads, p.kv_heads) * dim);
+        for (std::vector<T>* v : {&a, &b, &c}) v->resize(most);
+        scratch.resize(2 * most);
+    }
+    std::int64_t count(bool keys) const { return keys ? p.kv_heads : p.heads; }
+    std::int64_t at(bool keys, std::int64_t h) const { return keys ? p.key(h) : p.query(h); }
+    void collect(bool keys, const T* row, std::vector<T>& to) const {
+        for (std::int64_t h = 0; h < count(keys); ++h) std::copy_n(row + at(keys, h), dim, to.data() + h * dim);
+    }
+    void spread(bool keys, const std::vector<T>& from, T* row) const {
+        for (std::int64_t h = 0; h < count(keys); ++h) std::copy_n(from.data() + h * dim, dim, row + at(keys, h));
+    }
+    void pass_values(const T* from, T* to) const {
+        for (std::int64_t h = 0; h < p.kv_heads; ++h) std::copy_n(from + p.value(h), p.v_dim, to + p.value(h));
+    }
+};
+
+template <class T> void across_forward(const Norm& w, const Call& c) {
+    const std::int64_t width = columns(c.read(0)), rows = elements(c.read(0)) / width, dim = w.cols / w.heads;
+    Across<T> across(packed_layout(c.context.facts, width, dim, w.heads), dim);
+    for (std::int64_t row = 0; row < rows; ++row) {
+        const T* x = c.input<T>(0) + row * width;
+        T* y = c.output<T>(0) + row * width;
+        for (const bool keys : {false, true}) {
+            across.collect(keys, x, across.a);
+            normalise(across.a.data(), c.input<T>(keys ? 2 : 1), static_cast<T*>(nullptr), across.b.data(),
+                      c.output<T>(1) + 2 * row + (keys ? 1 : 0), across.count(keys) * dim, false, c.context.facts.norm_epsilon);
+            across.spread(keys, across.b, y);
+        }
+        across.pass_values(x, y);
+    }
+}
+
+// in: as heads_backward.
+template <class T> void across_backward(const Norm& w, const Call& c) {
+    const std::int64_t width = columns(c.read(0)), rows = elements(c.read(0)) / width, dim = w.cols / w.heads;
+    Across<T> across(packed_layout(c.context.facts, width, dim, w.heads), dim);
+    const bool trained = c.out.size() > 1;
+    for (std::int64_t row = 0; row < rows; ++row) {
+        const T *dy = c.input<T>(0) + row * width, *x = c.input<T>(1) + row * width;
+        T* dx = c.output<T>(0) + row * width;
+        for (const bool keys : {false, true}) {
+            const std::int64_t n = across.count(keys) * dim;
+            const T *weight = c.input<T>(keys ? 4 : 3), *statistics = c.input<T>(2) + 2 * row + (keys ? 1 : 0);
+            across.collect(keys, dy, across.a);
+            across.collect(keys, x, across.b);
+            if (trained)
+                weight_gradients(across.a.data(), across.b.data(), statistics, c.output<T>(keys ? 2 : 1), static_cast<T*>(nullptr), 0, n,
+                                 false);
+            adjoint(across.a.data(), across.b.data(), statistics, weight, across.c.data(), across.scratch.data(), n, false);
+            across.spread(keys, across.c, dx);
+        }
+        across.pass_values(dy, dx);
+    }
+}
+
 template <class T> void rows_forward(const Norm& w, const Call& c, std::int64_t rows, bool layer) {
-    const T* bias = layer ? c.input<T>(2) : nullptr;
+    const T* bias = layer && c.in.size() > 2 ? c.input<T>(2) : nullptr;
     const std::int64_t from = columns(c.read(0)), to = columns(c.written(0)), statistics = layer ? 2 : 1;
     split_rows(c.team(), rows, w.cols, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t r = begin; r < end; ++r)
@@ -104,7 +168,7 @@ template <class T> void rows_forward(const Norm& w, const Call& c, std::int64_t 
 // (which may take dy's place) by rows; one takes both row by row. Each sum has the rows' order.
 template <class T> void rows_backward(const Norm& w, const Call& c, std::int64_t rows, bool layer) {
     const bool trained = c.out.size() > 1;
-    T *const gw = trained ? c.output<T>(1) : nullptr, *const gb = trained && layer ? c.output<T>(2) : nullptr;
+    T *const gw = trained ? c.output<T>(1) : nullptr, *const gb = layer && c.out.size() > 2 ? c.output<T>(2) : nullptr;
     const std::int64_t dy_width = columns(c.read(0)), x_width = columns(c.read(1)), dx_width = columns(c.written(0)),
                        statistics = layer ? 2 : 1;
     const T *const dy = c.input<T>(0), *const x = c.input<T>(1), *const kept = c.input<T>(2);
@@ -137,6 +201,10 @@ template <class T> void rows_backward(const Norm& w, const Call& c, std::int64_t
 template <class T> void run(const Norm& w, const Call& c) {
     const bool layer = w.kind == NormKind::layernorm, forward = w.direction == Direction::forward;
     const std::int64_t rows = elements(c.read(0)) / columns(c.read(0));
+    if (w.across) {
+        forward ? across_forward<T>(w, c) : across_backward<T>(w, c);
+        return;
+    }
     if (w.heads > 0) {
         forward ? heads_forward<T>(c, w.heads, w.cols) : heads_backward<T>(c, w.heads, w.cols);
         return;

@@ -363,6 +363,9 @@ template <class T> void run(const OptimizerStep& w, const Call& c) {
             lars(k, trust_ratio(c.context, w.kind, s.weights, s.other), p, g, first + at, n);
             break;
         }
+        case OptimizerKind::muon:
+            require(false, "Muon is simulated only");
+            break;
         }
         if (master && weights) std::copy_n(p, n, weights);
         at += n;

@@ -299,6 +299,20 @@ template <class T> void outer_step(const Call& c) {
     }
 }
 
+// x -> cap tanh(x / cap);  dy, x -> dy (1 - tanh(x / cap)^2).
+template <class T> void softcap(const Pointwise& w, const Call& c) {
+    const bool forward = w.direction == Direction::forward;
+    const T cap = static_cast<T>(w.cap);
+    const T *const x = c.input<T>(forward ? 0 : 1), *const dy = c.input<T>(0);
+    T* const out = c.output<T>(0);
+    split(c.team(), elements(c.written(0)), split_grain / 4, [&](std::int64_t from, std::int64_t to) {
+        for (std::int64_t i = from; i < to; ++i) {
+            const T t = std::tanh(x[i] / cap);
+            out[i] = forward ? cap * t : dy[i] * (1 - t * t);
+        }
+    });
+}
+
 // Two partial results of attention into one: o = sum of o_i exp(lse_i - lse), lse = log(sum of exp(lse_i)).
 template <class T> void merge(const Call& c) {
     const std::int64_t heads = columns(c.read(1)), dim = columns(c.read(0)) / heads, n = elements(c.read(1));
@@ -320,10 +334,13 @@ template <class T> void run(const Pointwise& w, const Call& c) {
     switch (w.kind) {
     case PointwiseKind::gelu:
     case PointwiseKind::relu:
+    case PointwiseKind::squared_relu:
     case PointwiseKind::swiglu:
     case PointwiseKind::geglu:
     case PointwiseKind::clamp:
         return activation<T>(w, c);
+    case PointwiseKind::softcap:
+        return softcap<T>(w, c);
     case PointwiseKind::bias:
         return bias_gradient<T>(c);
     case PointwiseKind::weighted_bias:

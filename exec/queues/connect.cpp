@@ -74,6 +74,9 @@ void Runner::warm_rows(std::size_t i, Shapes& seen) {
     }
 }
 
+// A communicator has two minutes to come up (exec/cuda/nccl.hpp), and a thread that asks longer than twice that does not come back.
+constexpr double connecting_s = 300;
+
 std::int64_t Runner::words_of(CommId c) const { return 8 * (static_cast<std::int64_t>(members(c).size()) + 1); }
 
 std::int64_t Runner::free_memory() {
@@ -92,6 +95,7 @@ void Runner::measured(const std::string& what, std::int64_t& free) {
 
 void Runner::connect(const WorldId& id) {
     if (!delays_.empty() || world_.plan.mesh.ranks() == 1) return; // a library's communicators take a gigabyte, of one rank, too
+    const Armed armed = arm(std::max(job_.last_resort, connecting_s));
     std::byte* words = nullptr; // a word for each member, and one: allocated before free memory is looked at
     std::int64_t needed = 8;
     for (std::size_t c = 0; c < comms_.size(); ++c) needed += words_of(static_cast<CommId>(c));
@@ -104,12 +108,15 @@ void Runner::connect(const WorldId& id) {
     if (!job_.all_here) {
         check(device_.allocate(losses_at_once() * 8, MemorySpace::device, &shared_losses_), "losses");
         owned_.push_back(shared_losses_);
+        check(device_.allocate(losses_at_once() * 8, MemorySpace::host, &host_losses_), "losses");
+        owned_.push_back(host_losses_);
     }
     check(device_.connect(id, world_.plan.mesh.ranks(), rank_.rank, "world", everyone_), "connecting to the other ranks");
     if (shared_losses_) warm_losses();
     note("world");
     const std::vector<CommUse> used = uses();
     for (std::size_t c = 0; c < comms_.size(); ++c) {
+        beat();
         const bool used_here = used[c].sums || used[c].peers != Peers::none; // else no memory is spent on it: all its members agree
         const std::vector<int>& of = members(static_cast<CommId>(c));
         const auto me = std::ranges::find(of, rank_.rank) - of.begin();
@@ -119,6 +126,7 @@ void Runner::connect(const WorldId& id) {
     }
     for (std::size_t c = 0; c < comms_.size(); ++c) {
         if (!comms_[c]) continue;
+        beat();
         warm_up(static_cast<CommId>(c), used[c], words);
         if (separate_) warm_calls(static_cast<CommId>(c));
         words += words_of(static_cast<CommId>(c));

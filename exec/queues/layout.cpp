@@ -9,7 +9,6 @@
 #include <limits>
 #include <map>
 #include <optional>
-#include <tuple>
 
 namespace orrery {
 namespace {
@@ -140,24 +139,14 @@ class Groups {
     }
 
   private:
-    using Key = std::tuple<std::int32_t, std::int32_t, bool>; // where its Alloc stands, bucket, gradients
-
-    std::optional<Key> bucket_of(const Lifetime& x) const {
-        const Buffer& b = plan_.buffers[x.buffer];
-        const bool passes = x.alloc >= 0 && x.offset < 0, gradient = b.role == Role::gradient;
-        if (!passes || b.bucket < 0 || (!gradient && b.role != Role::parameter)) return std::nullopt;
-        return Key{gradient ? begin_of_allocations(x.alloc) : order_.issues[x.alloc].action, b.bucket, gradient};
-    }
-    // The first of the allocations that follow one another in an action: gradients that come apart, each as its product runs, lie apart.
-    std::int32_t begin_of_allocations(std::int32_t i) const {
-        const auto allocates = [&](std::int32_t at) { return std::holds_alternative<Alloc>(order_.issues[at].op->work); };
-        while (i > 0 && allocates(i - 1) && order_.issues[i - 1].action == order_.issues[i].action) --i;
-        return i;
+    std::optional<BucketRoom> bucket_of(const Lifetime& x) const {
+        const bool passes = x.alloc >= 0 && x.offset < 0;
+        return passes ? bucket_room(plan_, order_, x.alloc, x.buffer) : std::nullopt;
     }
     // In the bucket's order; as long as all its shards.
-    void close(Group& group, const Key& key) const {
-        const TensorBucket& bucket = plan_.buckets[std::get<1>(key)];
-        const bool gradient = std::get<2>(key);
+    void close(Group& group, const BucketRoom& key) const {
+        const TensorBucket& bucket = plan_.buckets[key.bucket];
+        const bool gradient = key.gradients;
         const auto place_in = [&](std::int32_t l) {
             const BufferId b = lifetimes_[l].buffer;
             return std::ranges::find(bucket.tensors, b, gradient ? &BucketTensor::gradient : &BucketTensor::parameter) -
@@ -176,7 +165,7 @@ class Groups {
     const IssueOrder& order_;
     const StorageMap& map_;
     const std::vector<Lifetime>& lifetimes_;
-    std::map<Key, std::size_t> open_;
+    std::map<BucketRoom, std::size_t> open_;
 };
 
 PackedBlock block_of(const Group& group, const std::vector<Lifetime>& lifetimes, const QueueClocks& clocks) {

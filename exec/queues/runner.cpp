@@ -79,6 +79,10 @@ Runner::Runner(World& world, Rank& rank, StreamDevice& device, const StagePlan& 
     }
     program_ = rank_program(world_, rank_, stage_, places_);
     kept_ = allocate(program_.kept, MemorySpace::host);
+    std::int64_t counts = 0;
+    for (const Command& c : program_.commands)
+        if (c.counted) counts = std::max(counts, 8 * elements(*c.in.back().buffer));
+    counts_ = allocate(counts, MemorySpace::host);
     device_.give_up_when([&job] { return job.stopped(); });
     if (job_.last_resort > 0) last_resort_ = std::make_unique<LastResort>(exit_code_lost, [&job] { return job.why(); });
     comms_.resize(world_.plan.communicators.size());
@@ -134,23 +138,27 @@ void Runner::step(std::vector<OpTime>* record) {
     }
     began_ = told_ = wall_ns();
     base_ = mark(compute_queue);
-    const struct Armed { // until the step is over, however it ends
-        LastResort* last_resort;
-        ~Armed() {
-            if (last_resort) last_resort->disarm();
-        }
-    } armed{last_resort_.get()};
-    if (last_resort_)
-        last_resort_->arm(job_.last_resort,
-                          fmt::format("rank {}: its host thread does not come back from a library: the process ends", rank_.rank), true);
+    const Armed armed = arm(job_.last_resort);
     for (issued_ = 0; issued_ < ends_.size(); ++issued_) {
         issue(issued_);
-        if (last_resort_) last_resort_->beat();
+        beat();
+        if (issued_ + 1 == ends_.size() || at(issued_ + 1).action != at(issued_).action) pulses_.push_back(mark(compute_queue));
     }
     finish();
     if (record) report(*record);
     for (EventId e : used_) device_.recycle(e);
     used_.clear();
+}
+
+Runner::Armed Runner::arm(double seconds) {
+    if (last_resort_)
+        last_resort_->arm(seconds, fmt::format("rank {}: its host thread does not come back from a library: the process ends", rank_.rank),
+                          true);
+    return Armed{last_resort_.get()};
+}
+
+void Runner::beat() {
+    if (last_resort_) last_resort_->beat();
 }
 
 EventId Runner::mark(QueueId q) {
@@ -251,11 +259,10 @@ void Runner::communicate(std::size_t i) {
     }
     // The host must know the counts before it can say what goes where.
     const Operand& known = c.in.back();
-    std::vector<std::int64_t> counts(static_cast<std::size_t>(elements(*known.buffer)));
-    check(device_.copy(counts.data(), known.data, static_cast<std::int64_t>(counts.size()) * 8, queue), "counts of experts");
+    check(device_.copy(counts_, known.data, 8 * elements(*known.buffer), queue), "counts of experts");
     wait_on_host(mark(queue), "counts of experts");
     Attendance side = side_of(rank_, x, c);
-    side.in.back().data = reinterpret_cast<std::byte*>(counts.data());
+    side.in.back().data = counts_;
     call(collective_calls(world_, side, staging_at(stage_, places_, i, c.staging)), queue, false);
     stores(i);
 }
@@ -306,23 +313,38 @@ void Runner::wait_on_host(EventId event, const char* what) {
     for (bool yes = false; !yes;) {
         check(device_.happened(event, slice, yes), what);
         if (yes) return;
-        if (last_resort_) last_resort_->beat();
+        beat();
         if (job_.stopped()) throw Left("another rank has failed");
+        look_at_communicators();
         if (retire()) last = wall_ns();
         tell(false);
         if (static_cast<double>(wall_ns() - last) > job_.patience * 1e9) throw no_progress();
     }
 }
 
-void Runner::synchronise() {
-    const std::int64_t began = wall_ns();
+void Runner::synchronise(bool with_others) {
+    std::int64_t last = wall_ns();
+    std::string heard; // of all ranks, when patience ended last
     for (bool done = false; !done;) {
         check(device_.synchronise(slice, done), "waiting for the device");
+        beat();
         if (!done && job_.stopped()) throw Left("another rank has failed");
-        if (!done && static_cast<double>(wall_ns() - began) > job_.patience * 1e9)
+        if (!done) look_at_communicators();
+        if (done || static_cast<double>(wall_ns() - last) <= job_.patience * 1e9) continue;
+        std::string now = with_others ? stands() : std::string();
+        if (now == heard)
             throw LostPeer(
-                fmt::format("rank {}: the device did not end what it was given before the step for {:.0f} s", rank_.rank, job_.patience));
+                fmt::format("rank {}: the device did not end what it was given beside a step for {:.0f} s", rank_.rank, job_.patience));
+        heard = std::move(now);
+        last = wall_ns();
     }
+}
+
+// How far each rank has said that it is.
+std::string Runner::stands() {
+    std::string all;
+    for (std::size_t r = 0; r < world_.ranks.size(); ++r) all += job_.store->get(fmt::format("rank {}", r)).value_or("") + "\n";
+    return all;
 }
 
 void Runner::finish() {
@@ -330,15 +352,22 @@ void Runner::finish() {
     for (bool done = false; !done;) {
         check(device_.synchronise(slice, done), "the step");
         if (done) break;
-        if (last_resort_) last_resort_->beat();
+        beat();
         if (job_.stopped()) throw Left("another rank has failed");
-        for (const auto& c : comms_)
-            if (c) check(c->poll(), "a communicator");
+        look_at_communicators();
         if (retire()) last = wall_ns();
         tell(false);
         if (static_cast<double>(wall_ns() - last) > job_.patience * 1e9) throw no_progress();
     }
     for (auto& q : pending_) q.clear();
+    pulses_.clear();
+}
+
+// An error that came after a call had returned: of the network, of a peer that is gone.
+void Runner::look_at_communicators() {
+    if (everyone_) check(everyone_->poll(), "the communicator of all ranks");
+    for (const auto& c : comms_)
+        if (c) check(c->poll(), "a communicator");
 }
 
 bool Runner::retire() {
@@ -352,6 +381,11 @@ bool Runner::retire() {
             pending_[q].pop_front();
             any = true;
         }
+    for (; !pulses_.empty(); pulses_.pop_front(), any = true) {
+        bool yes = false;
+        device_.happened(pulses_.front(), Milliseconds{0}, yes);
+        if (!yes) break;
+    }
     return any;
 }
 
@@ -460,9 +494,11 @@ void Runner::leave() {
         last_resort_->arm(
             std::min(10.0, job_.last_resort),
             fmt::format("rank {}: communicators were aborted, and a library does not return from that: the process ends", rank_.rank));
+    device_.begin_group(); // one may wait for another's
     for (auto& c : comms_)
         if (c) c->abort();
     if (everyone_) everyone_->abort();
+    device_.end_group();
     bool done = false;
     for (int i = 0; i < 100 && !done; ++i) device_.synchronise(slice, done); // its memory may go then
     if (last_resort_ && done) last_resort_->disarm();                        // else whoever frees its memory may wait for ever
@@ -483,19 +519,23 @@ void Runner::take_kept() {
     }
 }
 
-// Every token's loss is on one rank of the job: the sum over ranks is all of them, everywhere.
+// Every token's loss is on one rank of the job: the sum over ranks is all of them, everywhere. A rank whose step has ended waits here for
+// those whose backward passes end later, as long as one of them gets on.
 void Runner::share_losses() {
+    const Armed armed = arm(job_.last_resort);
     std::vector<double>& mine = world_.losses;
     const auto all = static_cast<std::int64_t>(mine.size());
     std::int64_t n = 0;
     for (std::int64_t begin = 0; begin < all; begin += n) {
         n = std::min(losses_at_once(), all - begin);
         double* const part = mine.data() + begin;
-        check(device_.copy(shared_losses_, part, n * 8, compute_queue), "losses");
+        std::memcpy(host_losses_, part, static_cast<std::size_t>(n) * 8);
+        check(device_.copy(shared_losses_, host_losses_, n * 8, compute_queue), "losses");
         check(everyone_->all_reduce(shared_losses_, shared_losses_, n, DType::fp64, false, compute_queue), "losses");
-        check(device_.copy(part, shared_losses_, n * 8, compute_queue), "losses");
+        check(device_.copy(host_losses_, shared_losses_, n * 8, compute_queue), "losses");
+        synchronise(true);
+        std::memcpy(part, host_losses_, static_cast<std::size_t>(n) * 8);
     }
-    synchronise();
 }
 
 void Runner::report(std::vector<OpTime>& record) {

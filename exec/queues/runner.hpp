@@ -56,7 +56,7 @@ class Runner {
     void take_kept();                       // of the step, into the world's: losses, what routers chose. One rank at a time
     void leave();                           // after a failure: communicators are aborted, streams left alone
     void share_losses();                    // with the ranks of other processes
-    bool retire();                          // takes note of communications that have ended; whether there were any
+    bool retire();                          // takes note of communications and actions that have ended; whether there were any
     // How far this rank is, to the store: at once, or now and then.
     void tell(bool at_once);
     std::string waits(); // the first communication that waits, and for whom; empty: none
@@ -104,7 +104,7 @@ class Runner {
     void stand_in(std::size_t i);
     void call(const CommCalls& calls, QueueId home, bool each_on_its_own);
     void wait_on_host(EventId event, const char* what);
-    void synchronise();
+    void synchronise(bool with_others = false); // with_others: it waits on as long as one of the job's ranks gets on
     void finish();
     struct Reach {
         std::vector<std::int64_t> reached;
@@ -117,12 +117,22 @@ class Runner {
         std::string stands;
     };
     Peer peer(int rank, CommId c, std::int64_t calls);
+    std::string stands();
     LostPeer no_progress();
     void report(std::vector<OpTime>& record);
     void warm_up(CommId c, const CommUse& use, std::byte* words);
     void measured(const std::string& what, std::int64_t& free);
     void check(const Status& s, const char* what);
     EventId mark(QueueId q); // recycled when the step is over
+    struct Armed {           // the last resort, until it goes
+        LastResort* last_resort;
+        ~Armed() {
+            if (last_resort) last_resort->disarm();
+        }
+    };
+    Armed arm(double seconds);
+    void beat();
+    void look_at_communicators();
     QueueId home(std::int32_t issue) const { return stage_.queues[issue].queues[0]; }
     const Issue& at(std::size_t i) const { return rank_.order->issues[i]; }
 
@@ -136,7 +146,9 @@ class Runner {
     RankPlaces places_;
     std::vector<std::byte*> owned_;
     std::int64_t staged_ = 0; // bytes
-    std::byte *kept_ = nullptr, *shared_losses_ = nullptr;
+    // A copy to memory that is not the library's own keeps the host thread until all before it has ended (CUDA's API synchronization
+    // behavior): it could not look whether its peers are still there. Of the host: kept_, counts_, host_losses_.
+    std::byte *kept_ = nullptr, *counts_ = nullptr, *shared_losses_ = nullptr, *host_losses_ = nullptr;
     std::size_t issued_ = 0;
     RankProgram program_;
     std::unique_ptr<StreamCommunicator> everyone_;
@@ -146,6 +158,7 @@ class Runner {
     std::vector<EventId> used_;
     std::vector<Timed> timed_;
     std::vector<std::deque<Pending>> pending_; // by queue: communications that have not ended, as far as is known
+    std::deque<EventId> pulses_;               // computation up to the end of each action that has not ended, as far as is known
     std::vector<std::int64_t> ended_;          // by queue: calls and transfers that have
     std::unique_ptr<LastResort> last_resort_;  // null: none asked for
     bool timing_ = false;

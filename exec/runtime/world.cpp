@@ -118,6 +118,9 @@ std::vector<Problem> not_executable(const Scenario& s, bool forced_routing) {
                             fmt::format("strategy.tensor_parallel = {} with model.kv_heads = {} is simulated only: kernels here have whole "
                                         "key heads a rank, so use {} or fewer",
                                         s.strategy.tensor_parallel, s.model.kv_heads, s.model.kv_heads)});
+    if (s.training.optimizer == Optimizer::muon)
+        problems.push_back(
+            {"/training/optimizer", "training.optimizer = muon is simulated only: use adamw, adam, sgd, momentum, lamb or lars"});
     if (s.training.moment_dtype == DType::uint8)
         problems.push_back({"/training/moment_dtype", "training.moment_dtype = int8 has no kernels here: use fp32 or bf16"});
     if (s.strategy.offload.optimizer != Tier::none && s.training.moment_dtype != DType::fp32)

@@ -26,13 +26,20 @@ Json fields(const Model& m) {
            {"tied_embeddings", m.tied_embeddings},
            {"position", name(m.position)},
            {"bias", m.bias},
+           {"norm_bias", m.norm == NormKind::layernorm && m.norm_bias},
            {"attention.kind", name(m.attention.kind)},
            {"attention.sliding_window", m.attention.sliding_window},
            {"attention.qkv_bias", m.attention.qkv_bias},
            {"attention.qk_norm", m.attention.qk_norm},
+           {"attention.qk_norm_across", m.attention.qk_norm_across},
+           {"attention.score_cap", m.attention.score_cap},
+           {"norm_placement", name(m.norm_placement)},
+           {"embedding_scale", m.embedding_scale},
+           {"logit_cap", m.logit_cap},
            {"moe", m.moe.has_value()}};
     if (m.position == PositionKind::learned) j["max_positions"] = m.max_positions;
-    if (m.position == PositionKind::rope) j["rope_base"] = m.rope_base, j["rope_scale"] = m.rope_scale;
+    if (m.position == PositionKind::rope)
+        j["rope_base"] = m.rope_base, j["rope_scale"] = m.rope_scale, j["rope_fraction"] = m.rope_fraction;
     if (!m.moe) j["ffn_size"] = m.ffn_size; // of no layer where all have experts
     if (m.moe) {
         j["moe.experts"] = m.moe->experts;
@@ -93,8 +100,8 @@ Json gpt2_config(const Model& m) {
             {"attn_pdrop", m.dropout}};
 }
 
-constexpr const char* classes[] = {"GPT2LMHeadModel",  "LlamaForCausalLM", "MistralForCausalLM", "MixtralForCausalLM",
-                                   "Qwen2ForCausalLM", "Qwen3ForCausalLM", "Qwen3MoeForCausalLM"};
+constexpr const char* classes[] = {"GPT2LMHeadModel",  "LlamaForCausalLM", "MistralForCausalLM",  "MixtralForCausalLM",
+                                   "Qwen2ForCausalLM", "Qwen3ForCausalLM", "Qwen3MoeForCausalLM", "Olmo2ForCausalLM"};
 
 } // namespace
 
@@ -127,7 +134,7 @@ std::string config_text(const Model& m, WeightFamily family, std::int64_t sequen
         j["sliding_window"] = m.attention.sliding_window > 0 ? Json(m.attention.sliding_window) : Json(nullptr);
     if (family == WeightFamily::qwen2 || family == WeightFamily::qwen3 || family == WeightFamily::qwen3_moe)
         j["use_sliding_window"] = false;
-    if (family == WeightFamily::qwen3 || family == WeightFamily::qwen3_moe) j["attention_bias"] = false;
+    if (family == WeightFamily::qwen3 || family == WeightFamily::qwen3_moe || family == WeightFamily::olmo2) j["attention_bias"] = false;
     if (family == WeightFamily::mixtral) {
         j["num_local_experts"] = m.moe->experts;
         j["intermediate_size"] = m.moe->expert_ffn_size;

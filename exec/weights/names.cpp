@@ -11,6 +11,7 @@ namespace {
 struct WeightNames {
     const char *embedding, *positions, *final_norm, *head, *norm1, *norm2, *qkv, *query, *key, *value, *query_norm, *key_norm, *proj, *gate,
         *up, *fc1, *down, *router, *expert_gate, *expert_up, *expert_down;
+    const char *post_norm1 = "", *post_norm2 = ""; // of norms behind attention and MLP
 };
 
 constexpr WeightNames gpt2_names{"transformer.wte",
@@ -63,6 +64,10 @@ constexpr WeightNames names_of(WeightFamily family) {
         n.expert_gate = "model.layers.{}.block_sparse_moe.experts.{}.w1";
         n.expert_up = "model.layers.{}.block_sparse_moe.experts.{}.w3";
         n.expert_down = "model.layers.{}.block_sparse_moe.experts.{}.w2";
+    }
+    if (family == WeightFamily::olmo2) {
+        n.post_norm1 = "model.layers.{}.post_attention_layernorm";
+        n.post_norm2 = "model.layers.{}.post_feedforward_layernorm";
     }
     return n;
 }
@@ -167,8 +172,12 @@ std::optional<Counterpart> of_layer(const NamedTensor& t) {
     const std::int64_t h = m.hidden_size;
     if (part == "norm1") return t.same(t.names.norm1, h, 1, false);
     if (part == "norm2") return t.same(t.names.norm2, h, 1, false);
-    if (part == "q_norm") return t.same(t.names.query_norm, m.head_dim, 1, false);
-    if (part == "k_norm") return t.same(t.names.key_norm, m.head_dim, 1, false);
+    if (part == "post_norm1") return t.same(t.names.post_norm1, h, 1, false);
+    if (part == "post_norm2") return t.same(t.names.post_norm2, h, 1, false);
+    const std::int64_t d = m.head_dim;
+    const bool across = m.attention.qk_norm_across;
+    if (part == "q_norm") return t.same(t.names.query_norm, across ? m.attention_heads * d : d, 1, false);
+    if (part == "k_norm") return t.same(t.names.key_norm, across ? m.kv_heads * d : d, 1, false);
     if (part == "qkv") return t.attention();
     if (part == "proj") return t.same(t.names.proj, h, m.attention_heads * m.head_dim, true);
     if (part == "fc1") return m.gated() ? t.gated(t.names.gate, t.names.up, m.ffn_size, 1) : t.same(t.names.fc1, m.ffn_size, h, true);
@@ -188,13 +197,18 @@ std::optional<WeightFamily> weight_family(const Model& m, std::vector<std::strin
     };
     const AttentionSpec& a = m.attention;
     unless(a.kind == AttentionSpec::Kind::full && a.causal, "attention is latent, or not causal");
-    unless(m.final_norm && !m.embedding_norm && !m.parallel_block, "norms stand elsewhere, or blocks are parallel");
+    const bool olmo2 = m.norm_placement == NormPlacement::after && a.qk_norm && a.qk_norm_across && !m.moe;
+    unless(m.final_norm && !m.embedding_norm && !m.parallel_block && (m.norm_placement == NormPlacement::before || olmo2),
+           "norms stand elsewhere, or blocks are parallel");
+    unless(!a.qk_norm || !a.qk_norm_across || olmo2, "norms of queries and keys go over all heads");
+    unless(m.embedding_scale == 1 && m.logit_cap == 0 && a.score_cap == 0, "embeddings are scaled, or logits or scores capped");
+    unless(m.rope_fraction == 1, "a part of each head is rotated");
     unless(m.mtp_layers == 0, "it predicts further tokens");
     unless(m.activation_clamp == 0 && m.rope_scale == 1, "activations are clamped, or rotations scaled");
     unless(a.full_every == 0, "some layers have a window");
     const bool gpt = m.norm == NormKind::layernorm;
     if (gpt) {
-        unless(m.position == PositionKind::learned && m.activation == ActivationKind::gelu && m.bias && !m.moe &&
+        unless(m.position == PositionKind::learned && m.activation == ActivationKind::gelu && m.bias && m.norm_bias && !m.moe &&
                    m.kv_heads == m.attention_heads && !a.qkv_bias && !a.qk_norm && a.sliding_window == 0 &&
                    m.head_dim * m.attention_heads == m.hidden_size,
                "with layernorm files have GPT-2: learned positions, gelu, biases, as many keys as queries, no experts");
@@ -214,7 +228,8 @@ std::optional<WeightFamily> weight_family(const Model& m, std::vector<std::strin
         return a.qk_norm ? WeightFamily::qwen3_moe : WeightFamily::mixtral;
     }
     if (!why_not.empty()) return std::nullopt;
-    return a.qk_norm              ? WeightFamily::qwen3
+    return olmo2                  ? WeightFamily::olmo2
+           : a.qk_norm            ? WeightFamily::qwen3
            : a.qkv_bias           ? WeightFamily::qwen2
            : a.sliding_window > 0 ? WeightFamily::mistral
                                   : WeightFamily::llama;

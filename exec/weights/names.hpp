@@ -12,9 +12,9 @@
 namespace orrery {
 
 // As config.json says in model_type.
-enum class WeightFamily : std::uint8_t { gpt2, llama, mistral, mixtral, qwen2, qwen3, qwen3_moe };
+enum class WeightFamily : std::uint8_t { gpt2, llama, mistral, mixtral, qwen2, qwen3, qwen3_moe, olmo2 };
 template <> struct Spelling<WeightFamily> {
-    static constexpr const char* all[] = {"gpt2", "llama", "mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe"};
+    static constexpr const char* all[] = {"gpt2", "llama", "mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe", "olmo2"};
 };
 
 // The names of a model; nothing, and the reasons, where no family is like it.

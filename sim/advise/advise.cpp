@@ -194,8 +194,10 @@ class Adviser {
         if (a_.scenario.strategy.offload == Offload{})
             with_faster("hosts (launches, their own work)", [](Scenario&, CostFactors& f) { f[CostGroup::host] /= more; });
         else // copies and updates have rows of their own
-            with_faster("hosts' launches",
-                        [](Scenario& s, CostFactors&) { s.runtime.launch_us /= more, s.cluster.device.launch_us /= more; });
+            with_faster("hosts' launches", [](Scenario& s, CostFactors&) {
+                s.cluster.host.speed *= more; // calls, hooks and exchanges too
+                s.runtime.launch_us /= more, s.cluster.device.launch_us /= more;
+            });
         std::ranges::stable_sort(a_.faster, std::greater{}, &FasterPart::gain);
     }
 

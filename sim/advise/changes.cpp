@@ -282,9 +282,11 @@ std::vector<StrategyChange> other_trainings(const Scenario& s) {
             workers);
     }
     const Abilities can = abilities_of(s);
-    if (g.gradient_compression == GradientCompression::none && g.zero_stage == 0 && !can.all)
+    const auto goes_with_shards = [](GradientCompression k) { return k == GradientCompression::fp16 || k == GradientCompression::bf16; };
+    if (g.gradient_compression == GradientCompression::none && !can.all)
         for (const char* word : Spelling<GradientCompression>::all)
-            if (const GradientCompression k = *named<GradientCompression>(word); k != GradientCompression::none && can.has(k))
+            if (const GradientCompression k = *named<GradientCompression>(word);
+                k != GradientCompression::none && can.has(k) && (g.zero_stage == 0 || goes_with_shards(k)))
                 out.push_back(set_field(fmt::format("gradients sent as {}", word), "/strategy/gradient_compression",
                                         fmt::format(R"({{"kind": "{}"}})", word)));
     return out;

@@ -2,7 +2,9 @@
 #include "sim/cost/attention.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <initializer_list>
 
 namespace orrery {
@@ -21,12 +23,17 @@ AttentionPoint at_dimension(const std::vector<AttentionPoint>& points, double di
     return {dim, points.back().tflops, points.back().s0};
 }
 
+double power_of_two(std::int64_t dim) {
+    return static_cast<double>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(dim, 16))));
+}
+
 // Flash kernels are made for a few head dimensions, and fill rows up to the next of them (FlashAttention 1: 16, 32, 64, 128; 2: multiples
-// of 32, its head_size_rounded; 3: 64, 96, 128, 192, 256). Where values are of another dimension than keys, none is filled up. On TPUs
-// each is, to whole lanes.
+// of 32, its head_size_rounded; 3: 64, 96, 128, 192, 256; FlexAttention: powers of two, QK_HEAD_DIM_ROUNDED). Where values are of another
+// dimension than keys, FlexAttention alone fills each up. On TPUs each is, to whole lanes.
 double computed_dimension(const Attention& op, double lanes) {
     const auto filled = [lanes](std::int64_t d) { return lanes * std::ceil(static_cast<double>(d) / lanes); };
     if (lanes > 0) return (filled(op.qk_dim) + filled(op.v_dim)) / 2;
+    if (op.kernel == AttentionKernel::flex) return power_of_two(op.qk_dim) / 2 + power_of_two(op.v_dim) / 2;
     const double dim = static_cast<double>(op.qk_dim + op.v_dim) / 2;
     if (op.qk_dim != op.v_dim || dim > 256) return dim;
     const auto next = [&](std::initializer_list<double> made) {

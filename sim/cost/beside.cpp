@@ -4,13 +4,15 @@
 // P of the device's A processors: NCCL's kernels have a block for each channel, which shares its processor with no other kernel; k of them
 // computation misses. Its b bytes/us on the bus are read and written 3 times over in the memory of B: from the last member, into the
 // buffer, and on to the next. m is 3 b / B of a ring over the NVLink of eight H100, whose whole w and whose part r by bytes are measured
-// (pointwise.json), and k makes the rest of it. A lesser rate of as many bytes takes as much in all: better links are never slower. Where
-// nothing is known of the kernels (RCCL, TPUs, a host's processors), w serves.
-// Example: that ring 0.25, k = 0.78; copy engines in its place 0.085.
+// beside a matrix product (pointwise.json: ring_slowdown, bytes_share), and k makes the rest of it. A lesser rate of as many bytes takes as
+// much in all: better links are never slower.
+// Example: that ring 0.43, k = 1.17; copy engines in its place 0.16.
 //
-// Between nodes w serves, too: NCCL gives a NIC two channels and a message to another node two (NCCL_NCHANNELS_PER_NET_PEER), which by the
-// law above is 0.02 for one NIC and 0.12 for eight; steps of jobs on many nodes are predicted short already, and with the law by 1 to 3 %
-// more. Kernels hold their processors while they wait for peers and for each hop, too, which is not counted.
+// Where nothing is known of the kernels (RCCL, TPUs, a host's processors) and between nodes a whole that is fitted to steps serves
+// (compute_slowdown). Between nodes NCCL has two channels a NIC, and four where a NIC has 400 Gb/s, up to 16 (ncclTopoDupChannels,
+// ncclTopoPostset; logs of H100 nodes with eight NICs: 16), two for a message to another node: by the law above 0.04 for one NIC of 400
+// Gb/s and 0.31 for eight. With these counts, and with processors held through latencies and waits too, FSDP over 4 x 200 Gb/s and
+// ZeRO 1 over 4 x 100 Gb/s are predicted 1 to 3 % shorter, which are short already; all other sources together come out alike.
 #include "sim/cost/data.hpp"
 
 #include <algorithm>
@@ -27,17 +29,18 @@ double CostModel::Data::channels(const Group& g, const CollectiveTime& t) const 
 namespace {
 
 constexpr double ring_processors = 24.0 / 132, ring_memory = 3 * 363.0 / 3352; // of that ring
+constexpr double most_missed = 0.9;                                            // of all processors: computation keeps some
 
-}
+} // namespace
 
 double CostModel::Data::slowed_by_processors(double held) const {
-    const double ring = pointwise.compute_slowdown * (1 - pointwise.bytes_share), missed = ring / (1 + ring) / ring_processors;
-    const double all = std::max(1, device.processors), taken = missed * std::min(held, all) / all;
+    const double ring = pointwise.ring_slowdown * (1 - pointwise.bytes_share), missed = ring / (1 + ring) / ring_processors;
+    const double all = std::max(1, device.processors), taken = std::min(most_missed, missed * std::min(held, all) / all);
     return taken / (1 - taken);
 }
 
 double CostModel::Data::slowed_by_bytes(double bus) const {
-    return pointwise.compute_slowdown * pointwise.bytes_share * std::min(1.0, 3 * bus / bandwidth) / ring_memory;
+    return pointwise.ring_slowdown * pointwise.bytes_share * std::min(1.0, 3 * bus / bandwidth) / ring_memory;
 }
 
 void CostModel::Data::take_beside(CommCost& c, double held, double bus) const {
@@ -47,27 +50,23 @@ void CostModel::Data::take_beside(CommCost& c, double held, double bus) const {
     c.slows = slowed_by_processors(held) + c.slows_by_bytes;
 }
 
-CostModel::Slowdowns CostModel::slowdowns() const {
+double CostModel::most_slowdown() const {
     const Data& d = *data_;
+    double most = 0;
     if (!d.kinds.empty()) {
-        Slowdowns all{1, 0};
-        for (const CostModel& kind : d.kinds) {
-            const Slowdowns own = kind.slowdowns();
-            all = {std::min(all.least, own.least), std::max(all.most, own.most)};
-        }
-        return all;
+        for (const CostModel& kind : d.kinds) most = std::max(most, kind.most_slowdown());
+        return most;
     }
     const double whole = d.pointwise.compute_slowdown, ring = d.links.ring_channels;
-    if (ring <= 0) return {whole, whole};
-    const bool parts = d.custom_graph || d.domain.wiring != Wiring::switched; // a group may use a part of the links
+    if (ring <= 0) return whole;
     const double nvls = d.links.has_nvls ? d.links.nvls_channels : ring, tokens = d.experts ? d.token_processors() : ring;
-    const double fewest = parts ? 0 : std::min({ring, nvls, tokens});
     // A switch that adds makes the bus look twice as fast as the links.
-    const double most = std::max({d.slowed_by_processors(ring) + d.slowed_by_bytes(d.links.link_rate),
-                                  d.slowed_by_processors(nvls) + d.slowed_by_bytes((d.links.has_nvls ? 2 : 1) * d.links.link_rate),
-                                  d.slowed_by_processors(tokens) + d.slowed_by_bytes(d.links.link_rate)});
+    most = std::max({d.slowed_by_processors(ring) + d.slowed_by_bytes(d.links.link_rate),
+                     d.slowed_by_processors(nvls) + d.slowed_by_bytes((d.links.has_nvls ? 2 : 1) * d.links.link_rate),
+                     d.slowed_by_processors(tokens) + d.slowed_by_bytes(d.links.link_rate)});
+    const bool parts = d.custom_graph || d.domain.wiring != Wiring::switched; // a group may use a part of the links
     const bool whole_too = d.nodes > 1 || parts || !d.device.kernels.empty(); // of links between nodes and measured kernels
-    return {std::min(d.slowed_by_processors(fewest), whole_too ? whole : 1), std::max(most, whole_too ? whole : 0)};
+    return std::max(most, whole_too ? whole : 0);
 }
 
 } // namespace orrery

@@ -96,11 +96,14 @@ struct KernelTables {
     double reference_tflops_16 = 0;        // the 16-bit peak that attention rates belong to
     std::map<std::string, GemmTable> gemm; // bf16 (fp16 too), fp8, fp8_block, mxfp8, nvfp4, tf32, fp32
     SystolicTable systolic;
-    std::map<std::string, AttentionTable> attention; // flash-1, flash-2, flash-3, cudnn
+    std::map<std::string, AttentionTable> attention; // flash-1, flash-2, flash-3, cudnn, flex
     AttentionWaves waves;
     std::map<std::string, PrefillTable> prefill; // "full", "latent"
     std::map<std::string, ExpertsTable> experts; // by type
     double sustained_16 = 1, sustained_8 = 1, sustained_other = 1, sustained_attention = 1;
+    // The mix of kernels that the 16-bit clocks were measured in (clocks.hpp): the share of the time that products and attention have, and
+    // the share of the board's limit that the other kernels draw. matrix_share 0: not known, and the clocks serve every mix.
+    double matrix_share = 0, memory_power = 0;
     Source sustained_source;
     UnalignedTable unaligned;
     double torch_groups = 0; // speed of torch._grouped_mm, all experts in one kernel, against that of single products; 0: not known
@@ -136,16 +139,22 @@ struct QuantizeTable {
     double earlier = 1; // kernels of before (Practice::early_casts) are these times slower, for these recipes
     std::vector<ScalingRecipe> earlier_recipes, both_ways, present_maximum, norm_casts;
     std::vector<std::string> turning_architectures;
-    std::map<std::string, double> ported; // phi of Practice::ported_casts, by architecture
+    std::map<std::string, double> ported, translated; // phi of Practice::ported_casts and ::translated_casts, by architecture
     Source source;
     bool has_earlier(ScalingRecipe recipe) const;
 };
 // Host time of modules' calls beside their launches (host.cpp; Practice::module_calls), us: [forward, backward].
 struct CallTable {
     std::map<std::string, std::array<double, 2>> calls;
-    std::array<double, 2> hook{};       // of the hooks around a module with parameters of its own (Practice::module_hooks)
-    std::array<double, 2> hook_alone{}; // of a single rank, which gathers and reduces nothing
-    Source hook_source;
+    // Practice::module_hooks. module: around each module, also one without parameters. gather: more where it has parameters that are
+    // gathered and let go of; alone: of a single rank, which gathers nothing. member: more of each further parameter that is gathered with
+    // others. gradient: of each trained parameter, whose gradient goes into a bucket; bucket: of each bucket that is reduced, of several
+    // ranks and of one. context: more of each module's forward pass with Practice::hook_contexts.
+    struct {
+        std::array<double, 2> module{}, gather{}, alone{}, member{}, bucket{};
+        double gradient = 0, context = 0;
+        Source source;
+    } hook;
     std::array<double, 2> region{}; // of a captured region between ops that no graph can hold
     Source region_source;
     std::array<double, 2> low{}, expert{},
@@ -165,7 +174,8 @@ struct PointwiseTable {
     int optimizer_eager_kernels = 12;
     double foreach_adam = 2;    // traffic of torch's foreach Adam over the fused one's (Practice::foreach_temporaries)
     double optimizer_apart = 0; // bytes per parameter of what stands around a step of narrow gradients (Practice::copies_half_gradients)
-    std::map<std::string, std::array<double, 2>> optimizer;                                        // bytes per parameter [eager, fused]
+    // Bytes per parameter [eager, fused]; of Muon's parts [kernels for each matrix, bytes per parameter].
+    std::map<std::string, std::array<double, 2>> optimizer;
     double host_share = 0.6, host_memory = 0, pcie_share = 0.85, pcie = 0, nvme = 0, copy_us = 10; // rates in bytes/us
     struct {
         double start_us = 0, block_us = 0, rows = 1, blocks_per_processor = 1;
@@ -177,6 +187,7 @@ struct PointwiseTable {
         std::map<std::string, double> elements; // a us and processor, by architecture; the others have kernels that know the types
         double added = 1, joined = 1;           // of that: where two operands make a third; where many are joined into one (_chunk_cat)
         std::vector<std::string> narrowed_apart;
+        std::vector<std::string> vectored; // architectures whose unlike operands cost bytes alone since 2026 (Practice::vectors_unlike)
         Source source;
     } unlike; // Practice::looks_types_up
     struct {
@@ -186,6 +197,7 @@ struct PointwiseTable {
     struct {
         double row_us = 0, input = 1, weight = 1, weight_row_us = 0, partial_rows = 0;
         Source source;
+        std::map<std::string, std::array<double, 2>> rows_us{}; // by architecture: [forward, the input's gradient]; else [row_us, none]
     } torch_norms;
     Source column_sums_source;
     double epilogue = 0.6; // of a kernel's time, less its start, where another kernel does its work on what it writes anyway
@@ -196,7 +208,8 @@ struct PointwiseTable {
                0; // share of a burst's fall of clock with a product's length that training keeps, and the most that such a fall can be
     double spread = 0, spread_layerwise = 0,
            spread_from = 8; // of devices' speeds, relative, and of their layers'; the sustained clocks are of this many devices
-    double compute_slowdown = 0, communication_slowdown = 0, bytes_share = 0; // the last: of the first (beside.cpp)
+    double compute_slowdown = 0, communication_slowdown = 0;
+    double ring_slowdown = 0, bytes_share = 0; // of computation beside a ring inside a node; the last: of it (beside.cpp)
     Source by_index_source, source, loss_source, embedding_source, optimizer_source, host_source, launch_source, blocking_source,
         exchange_source, list_source, interference_source, spread_source, throttle_source;
 };

@@ -147,6 +147,8 @@ void calibration::replace_groups(KernelTables& t, const Json& j) {
             t.sustained_attention = s.at("attention").get<double>();
         else if (!apart)
             t.sustained_attention = t.sustained_16;
+        t.matrix_share = s.value("matrix_share", 0.0);
+        t.memory_power = s.value("memory_power", 0.0);
         t.sustained_source = source_of(s);
     }
     if (j.contains("unaligned"))
@@ -204,6 +206,13 @@ void drop_columns(KernelTables& t) {
     std::erase_if(t.gemm, [](const auto& g) { return g.second.menu == TileMenu::columns; });
 }
 
+// A file that states flash-2's rates and none of FlexAttention's gives it flash-2's, not those of the device it inherits from.
+void flex_as_flash2(KernelTables& t, const Json& j) {
+    if (!j.contains("attention") || !j["attention"].contains("flash-2") || j["attention"].contains("flex")) return;
+    t.attention["flex"] = t.attention.at("flash-2");
+    t.attention["flex"].source = {"assumed", "flash-2's rates: no measurements of FlexAttention on this device"};
+}
+
 KernelTables resolve(const Json& j) {
     KernelTables t;
     if (j.contains("inherits")) {
@@ -216,6 +225,7 @@ KernelTables resolve(const Json& j) {
         if (j.value("architecture", theirs) != theirs) drop_columns(t);
     }
     calibration::replace_groups(t, j);
+    flex_as_flash2(t, j);
     return t;
 }
 

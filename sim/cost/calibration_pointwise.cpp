@@ -49,6 +49,8 @@ void read_optimizer(PointwiseTable& t, const Json& j) {
     t.foreach_adam = j["foreach_adam"].get<double>();
     for (const char* kind : {"sgd", "momentum", "adam", "lamb", "lars", "gradient_norm"})
         t.optimizer[kind] = {j[kind][1].get<double>(), j[kind][0].get<double>()};
+    for (const char* part : {"muon_direction", "muon_orthogonal", "muon_apply"})
+        t.optimizer[part] = {j["muon"][part]["kernels"].get<double>(), j["muon"][part]["bytes"].get<double>()};
     t.optimizer_apart = j["apart"]["bytes"].get<double>();
     t.optimizer_source = source_of(j);
 }
@@ -63,6 +65,7 @@ void read_quantize(QuantizeTable& t, const Json& j) {
     t.earlier = j["earlier"].get<double>();
     t.earlier_recipes = recipes("earlier_recipes");
     t.ported = j["ported"].get<std::map<std::string, double>>();
+    t.translated = j["translated"].get<std::map<std::string, double>>();
     t.turning_architectures = j["turning_architectures"].get<std::vector<std::string>>();
     t.both_ways = recipes("both_ways");
     t.present_maximum = recipes("present_maximum");
@@ -85,6 +88,7 @@ void read_unlike(PointwiseTable& t, const Json& j) {
     t.unlike.added = j["added"].get<double>();
     t.unlike.joined = j["joined"].get<double>();
     t.unlike.narrowed_apart = j["narrowed_apart"].get<std::vector<std::string>>();
+    t.unlike.vectored = j["vectored"].get<std::vector<std::string>>();
     t.unlike.source = source_of(j);
 }
 
@@ -95,14 +99,22 @@ void read_torch_kernels(PointwiseTable& t, const Json& j) {
     const Json& norms = j["torch_norms"];
     t.torch_norms = {norms["row_us"].get<double>(),        norms["input"].get<double>(),        norms["weight"].get<double>(),
                      norms["weight_row_us"].get<double>(), norms["partial_rows"].get<double>(), source_of(norms)};
+    t.torch_norms.rows_us = norms["rows_us"].get<std::map<std::string, std::array<double, 2>>>();
     t.column_sums_source = source_of(Json{{"source", j["column_sums_source"]}});
 }
 
 void read_calls(CallTable& t, const Json& j) {
     for (const auto& [name, us] : j["us"].items()) t.calls[name] = us.get<std::array<double, 2>>();
-    t.hook = j["hook"]["us"].get<std::array<double, 2>>();
-    t.hook_alone = j["hook"]["alone_us"].get<std::array<double, 2>>();
-    t.hook_source = source_of(j["hook"]);
+    const Json& hook = j["hook"];
+    const auto ways = [&](const char* key) { return hook[key].get<std::array<double, 2>>(); };
+    t.hook = {ways("module_us"),
+              ways("gather_us"),
+              ways("alone_us"),
+              ways("member_us"),
+              ways("bucket_us"),
+              hook["gradient_us"].get<double>(),
+              hook["context_us"].get<double>(),
+              source_of(hook)};
     t.region = j["region"]["us"].get<std::array<double, 2>>();
     t.region_source = source_of(j["region"]);
     t.low = j["low"].get<std::array<double, 2>>();
@@ -150,6 +162,7 @@ PointwiseTable pointwise_table() {
     const Json& i = j["interference"];
     t.compute_slowdown = i["compute_slowdown"].get<double>();
     t.communication_slowdown = i["communication_slowdown"].get<double>();
+    t.ring_slowdown = i["ring_slowdown"].get<double>();
     t.bytes_share = i["bytes_share"].get<double>();
     t.interference_source = source_of(i);
     t.throttle_kept = j["throttle"]["kept"].get<double>();

@@ -64,6 +64,8 @@ constexpr ConstantRange ranges[] = {
     {"sustained", "fp8", 1e-3, share},
     {"sustained", "other", 1e-3, share},
     {"sustained", "attention", 1e-3, share},
+    {"sustained", "matrix_share", 0, 1},
+    {"sustained", "memory_power", 0, 1},
     {"memory", "fused", 1e-3, share},
     {"memory", "kernel_us", 0, 1e4},
     {"unaligned", "batched", 1e-3, 1},
@@ -135,7 +137,7 @@ void check_series(const Json& series, const std::string& at) {
 }
 
 void check_attention(const Json& kernels) {
-    static const std::array<std::string, 4> known{"flash-1", "flash-2", "flash-3", "cudnn"};
+    static const std::array<std::string, 5> known{"flash-1", "flash-2", "flash-3", "cudnn", "flex"};
     for (const auto& [kernel, values] : object(kernels, "attention").items()) {
         const std::string at = "attention." + kernel;
         if (kernel == "waves") {
@@ -145,8 +147,8 @@ void check_attention(const Json& kernels) {
         const std::size_t sign = kernel.find('@');
         if (std::find(known.begin(), known.end(), kernel.substr(0, sign)) == known.end() ||
             (sign != std::string::npos && !named<KernelRelease>(kernel.substr(sign + 1))))
-            throw std::runtime_error(at + " is no attention kernel: flash-1, flash-2, flash-3 or cudnn, alone or with @ and a release that "
-                                          "compiled-in calibration files name, as in cudnn@cudnn-9.19");
+            throw std::runtime_error(at + " is no attention kernel: flash-1, flash-2, flash-3, cudnn or flex, alone or with @ and a "
+                                          "release that compiled-in calibration files name, as in cudnn@cudnn-9.19");
         for (const char* direction : {"forward", "backward"}) {
             if (!object(values, at).contains(direction)) throw std::runtime_error(at + " lacks \"" + direction + "\"");
             for (const char* mask : {"causal", "full"}) {
@@ -171,6 +173,9 @@ void check_constants(const Json& file) {
     if (file.contains("attention")) check_attention(file["attention"]);
     for (const char* group : {"sustained", "memory", "unaligned", "torch_groups", "systolic", "reference"})
         if (file.contains(group)) check_flat(group, file[group], group);
+    if (file.contains("sustained") && file["sustained"].value("matrix_share", 0.0) > 0 && !file["sustained"].contains("memory_power"))
+        refuse("sustained.matrix_share", file["sustained"]["matrix_share"],
+               "with sustained.memory_power, the share of the power limit that other kernels draw");
 }
 
 } // namespace orrery

@@ -88,7 +88,7 @@ Domain domain_of(const Cluster& cluster);
 // How a communicator lies on the nodes.
 struct Group {
     int n = 1, nodes = 1;
-    double reach = 1;                // share of a device's links that lead to other members (mesh and torus)
+    double reach = 1;                // share of a device's links that lead to other members (mesh and torus); over 1 in a package
     int lanes = 1;                   // fewest members on one node: what a ring's channels can use
     double nic_rate = 0;             // bytes/us through the NICs of a node's members, on the node with the least
     std::vector<int> members, begin; // members node by node, nodes in order of first appearance; begin has nodes + 1 entries

@@ -310,12 +310,12 @@ CommCost CostModel::collective(const Collective& c, std::span<const int> ranks) 
     const bool one_byte = bytes_per_element(c.dtype) < 1.5;
     const CollectiveAlgorithm wish = d.rings_of_old(c, g.group) ? CollectiveAlgorithm::ring : d.strategy.collective_algorithm;
     LinkTable scaled;
-    if (g.group.reach < 1) {
+    if (g.group.reach != 1) {
         scaled = d.links;
         scale_rates(scaled, g.group.reach);
         scale_choice(scaled, g.group.reach);
     }
-    const LinkTable& links = g.group.reach < 1 ? scaled : d.links;
+    const LinkTable& links = g.group.reach != 1 ? scaled : d.links;
     if (c.copies > 0) return d.send_tokens(c, ranks, links);
     Narrower narrower{g.inside, g.between, nullptr};
     narrower.sharp = wish != CollectiveAlgorithm::sharp || d.switches_reduce(g, one_byte);
@@ -359,6 +359,14 @@ void CostModel::Data::set_eta(std::vector<LinkLoad>& loads, double eta) const {
         if (fabric->links()[l.link].kind == LinkKind::nic) l.eta = eta;
 }
 
+namespace {
+
+// NCCL gives a message two channels for each NVLink between the pair (ncclTopoGetNchannels, src/graph/paths.cc), as a ring has two for each
+// link of a device; over other links two. Never more than the ring has.
+double pair_channels(double of_ring, double share) { return std::min(of_ring, std::max(2.0, of_ring * std::min(1.0, share))); }
+
+} // namespace
+
 CommCost CostModel::transfer(Bytes bytes, int from, int to) const {
     const Data& d = *data_;
     if (from == to) return {Time{}, 0, {1e15}, "none", 0};
@@ -367,10 +375,12 @@ CommCost CostModel::transfer(Bytes bytes, int from, int to) const {
         return d.slowest_kind(std::array{from, to}, [&](const CostModel& kind) { return kind.transfer(bytes, from, to); });
     const double size = static_cast<double>(bytes.count), narrowest = d.fabric->narrowest(from, to).value * 1e-6;
     if (d.are_near(from, to)) {
-        // A pair that has less than a device's whole bandwidth reaches the same share of it.
-        CommCost cost = d.bundle(send_time(d.links, size), size, narrowest * std::min(1.0, d.links.direct_rate / d.links.link_rate),
-                                 d.extra_hop(from, to), "p2p");
-        d.take_beside(cost, d.links.ring_channels, cost.cap.value * 1e-6);
+        // A pair that has less than a device's whole bandwidth reaches the same share of it (dies: of what leaves their package).
+        const double leaving = d.fabric->leaving_bandwidth(from).value / std::max(1.0, d.fabric->scale_up_bandwidth(from).value),
+                     rate = d.links.link_rate * (leaving > 0 ? leaving : 1);
+        CommCost cost =
+            d.bundle(send_time(d.links, size), size, narrowest * std::min(1.0, d.links.direct_rate / rate), d.extra_hop(from, to), "p2p");
+        d.take_beside(cost, pair_channels(d.links.ring_channels, narrowest / rate), cost.cap.value * 1e-6);
         return cost;
     }
     const FabricTable& f = d.between;

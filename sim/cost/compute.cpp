@@ -91,9 +91,10 @@ GemmRate CostModel::Data::rate(DType t) const {
         const double peak = peak_of(p);
         if (peak <= 0) continue;
         const bool eight = p == "fp8" || p == "fp8_block" || p == "mxfp8" || p == "nvfp4", sixteen = p == "bf16" || p == "fp16";
-        const double clock = power * (eight ? kernels.sustained_8 : sixteen ? kernels.sustained_16 : kernels.sustained_other);
+        const double clock = power * (eight ? kernels.sustained_8 : sixteen ? clock_of(kernels.sustained_16) : kernels.sustained_other);
         for (const std::string& table : {p, std::string(eight ? "fp8" : "bf16"), std::string("bf16"), std::string("fp32")})
-            if (const auto at = kernels.gemm.find(table); at != kernels.gemm.end()) return {&at->second, peak, clock, p};
+            if (const auto at = kernels.gemm.find(table); at != kernels.gemm.end())
+                return {&at->second, peak, clock, p, sixteen && kernels.matrix_share > 0};
     }
     impossible(fmt::format("device {} has no peak for any precision of {}", device.name, name(t)));
 }
@@ -104,7 +105,8 @@ GemmRate CostModel::Data::rate(DType t) const {
 double CostModel::Data::gemm(DType dtype, DType out, GemmShape shape, std::int64_t batch, bool accumulate, std::int64_t ragged,
                              Reworked again, bool burst) const {
     const auto byte = [](auto x) { return static_cast<std::uint8_t>(x); };
-    const GemmKey key{shape.m, shape.n, shape.k, batch, byte(dtype), byte(out), accumulate, byte(ragged), again, burst};
+    const GemmKey key{shape.m,    shape.n,      shape.k, batch, byte(dtype),        byte(out),
+                      accumulate, byte(ragged), again,   burst, burst ? 1 : quicker};
     if (const auto at = gemms.find(key); at != gemms.end()) return at->second;
     const GemmRate r = rate(dtype);
     GemmDevice d;
@@ -116,7 +118,8 @@ double CostModel::Data::gemm(DType dtype, DType out, GemmShape shape, std::int64
     d.l2 = static_cast<double>(device.l2_cache.count);
     d.clock = burst ? power : r.clock;
     d.array = kernels.systolic.array;
-    d.relief = burst ? 0 : (1 - pointwise.throttle_kept) * std::min(r.table->throttle, pointwise.throttle_power);
+    const double kept = r.mixed ? 0 : pointwise.throttle_kept;
+    d.relief = burst ? 0 : (1 - kept) * std::min(r.table->throttle, pointwise.throttle_power);
     GemmProblem p{static_cast<double>(shape.m),
                   static_cast<double>(shape.n),
                   static_cast<double>(shape.k),
@@ -234,7 +237,8 @@ KernelTime CostModel::Data::in_modules(const Linear& w, int pieces, int modules,
 }
 
 // Attention as products and a softmax: a fused kernel takes no longer, where its tables end (short rows, few heads, types of 32 bits). The
-// first FlashAttention does: its tables of 16 bits are Triton's kernel as training runs show it.
+// first FlashAttention does: its tables of 16 bits are Triton's kernel as training runs show it. The other tables give way to these steps
+// also inside their range: AOTriton's backward pass on MI355X.
 double CostModel::Data::steps_apart(const Attention& given) const {
     Attention w = given;
     if (is_low(w.dtype)) w.dtype = DType::bf16; // which nothing makes in steps of 8 bits
@@ -273,6 +277,20 @@ KernelTime CostModel::Data::copy(const Copy& c) const {
     return {pointwise.copy_us + static_cast<double>(c.bytes.count) / rate, 1};
 }
 
+// Newton-Schulz iterations: X X^T, A A and the sum with A, B X and the sum with X, one product after another in bf16.
+KernelTime CostModel::Data::muon(const OptimizerStep& w) const {
+    KernelTime t = memory_time(pointwise, kernels, memory_device(), w, 0);
+    if (w.part != OptimizerStep::Part::orthogonal) return t;
+    const std::int64_t m = std::min(w.rows, w.cols), n = std::max(w.rows, w.cols);
+    const auto product = [&](GemmShape s, bool adds) {
+        return gemm(DType::bf16, DType::bf16, s, 1, adds, ragged_rows(DType::bf16, s.n, s.k));
+    };
+    const double one = product({m, m, n}, false) + product({m, m, m}, true) + product({m, n, m}, true);
+    t.us += static_cast<double>(w.matrices) * newton_schulz_iterations * one;
+    t.kernels += static_cast<int>(w.matrices) * newton_schulz_iterations * 3;
+    return t;
+}
+
 // A step on the host: bound by its memory; with a measured rate of Adam, as much faster or slower as its bytes are fewer or more.
 double CostModel::Data::host_us(const OptimizerStep& w, double buffer_bytes) const {
     const double bytes = optimizer_bytes(pointwise, w, buffer_bytes);
@@ -293,8 +311,11 @@ double CostModel::Data::looked_up_us(double elements, bool narrows, bool sum) co
 double CostModel::Data::unlike_rate(bool narrows) const {
     const auto rate = pointwise.unlike.elements.find(device.architecture);
     if (rate == pointwise.unlike.elements.end()) return 0;
-    const auto& listed = pointwise.unlike.narrowed_apart;
-    if (narrows && practice.narrows_apart && std::find(listed.begin(), listed.end(), device.architecture) != listed.end()) return 0;
+    const auto among = [&](const std::vector<std::string>& listed) {
+        return std::find(listed.begin(), listed.end(), device.architecture) != listed.end();
+    };
+    if (narrows && practice.narrows_apart && among(pointwise.unlike.narrowed_apart)) return 0;
+    if (practice.vectors_unlike && among(pointwise.unlike.vectored)) return 0;
     return rate->second * std::max(1, device.processors);
 }
 
@@ -302,8 +323,10 @@ MemoryDevice CostModel::Data::memory_device() const {
     if (practice.sharding == Sharding::compiler) return {bandwidth, 0, 0, 0, static_cast<double>(std::max(1, device.processors))};
     const auto strided = pointwise.strided.elements.find(device.architecture);
     const double processors = std::max(1, device.processors);
-    return {bandwidth, strided == pointwise.strided.elements.end() ? 0 : strided->second * processors, unlike_rate(false),
-            unlike_rate(true), processors};
+    const auto rows = pointwise.torch_norms.rows_us.find(device.architecture);
+    return {bandwidth,          strided == pointwise.strided.elements.end() ? 0 : strided->second * processors,
+            unlike_rate(false), unlike_rate(true),
+            processors,         rows == pointwise.torch_norms.rows_us.end() ? std::array{pointwise.torch_norms.row_us, 0.0} : rows->second};
 }
 
 // One linear made queries, keys and values, which were split: autograd joins their gradients again (torch.cat).
@@ -355,16 +378,16 @@ KernelTime CostModel::Data::with_casts(KernelTime t, std::int64_t elements, bool
     return {t.us + times * std::max(one.us, looks > 0 ? kernels.kernel_us + looks : 0), t.kernels + times};
 }
 
-// Under autocast a linear casts its weight to 16 bits in each forward pass, in a kernel for each module; each module but the first, whose
-// cast is an op of the plan, casts its rows as well, and the gradient of them. (The cast of a weight's gradient is in the op that adds it.)
-KernelTime CostModel::Data::with_autocast(KernelTime t, const Linear& w, int modules) const {
-    if (w.direction == Direction::forward) t = with_casts(t, w.groups * w.n * w.k / modules, true, modules, strategy.fused);
+// Under autocast a linear casts its weight to 16 bits in each forward pass, in a kernel for each module, where the plan has no op for that
+// (casts_weight); each module but the first, whose cast is an op of the plan, casts its rows as well, and the gradient of them. (The cast
+// of a weight's gradient is in the op that adds it.)
+KernelTime CostModel::Data::with_autocast(KernelTime t, const Linear& w, int modules, bool casts_weight) const {
+    if (casts_weight && w.direction == Direction::forward) t = with_casts(t, w.groups * w.n * w.k / modules, true, modules, strategy.fused);
     if (w.direction == Direction::weight_gradient || strategy.fused) return t;
     return with_casts(t, w.groups * w.m * w.k, w.direction == Direction::forward, modules - 1, false);
 }
 
-// Each adapter casts its rows to fp32 and back to 16 bits, and the gradient of them likewise. (The 16-bit copies that live until the
-// backward pass are not among the plan's buffers.)
+// Each adapter casts its rows to fp32 and back to 16 bits, and the gradient of them likewise.
 KernelTime CostModel::Data::with_row_casts(KernelTime t, const Linear& w, int modules) const {
     for (const bool narrows : {false, true}) t = with_casts(t, w.groups * w.m * w.k, narrows, modules, false);
     return t;
@@ -382,7 +405,8 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
                 if (w.groups > 1 && practice.loops_over_experts) t = with_loop(t, w);
                 if (op.of_adapter && practice.casts_adapters_rows && w.direction != Direction::weight_gradient)
                     t = with_row_casts(t, w, op.modules);
-                if (practice.autocast && bytes_per_element(w.dtype) == 2) return with_autocast(t, w, op.modules);
+                if (practice.autocast && bytes_per_element(w.dtype) == 2)
+                    return with_autocast(t, w, op.modules, op.in.size() < 2 || plan.buffers[op.in[1]].role == Role::parameter);
                 if (!is_low(w.dtype)) return t;
                 if (w.direction != Direction::weight_gradient) {
                     t = with(t, weight_extra(quantizer, w.direction == Direction::input_gradient, static_cast<double>(w.groups * w.n * w.k),
@@ -402,7 +426,7 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
                 const double own = peak_of(name(w.dtype)), peak = own > 0 && !is_low(w.dtype) ? std::min(own, peak_16) : peak_16;
                 const AttentionDevice d{static_cast<double>(std::max(1, device.processors)),
                                         (is_low(w.dtype) ? std::max(own, peak) : peak) * 1e-6, bandwidth,
-                                        power * kernels.sustained_attention};
+                                        power * clock_of(kernels.sustained_attention)};
                 const double fused = attention_us(kernels, table, d, w);
                 const bool timed = w.kernel == AttentionKernel::flash1 && (w.dtype == DType::bf16 || w.dtype == DType::fp16);
                 const KernelTime t{timed ? fused : std::min(fused, steps_apart(w)), w.direction == Direction::forward ? 1 : 3};
@@ -413,12 +437,13 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
             [&](const Softmax& w) { return memory_time(pointwise, kernels, memory, w, buffers()); },
             [&](const Norm& w) {
                 const double own = buffers() - kept_wide_bytes(plan, op, w);
-                const bool whole_rows = torch_norms && w.fused && w.cols >= 512; // not of heads
+                const bool whole_rows = torch_norms && w.fused && w.cols >= 512; // not of single heads
                 KernelTime t =
                     whole_rows ? torch_norm_time(pointwise, kernels, memory, w, own) : memory_time(pointwise, kernels, memory, w, own);
                 if (engine_norms && w.fused && w.direction == Direction::backward &&
                     w.cols < 512) // of queries and keys, each; wider ones have kernels of their own
                     t.us += 2 * head_norm_us(pointwise, device.processors, static_cast<double>(w.rows) / 2);
+                if (w.across) t = {t.us + kernels.kernel_us * t.kernels, 2 * t.kernels}; // queries and keys have a norm each
                 const double low = low_bytes(plan, op);
                 return low > 0 ? with(t, norm_extra(quantizer, static_cast<double>(w.rows * w.cols), 2, low)) : t;
             },
@@ -430,6 +455,8 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
                     const KernelTime one = memory_time(pointwise, kernels, memory, w, bytes);
                     return {op.modules * one.us, op.modules * one.kernels};
                 }
+                if (autocast && w.kind == PointwiseKind::cast && !op.in.empty() && plan.buffers[op.in[0]].role == Role::parameter)
+                    return with_casts({0, 0}, w.elements / op.modules, true, op.modules, strategy.fused);
                 if (w.epilogue) { // its traffic is partly hidden under its host's products
                     Pointwise own = w;
                     own.epilogue = false;
@@ -483,6 +510,7 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
             },
             [&](const OptimizerStep& w) -> KernelTime {
                 if (w.on_host) return {pointwise.copy_us + host_us(w, buffers()), 1};
+                if (w.kind == OptimizerKind::muon) return muon(w);
                 KernelTime t = memory_time(pointwise, kernels, memory, w, buffers());
                 if (optimizer_apart && w.fused)
                     t.us += pointwise.optimizer_apart * static_cast<double>(w.elements) /

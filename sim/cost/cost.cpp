@@ -97,17 +97,21 @@ CostModel::CostModel(const Scenario& scenario, const Fabric& fabric) : data_(std
     });
     d.kernels = kernel_tables(c.device, d.practice.releases, scenario.constants.get());
     d.pointwise = pointwise_table();
+    d.host_speed = c.host.speed;
+    take_host_speed(d.pointwise, d.host_speed);
     if (d.practice.collectives_on_lists && d.strategy.zero_stage == 3) d.list_copy_us = d.pointwise.list_copy;
     d.owned = owned_tensors(scenario, d.practice);
     d.slowest = slowest_of(static_cast<double>(fabric.devices()), d.pointwise, d.strategy, d.practice);
     d.quantizer = quantizer(d.pointwise.quantize, d.runtime.fp8_recipe, c.device.architecture, d.practice, d.strategy.fused);
-    const auto ported = d.pointwise.quantize.ported.find(c.device.architecture);
-    if (d.practice.ported_casts && ported != d.pointwise.quantize.ported.end())
+    const auto& of_architecture = d.practice.translated_casts ? d.pointwise.quantize.translated : d.pointwise.quantize.ported;
+    const auto ported = of_architecture.find(c.device.architecture);
+    if (d.practice.ported_casts && ported != of_architecture.end())
         d.pointwise.quantize.phi = ported->second;
     else if (d.practice.early_casts && d.pointwise.quantize.has_earlier(d.runtime.fp8_recipe))
         d.pointwise.quantize.phi /= d.pointwise.quantize.earlier;
     d.modules_overlap = d.strategy.overlap.tensor_parallel && d.strategy.tensor_parallel > 1 && d.practice.issues_within_linears;
     d.hidden = scenario.model.hidden_size;
+    if (scenario.model.trainable.lora) d.adapter_rank = scenario.model.trainable.rank;
     d.ragged_heads = scenario.model.head_dim % 8 != 0;
     d.quantizer.pads_experts = pads_experts(scenario, d.practice);
     d.autocast = d.practice.autocast;
@@ -185,6 +189,12 @@ Time CostModel::exchange_sync() const {
     return Time::microseconds(apart && !data_->strategy.overlap.pipeline ? data_->pointwise.exchange_sync : 0);
 }
 
+bool CostModel::host_only_issues() const {
+    const Data& d = *data_;
+    const bool exchanges = d.strategy.pipeline_parallel > 1 && exchange_sync().ps > 0, loops = d.experts && d.practice.loops_over_experts;
+    return !exchanges && !loops && d.list_copy_us == 0 && d.runtime.batch_us <= 0;
+}
+
 double CostModel::Data::launch_us() const {
     // The software's default launch time says nothing about graphs or about launches that wait.
     const double own = device.launch_us >= 0 ? device.launch_us : pointwise.launch_eager;
@@ -259,8 +269,11 @@ std::vector<Provenance> CostModel::provenance() const {
     line("optimizer", d.pointwise.optimizer_source);
     line("launch", d.runtime.launch_blocking ? d.pointwise.blocking_source : d.pointwise.launch_source);
     if (d.runtime.fused_experts) line("epilogues of experts' products", d.pointwise.epilogue_source);
+    if (const double speed = d.host_speed; speed != 1)
+        out.push_back(
+            {"host's speed", "given", fmt::format("cluster.host.speed = {:g}: the times of launches, calls and hooks over it", speed)});
     if (d.makes_calls()) line("calls", d.pointwise.calls.source);
-    if (d.runs_hooks()) line("hooks", d.pointwise.calls.hook_source);
+    if (d.runs_hooks()) line("hooks", d.pointwise.calls.hook.source);
     if (d.regions && d.makes_calls()) line("regions of graphs", d.pointwise.calls.region_source);
     if (d.tokens && d.strategy.expert_parallel * d.strategy.expert_tensor_parallel > 1) {
         line("processors that send tokens", d.tokens->source);

@@ -58,6 +58,9 @@ struct Provenance {
 };
 inline std::string to_text(const Provenance& p) { return p.what + ": " + p.kind + ": " + p.text; }
 
+// The clock of matrix kernels of each layer against the sustained one (clocks.hpp), by Op::layer; 1 beyond the list.
+using LayerClocks = std::vector<double>;
+
 // Remembers what it has worked out: one model for each thread.
 class CostModel {
   public:
@@ -68,6 +71,9 @@ class CostModel {
     // Any op that is neither a Collective, an Exchange, an Alloc nor a Free. Zero for HostSync. kind: of the device's node, where a cluster
     // has unlike ones (Cluster::kind_of_node); collectives and transfers take what the slowest kind among their ranks takes.
     ComputeCost compute(const Plan& plan, const Op& op, int kind = 0) const;
+    // The same at the clock of the op's layer: clocks(plan, kind).
+    ComputeCost compute(const Plan& plan, const Op& op, int kind, const LayerClocks& clocks) const;
+    LayerClocks clocks(const Plan& plan, int kind = 0) const;
 
     // The collective over these ranks (in the communicator's order), and the loads of its instance on the links. `algorithm` of the
     // result decides the loads, so that instances alike have loads alike.
@@ -83,11 +89,8 @@ class CostModel {
     std::vector<LinkLoad> copy_loads(const Plan& plan, const Op& op, int rank) const;
 
     Interference interference() const;
-    // The least and the most that communication of the scenario slows computation beside it; gathers in pieces may slow it less.
-    struct Slowdowns {
-        double least = 0, most = 0;
-    };
-    Slowdowns slowdowns() const;
+    // The most that communication of the scenario slows computation beside it.
+    double most_slowdown() const;
     Time launch() const; // host time per kernel launch
     // Host time of an op with this number of kernels: their launches, and the framework's call around them where it is not part of a
     // captured graph.
@@ -95,6 +98,8 @@ class CostModel {
     // Time of an exchange between stages besides its transfers: where it blocks, Megatron and DeepSpeed synchronise the host with the
     // device, which then waits for the next launches.
     Time exchange_sync() const;
+    // Whether the host's times (cluster.host.speed) are nowhere part of an op's or a transfer's own: it only issues them.
+    bool host_only_issues() const;
     // One per constant group used, for the report.
     std::vector<Provenance> provenance() const;
 

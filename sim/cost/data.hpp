@@ -25,6 +25,7 @@ struct GemmKey {
     std::uint8_t ragged;
     Reworked again;
     bool burst = false;
+    double quicker = 1;
     bool operator==(const GemmKey&) const = default;
 };
 
@@ -35,7 +36,7 @@ struct GemmKeyHash {
                                static_cast<std::int64_t>(key.dtype) * 65536 + key.out * 256 + key.ragged * 4 + (key.burst ? 2 : 0) +
                                    (key.accumulate ? 1 : 0)})
             h = (h ^ static_cast<std::uint64_t>(v)) * 0xff51afd7ed558ccdu, h ^= h >> 32;
-        return h ^ std::hash<double>{}(key.again.m + 3 * key.again.k);
+        return h ^ std::hash<double>{}(key.again.m + 3 * key.again.k + 5 * key.quicker);
     }
 };
 
@@ -62,6 +63,7 @@ struct GemmRate {
     const GemmTable* table;
     double peak, clock;
     std::string name;
+    bool mixed = false; // the clock is that of a mix of kernels, whatever the length of one
 };
 
 const char* kernel_name(AttentionKernel k); // "flash-2"
@@ -69,6 +71,9 @@ const char* kernel_name(AttentionKernel k); // "flash-2"
 // Bytes/us that each device of the first node has for its copies while all of them copy: what its slot, the switches and host bridges above
 // it and the memory of its socket let through, each shared by those whose way it is. `share`: of a PCIe link, delivered.
 double copy_rate(const Fabric& fabric, double share);
+
+// Host times of the table, which are of hosts of speed 1 (cluster.host.speed), on a host of this one (host.cpp).
+void take_host_speed(PointwiseTable& t, double speed);
 
 // The fabric as DeepEP sees it where hosts share an NVLink domain (tokens.cpp); none: as everyone does.
 std::optional<Fabric> hosts_apart(const Cluster& cluster, const Runtime& runtime);
@@ -99,6 +104,7 @@ struct CostModel::Data {
     bool multicast = false;
     double bandwidth = 1, peak_16 = 1, power = 1;                    // bytes/us, flops/us; power: clock factor of a limit below the board's
     double host_memory = 1, pcie = 1, nvme_read = 1, nvme_write = 1; // bytes/us, of one device
+    double host_speed = 1;                                           // cluster.host.speed; pointwise has its times at it
     double host_adam = 0;    // parameters/us, of one device's share of the node; 0: what host_memory gives
     std::int64_t hidden = 1; // the model's
     bool experts = false;    // the model has some
@@ -111,6 +117,7 @@ struct CostModel::Data {
     std::vector<std::vector<double>> expert_loads;
     std::vector<int> load_of;
     bool shared_tiles = false;       // rows of all experts are concatenated, in tiles of kernels.systolic
+    std::int64_t adapter_rank = 0;   // LoRA's; 0: there is none
     bool ragged_heads = false;       // rows of a head's queries, keys and values are not whole vectors of 16 bytes
     Quantizer quantizer;             // of the training's precision
     double slowest = 1;              // time of the slowest device of the job against that of a device of a node
@@ -123,6 +130,7 @@ struct CostModel::Data {
     LossSteps loss_steps;
     bool torch_norms = false;     // norms of whole rows are PyTorch's own kernels
     bool joins_gradients = false; // one linear made queries, keys and values, in PyTorch's own operators
+    mutable double quicker = 1;   // clock of matrix kernels of the op at hand, against the sustained one (clocks.hpp)
     // Results computed so far; a model is used by one thread.
     mutable std::unordered_map<GemmKey, double, GemmKeyHash> gemms;
     mutable std::unordered_map<std::uint64_t, KnownGroup> groups;
@@ -132,6 +140,7 @@ struct CostModel::Data {
 
     double peak_of(const std::string& precision) const;
     GemmRate rate(DType t) const;
+    double clock_of(double sustained) const;                                      // of the op at hand
     KernelTime compress(const Plan& plan, const Op& op, const Compress& w) const; // compress.cpp
     // ragged: the longest of its operands' rows that are no whole vectors, at most least_side; 0: all are. burst: at the clock of the
     // tables, not at the sustained one.
@@ -152,6 +161,7 @@ struct CostModel::Data {
     double low_bytes(const Plan& plan, const Op& op) const;
     KernelTime with(KernelTime t, Extra extra) const;
     KernelTime time(const Plan& plan, const Op& op) const;
+    KernelTime muon(const OptimizerStep& w) const;
     KernelTime copy(const Copy& c) const;
     void load_copies(int of) const; // a device: of all of its node
     bool on_host(const Op& op) const;
@@ -165,10 +175,11 @@ struct CostModel::Data {
     KernelTime with_loop(KernelTime t, const Linear& w) const;
     KernelTime with_casts(KernelTime t, std::int64_t elements, bool narrows, int times, bool fused) const;
     KernelTime with_row_casts(KernelTime t, const Linear& w, int modules) const;
-    KernelTime with_autocast(KernelTime t, const Linear& w, int modules) const;
+    KernelTime with_autocast(KernelTime t, const Linear& w, int modules, bool casts_weight) const;
     double unlike_us(const Plan& plan, const Op& op, const Pointwise& w) const;
     bool makes_calls() const;                // whether ops are issued by calls that take the host longer than launches
-    bool runs_hooks() const;                 // whether modules with parameters have hooks on the host
+    bool runs_hooks() const;                 // whether modules have hooks on the host
+    double hooks_us(const Op& op) const;     // of those that run with an op
     bool within_product(const Op& op) const; // whether the call of the product beside it issues it
     const KnownGroup& known(std::span<const int> ranks) const;
     double link_rate(const KnownGroup& g, CollectiveKind kind, Algorithm a) const;

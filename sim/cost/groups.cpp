@@ -18,6 +18,8 @@ CostGroup group_of(const Work& work) {
     if (const auto* linear = std::get_if<Linear>(&work)) return linear->groups > 1 ? CostGroup::experts : CostGroup::products;
     if (std::holds_alternative<Matmul>(work) || std::holds_alternative<Attention>(work) || std::holds_alternative<Softmax>(work))
         return CostGroup::attention;
+    if (const auto* step = std::get_if<OptimizerStep>(&work); step && step->part == OptimizerStep::Part::orthogonal)
+        return CostGroup::products;
     if (std::holds_alternative<Copy>(work) || std::holds_alternative<HostSync>(work) || std::holds_alternative<HostWork>(work))
         return CostGroup::host;
     return CostGroup::memory;

@@ -2,11 +2,14 @@
 // graph replays without either, but for what no graph can hold (Op::eager); beside that, each captured region is a call.
 //
 //   host = launch kernels + call(kind, direction) + [8 bits] low + experts (expert + [8 bits] low_expert)
+//
+// Or, with hooks around modules (DeepSpeed's ZeRO-3): launch kernels + hooks(modules, gathers, members, gradients, buckets).
 #include "sim/cost/data.hpp"
 
 #include "topology/overloaded.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace orrery {
 namespace {
@@ -47,13 +50,86 @@ Call call_of(const Op& op, bool experts) {
                       op.work);
 }
 
-// Whether the op stands for modules with parameters of their own: 0 their forward, 1 their backward pass, -1 it does not.
-int hooked(const Op& op) {
-    if (const auto* w = std::get_if<Linear>(&op.work))
-        return w->direction == Direction::forward ? 0 : w->direction == Direction::input_gradient ? 1 : -1;
-    if (const auto* w = std::get_if<Norm>(&op.work)) return w->direction == Direction::forward ? 0 : 1;
-    if (const auto* w = std::get_if<Embedding>(&op.work)) return w->direction == Direction::forward ? 0 : 1;
-    return -1;
+// The hooks of DeepSpeed's ZeRO-3 around the modules that an op stands for (parameter_offload.py: _register_deepspeed_module).
+struct Hooks {
+    double modules = 0;   // around which they run
+    double gathers = 0;   // of these: with parameters that are gathered for them
+    double members = 0;   // further parameters that such a gather brings
+    double gradients = 0; // parameters whose gradients are there
+    double buckets = 0;   // filled by these
+};
+
+// The model's linears, of which some are LoRA's; elements: of a bucket; loops: an expert's linears are modules, and the mixture is one that
+// gathers all of them (set_z3_leaf_modules: a trace of modules cannot hold experts that differ from step to step). That gather is counted
+// with the experts' first linears, which read rows of the hidden size.
+struct Hooking {
+    std::int64_t adapter_rank = 0, hidden = 1;
+    double elements = 1;
+    bool loops = false;
+
+    double filled(double parameters, std::int64_t of_each) const {
+        return parameters * std::min(1.0, static_cast<double>(of_each) / elements);
+    }
+    // Beside a linear PEFT has A and B, the dropout ahead of A (or an identity) and the module that calls them all. A and B are gathered
+    // with the weight that they are beside: what is asked for ahead is asked for together.
+    Hooks of(const Linear& w, double modules, bool a) const {
+        const bool b = !a && adapter_rank > 0 && w.k == adapter_rank, leaf = w.groups > 1 && loops;
+        const double parameters = modules * static_cast<double>(leaf ? w.groups : 1);
+        if (w.direction == Direction::weight_gradient) // of queries, keys and values each has a part of the columns
+            return {.gradients = parameters, .buckets = filled(parameters, w.n * w.k / std::max<std::int64_t>(1, std::llround(modules)))};
+        if (leaf && (a || b || w.k != hidden)) return {.members = parameters};
+        if (leaf) return {.modules = 1, .gathers = 1, .members = parameters - 1};
+        if (a || b) return {.modules = (a ? 3 : 1) * modules};
+        return {.modules = modules, .gathers = modules};
+    }
+    // Small parameters are never let go of (stage3_param_persistence_threshold).
+    static Hooks of(const Norm& w, double outputs) {
+        return {.modules = w.heads > 0 ? 2.0 : 1.0, .gradients = w.direction == Direction::forward ? 0.0 : std::max(0.0, outputs - 1)};
+    }
+    Hooks of(const Embedding& w) const {
+        if (w.direction == Direction::forward) return {.modules = 1, .gathers = 1};
+        return {.modules = 1, .gradients = 1, .buckets = filled(1, w.vocab * w.hidden)};
+    }
+};
+
+bool activates(const Pointwise& w) {
+    switch (w.kind) {
+    case PointwiseKind::gelu:
+    case PointwiseKind::relu:
+    case PointwiseKind::swiglu:
+    case PointwiseKind::geglu:
+    case PointwiseKind::squared_relu:
+        return !w.epilogue;
+    default:
+        return false;
+    }
+}
+
+// Modules without parameters have hooks like the others. Attention stands for its own module and for the layer's, an activation for its own
+// and for the MLP's.
+Hooks hooks_of(const Op& op, const Hooking& hooking) {
+    return std::visit(Overloaded{
+                          [&](const Linear& w) { return hooking.of(w, op.modules, op.of_adapter); },
+                          [&](const Norm& w) { return Hooking::of(w, static_cast<double>(op.out.size())); },
+                          [&](const Embedding& w) { return hooking.of(w); },
+                          [](const Attention& w) { return Hooks{.modules = w.behind > 0 ? 0.0 : 2.0}; },
+                          [](const Softmax&) { return Hooks{.modules = 2}; },
+                          [](const Pointwise& w) { return Hooks{.modules = activates(w) ? 2.0 : 0.0}; },
+                          [](const auto&) { return Hooks{}; },
+                      },
+                      op.work);
+}
+
+// Whether it runs in a backward pass, whose hooks cost other times.
+bool runs_back(const Op& op) {
+    return std::visit(
+        [](const auto& w) {
+            if constexpr (requires { w.direction; })
+                return w.direction != Direction::forward;
+            else
+                return false;
+        },
+        op.work);
 }
 
 // Parts of a layer that are captured between its experts' ops have one of these each: attention, and the mixture's router.
@@ -64,12 +140,38 @@ bool in_every_region(const Op& op) {
 
 } // namespace
 
+// The calibration's times are of hosts of 2023 to 2026, H100's and A100's, which are taken for alike: the same hooks asked for 2.1 and 2.2
+// times an EPYC's of 2024 on A100, and for 2.5 times on H100 (calls.hook of pointwise.json). A copy's start (copy_us) is the device's.
+void take_host_speed(PointwiseTable& t, double speed) {
+    const auto both = [&](std::array<double, 2>& us) {
+        for (double& way : us) way /= speed;
+    };
+    for (double* us : {&t.launch_eager, &t.launch_graph, &t.launch_blocking, &t.exchange_sync, &t.list_copy}) *us /= speed;
+    CallTable& c = t.calls;
+    for (auto& [kind, us] : c.calls) both(us);
+    for (auto* us : {&c.region, &c.low, &c.expert, &c.low_expert}) both(*us);
+    for (auto* us : {&c.hook.module, &c.hook.gather, &c.hook.alone, &c.hook.member, &c.hook.bucket}) both(*us);
+    c.hook.gradient /= speed;
+    c.hook.context /= speed;
+}
+
 bool CostModel::Data::makes_calls() const {
     if (!device.kernels.empty()) return false; // measured, with all that stands around them
     return !runtime.launch_blocking && practice.module_calls;
 }
 
 bool CostModel::Data::runs_hooks() const { return practice.module_hooks && device.kernels.empty(); }
+
+double CostModel::Data::hooks_us(const Op& op) const {
+    const auto& t = pointwise.calls.hook;
+    const double elements = static_cast<double>(strategy.bucket_bytes.count) / bytes_per_element(training.gradient_dtype);
+    const Hooks h = hooks_of(op, {adapter_rank, hidden, std::max(1.0, elements), practice.loops_over_experts});
+    const std::size_t way = runs_back(op) ? 1 : 0;
+    const bool shared = strategy.data_parallel * strategy.context_parallel > 1;
+    const double module = t.module[way] + (practice.hook_contexts && way == 0 ? t.context : 0);
+    return h.modules * module + h.gathers * (shared ? t.gather : t.alone)[way] + h.members * t.member[way] + h.gradients * t.gradient +
+           h.buckets * t.bucket[shared ? 0 : 1];
+}
 
 // Transformer Engine's overlap: the module of a linear issues the gathers and reductions of its own operands.
 bool CostModel::Data::within_product(const Op& op) const {
@@ -86,10 +188,7 @@ Time CostModel::host(const Op& op, int kernels) const {
     if (d.waits_in_loop(op)) kernels = 1; // the others' launches are in the op's own time, with what the host waits for
     const Time launches = graph ? launch() * kernels : launch_eager() * kernels;
     if (d.runs_hooks())
-        if (const int way = hooked(op); way >= 0) {
-            const auto& hook = d.strategy.data_parallel > 1 ? t.hook : t.hook_alone;
-            return launches + Time::microseconds(hook[way] * op.modules);
-        }
+        if (const double us = d.hooks_us(op); us > 0) return launches + Time::microseconds(us);
     if (!d.makes_calls()) return launches;
     if (graph)
         return d.regions && in_every_region(op) ? launches + Time::microseconds(t.region[call_of(op, true).backward ? 1 : 0]) : launches;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <set>
@@ -309,11 +310,27 @@ double nic_rate(const Fabric& fabric, std::span<const int> node) {
     return rate;
 }
 
+// A mesh of packages of dies: a ring through several of them is as fast as the links that leave them, of which the whole node's has all;
+// the dies of one package alone may have more than these between themselves.
+double reach_of_dies(const Fabric& fabric, std::span<const int> node) {
+    const auto together = [&](int a, int b) { return fabric.package_of(a) == fabric.package_of(b); };
+    const bool one_package = std::ranges::all_of(node, [&](int d) { return together(node[0], d); });
+    double least = std::numeric_limits<double>::infinity();
+    for (const int a : node) {
+        double out = 0;
+        for (const int b : node)
+            if (a != b && (one_package || !together(a, b))) out += fabric.narrowest(a, b).value;
+        least = std::min(least, out / fabric.leaving_bandwidth(a).value);
+    }
+    return one_package ? least : std::min(1.0, least);
+}
+
 // Share of a device's own links that lead to members, of the member with the least.
 double reach_of(const Fabric& fabric, Wiring wiring, std::span<const int> node) {
     if (wiring == Wiring::switched || wiring == Wiring::tree || node.size() < 2) return 1;
     const double all = fabric.scale_up_bandwidth(node[0]).value;
     if (all <= 0) return 1;
+    if (wiring == Wiring::mesh && fabric.leaving_bandwidth(node[0]).value < all) return reach_of_dies(fabric, node);
     if (wiring == Wiring::mesh) return std::min(1.0, static_cast<double>(node.size() - 1) * fabric.narrowest(node[0], node[1]).value / all);
     double least = 1;
     const std::vector<std::vector<int>> near = neighbours(fabric, node);
@@ -393,8 +410,10 @@ Group group_of(const Fabric& fabric, Domain domain, std::span<const int> ranks) 
         g.nic_rate = nic_rate(fabric, g.node(0));
         for (std::size_t k = 1; k < count.size(); ++k) g.nic_rate = std::min(g.nic_rate, nic_rate(fabric, g.node(k)));
     }
-    for (std::size_t k = 0; (domain.wiring == Wiring::mesh || domain.wiring == Wiring::torus) && k < count.size(); ++k)
-        g.reach = std::min(g.reach, reach_of(fabric, domain.wiring, g.node(k)));
+    for (std::size_t k = 0; (domain.wiring == Wiring::mesh || domain.wiring == Wiring::torus) && k < count.size(); ++k) {
+        const double reach = reach_of(fabric, domain.wiring, g.node(k));
+        g.reach = k == 0 ? reach : std::min(g.reach, reach);
+    }
     return g;
 }
 

@@ -44,12 +44,15 @@ std::string variant(const Work& work) {
                           [](const Norm& w) { return std::string(name(w.direction)) + (w.kind == NormKind::rmsnorm ? " rms" : ""); },
                           [](const CrossEntropy& w) { return std::string(name(w.part)); },
                           [](const OptimizerStep& w) {
-                              constexpr const char* kinds[] = {"sgd", "momentum", "adam", "lamb", "lars"};
-                              return std::string(kinds[static_cast<int>(w.kind)]) + (w.part == OptimizerStep::Part::norms   ? " norms"
-                                                                                     : w.part == OptimizerStep::Part::apply ? " apply"
-                                                                                     : w.part == OptimizerStep::Part::undo  ? " undo"
-                                                                                     : w.part == OptimizerStep::Part::again ? " again"
-                                                                                                                            : "");
+                              constexpr const char* kinds[] = {"sgd", "momentum", "adam", "lamb", "lars", "muon"};
+                              return std::string(kinds[static_cast<int>(w.kind)]) +
+                                     (w.part == OptimizerStep::Part::norms        ? " norms"
+                                      : w.part == OptimizerStep::Part::apply      ? " apply"
+                                      : w.part == OptimizerStep::Part::undo       ? " undo"
+                                      : w.part == OptimizerStep::Part::again      ? " again"
+                                      : w.part == OptimizerStep::Part::direction  ? " direction"
+                                      : w.part == OptimizerStep::Part::orthogonal ? " orthogonal"
+                                                                                  : "");
                           },
                           [](const GradientNorm&) { return std::string(); },
                           [](const Compress& w) { return std::string(name(w.part)); },

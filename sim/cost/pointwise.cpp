@@ -62,6 +62,10 @@ const char* entry_name(const Pointwise& p) {
         return "copy";
     case PointwiseKind::clamp:
         return "clamp";
+    case PointwiseKind::squared_relu:
+        return "squared-relu";
+    case PointwiseKind::softcap:
+        return "softcap";
     case PointwiseKind::pad_rows:
         return p.direction == Direction::forward || p.direction == Direction::backward ? "pad-rows" : "unpad-rows";
     case PointwiseKind::score_rows:
@@ -139,15 +143,16 @@ KernelTime torch_norm_time(const PointwiseTable& t, const KernelTables& k, Memor
     Norm fused = op;
     fused.fused = true;
     const auto& own = t.torch_norms;
-    const double rows = static_cast<double>(op.rows), share = k.memory_fused * d.bandwidth;
+    const double rows = static_cast<double>(op.rows), share = k.memory_fused * d.bandwidth, turns = rows / std::max(1.0, d.processors);
     KernelTime time = memory_time(t, k, d, fused, buffer_bytes);
     if (op.direction == Direction::forward) {
-        time.us = std::max(time.us, k.kernel_us + own.row_us * rows / std::max(1.0, d.processors));
+        time.us = std::max(time.us, k.kernel_us + d.norm_rows[0] * turns);
     } else { // of three buffers the weight's gradient reads two
         const double bytes = buffer_bytes > 0 ? buffer_bytes : 6 * rows * static_cast<double>(op.cols);
         const bool parts = rows > own.partial_rows && static_cast<double>(op.cols) < 16 * d.processors;
         const double weight = std::max(bytes * 2 / 3 / (own.weight * share), parts ? 0.0 : own.weight_row_us * rows);
-        time.us = std::max(time.us, 2 * k.kernel_us + bytes / (own.input * share) + weight);
+        const double input = std::max(bytes / (own.input * share), d.norm_rows[1] * turns);
+        time.us = std::max(time.us, 2 * k.kernel_us + input + weight);
     }
     if (op.kind != NormKind::rmsnorm) return time;
     Norm steps = op;
@@ -253,13 +258,23 @@ KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDev
     return timed(k, d, bytes, t.optimizer_phi, launches(t, op.elements) + 1);
 }
 
+// Muon steps on one matrix after another, in PyTorch's own operators, whatever the buffers are that the plan has for it.
+KernelTime muon_time(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const OptimizerStep& op) {
+    const bool direction = op.part == OptimizerStep::Part::direction, orthogonal = op.part == OptimizerStep::Part::orthogonal;
+    const char* name = direction ? "muon_direction" : orthogonal ? "muon_orthogonal" : "muon_apply";
+    const auto [each, bytes] = t.optimizer.at(name);
+    const auto matrices = static_cast<double>(std::max<std::int64_t>(1, op.matrices));
+    return timed(k, d, static_cast<double>(op.elements) * bytes, t.optimizer_phi, static_cast<int>(each * matrices));
+}
+
 double optimizer_bytes(const PointwiseTable& t, const OptimizerStep& op, double buffer_bytes) {
-    const char* names[] = {"sgd", "momentum", "adam", "lamb", "lars"};
+    const char* names[] = {"sgd", "momentum", "adam", "lamb", "lars", "muon_apply"};
     return parameter_bytes(t.optimizer.at(names[static_cast<std::size_t>(op.kind)]), static_cast<double>(op.elements), op.fused,
                            buffer_bytes);
 }
 
 KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const OptimizerStep& op, double buffer_bytes) {
+    if (op.kind == OptimizerKind::muon) return muon_time(t, k, d, op);
     const int kernels = launches(t, op.elements) * (op.fused ? 1 : t.optimizer_eager_kernels);
     return timed(k, d, optimizer_bytes(t, op, buffer_bytes), t.optimizer_phi, kernels);
 }

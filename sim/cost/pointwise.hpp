@@ -10,8 +10,10 @@
 namespace orrery {
 
 // bytes/us; elements/us that all processors together visit in kernels of each class (0: bytes alone bind), and the processors.
+// norm_rows: us of a processor for a row of PyTorch's norms, forward and of the input's gradient.
 struct MemoryDevice {
     double bandwidth = 1, strided = 0, unlike = 0, narrowing = 0, processors = 0;
+    std::array<double, 2> norm_rows{};
 };
 struct KernelTime {
     double us = 0;

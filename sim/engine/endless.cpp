@@ -43,7 +43,8 @@ Longest longest_of(const Machine& m) {
                        " (check cluster.device: peak_tflops, memory_gb_per_s, kernels; and the batch, the sequence and the model)";
             });
             l.offer(static_cast<double>(op.host), [&] {
-                return "the host's launches of " + name_of(m, s, i) + " (check runtime.launch_us and cluster.device.launch_us)";
+                return "the host's launches of " + name_of(m, s, i) +
+                       " (check runtime.launch_us, cluster.device.launch_us and cluster.host.speed)";
             });
         }
     for (const BundleClass& b : m.bundles) {

@@ -11,9 +11,10 @@ namespace orrery {
 
 Costs costs_of(const CostModel& cost, const Plan& plan, const Scenario& scenario, const Fabric& fabric) {
     Costs c;
-    c.compute = [&](const Op& op) { return cost.compute(plan, op); };
+    c.compute = [&, clocks = cost.clocks(plan)](const Op& op) { return cost.compute(plan, op, 0, clocks); };
     for (int kind = 1; kind < scenario.cluster.kinds_of_nodes(); ++kind)
-        c.compute_of_kind.emplace_back([&cost, &plan, kind](const Op& op) { return cost.compute(plan, op, kind); });
+        c.compute_of_kind.emplace_back(
+            [&cost, &plan, kind, clocks = cost.clocks(plan, kind)](const Op& op) { return cost.compute(plan, op, kind, clocks); });
     c.collective = [&](const Collective& work, std::span<const int> ranks) { return cost.collective(work, ranks); };
     c.loads = [&](const Collective& work, const CommCost& of, std::span<const int> ranks) { return cost.loads(work, of, ranks); };
     c.transfer = [&](Bytes bytes, int from, int to) {

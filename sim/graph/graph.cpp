@@ -71,6 +71,8 @@ const char* name(NodeKind k) {
         return "attention";
     case NodeKind::scores:
         return "scores";
+    case NodeKind::score_cap:
+        return "score-cap";
     case NodeKind::softmax:
         return "softmax";
     case NodeKind::attention_dropout:
@@ -85,6 +87,8 @@ const char* name(NodeKind k) {
         return "activation";
     case NodeKind::residual:
         return "residual";
+    case NodeKind::logit_cap:
+        return "logit-cap";
     case NodeKind::cross_entropy:
         return "cross-entropy";
     case NodeKind::join_vocabulary:

@@ -45,16 +45,18 @@ enum class NodeKind : std::uint8_t {
     linear,            // x, weight[, bias] -> y
     join_heads,        // qkv -> qkv                            of all tensor-parallel ranks' columns those of a rank's heads
     rope,              // qkv -> qkv
-    head_norm,         // qkv, weights -> qkv, statistics       a norm on every head's query and key
+    head_norm,         // qkv, weights -> qkv, statistics       a norm on every head's query and key, or over all queries and all keys
     attention,         // qkv -> o, log-sum-exp                 fused
     copy_heads,        // qkv -> k, v                           keys and values for every head, a copy even where each has its own
     scores,            // qkv[, k v] -> scores
+    score_cap,         // scores -> scores                      cap tanh(x / cap)
     softmax,           // scores -> probabilities
     attention_dropout, // probabilities -> dropped, mask
     context,           // dropped, qkv[, k v] -> o
     clamp,             // f -> f                                gates cut off above a limit, what they let through beyond + and -
     activation,        // f[, probabilities] -> a             of experts: each row times its probability
     residual,          // branch, x[, bias] -> y[, mask]        y = x + dropout(branch + bias)
+    logit_cap,         // logits -> logits                      cap tanh(x / cap)
     cross_entropy,     // logits -> loss[, softmax], statistics
     join_vocabulary,   // logits -> logits                      all columns on every tensor-parallel rank
     chunked_loss,      // x, weight -> loss, ..                 logits, loss and gradients of some rows at a time, in the backward pass

@@ -1,6 +1,7 @@
 // The costs of a save, from the bytes of the plan's states and the rates of what takes them.
 #include "sim/cost/calibration.hpp"
 #include "sim/job/whole_run.hpp"
+#include "sim/plan/lowering.hpp"
 #include "sim/report/input_pipeline.hpp"
 #include "sim/scenario/parameters.hpp"
 #include "sim/scenario/perturb.hpp"
@@ -34,11 +35,14 @@ double nvme_rate(const Cluster& c, BytesPerSecond own) {
 double state_bytes(const Scenario& s, double parameters, double trained) {
     const Training& t = s.training;
     if (s.run && s.run->checkpoint.gigabytes > 0) return s.run->checkpoint.gigabytes * 1e9;
-    // Shards in fp32 are parameters and masters at once.
-    const bool one_copy = practice_of(s).fp32_shards && s.strategy.zero_stage == 3 && s.strategy.data_parallel > 1;
+    // Shards in fp32 are parameters and masters at once, and so are the parameters that autocast leaves in fp32.
+    const Practice practice = practice_of(s);
+    const bool one_copy = (practice.fp32_shards && s.strategy.zero_stage == 3 && s.strategy.data_parallel > 1) ||
+                          (casts_weights(s, practice) && !t.master_remainders); // remainders beside 16 bits are as many bytes
     const double own = is_wide(t.precision) ? 4 : 2, of_trained = (one_copy ? 0 : own) + optimizer_state_bytes(t);
     const Trainable& some = s.model.trainable;
-    if (!some.partial()) return parameters * of_trained;
+    const double second = t.optimizer == Optimizer::muon ? bytes_per_element(t.moment_dtype) : 0; // of tables, which AdamW has
+    if (!some.partial()) return parameters * of_trained + second * static_cast<double>(table_parameters(s.model));
     // Frozen parameters are saved as they are; adapters come beside all parameters.
     const double frozen = some.lora ? parameters : parameters - trained;
     return trained * of_trained + frozen * (some.base_dtype == BaseDType::same ? own : 0.5);

@@ -86,8 +86,8 @@ struct Builder {
     }
 
     ValueId norm(const std::string& what, ValueId x) { return norm(what, x, h); }
-    // width: of the columns it normalises, the first of x's.
-    ValueId norm(const std::string& what, ValueId x, std::int64_t width) {
+    // width: of the columns it normalises, the first of x's. ahead: a linear reads its result; else the residual stream takes it.
+    ValueId norm(const std::string& what, ValueId x, std::int64_t width, bool ahead = true) {
         const bool layernorm = s.model.norm == NormKind::layernorm;
         if (practice.wide_norms) {
             const ValueId wide = rows(what + ".input", width, DimKind::hidden, DType::fp32);
@@ -95,11 +95,12 @@ struct Builder {
             x = wide;
         }
         // Autocast runs norms in fp32; eager: the next linear casts their output; compiled: they write the cast themselves.
-        const bool cast_behind = stream != act && !s.strategy.fused;
-        const ValueId out = rows(what, width, DimKind::hidden, cast_behind ? stream : act);
+        const bool cast_behind = ahead && stream != act && !s.strategy.fused;
+        const ValueId out = rows(what, width, DimKind::hidden, cast_behind || !ahead ? stream : act);
         const ValueId statistics = value(what + ".stats", {tokens, layernorm ? 2 : 1}, {DimKind::seq, DimKind::other}, DType::fp32);
         std::vector<ValueId> params{parameter(prefix() + what + ".weight", {width}, {DimKind::hidden}, Initial::one)};
-        if (layernorm) params.push_back(parameter(prefix() + what + ".bias", {width}, {DimKind::hidden}, Initial::zero));
+        if (layernorm && s.model.norm_bias)
+            params.push_back(parameter(prefix() + what + ".bias", {width}, {DimKind::hidden}, Initial::zero));
         std::vector<ValueId> made{out, statistics};
         // Spelt out in several kernels, an RMS norm squares and scales a copy of its input in fp32, which autograd keeps; an input in fp32
         // is kept itself, and beside it what was scaled.
@@ -108,6 +109,14 @@ struct Builder {
         if (!cast_behind) return out;
         const ValueId low = rows(what + ".cast", width, DimKind::hidden, act);
         node(NodeKind::cast, what + ".cast", {out}, {low});
+        return low;
+    }
+
+    // x as linears read it where no norm stands ahead of them.
+    ValueId without_norm(const std::string& what, ValueId x) {
+        if (stream == act) return x;
+        const ValueId low = rows(what + ".cast", h, DimKind::hidden, act);
+        node(NodeKind::cast, what + ".cast", {x}, {low});
         return low;
     }
 
@@ -160,8 +169,11 @@ struct Builder {
     ValueId fused_attention(ValueId qkv);
     ValueId unfused_attention(ValueId qkv);
     ValueId attention_branch(ValueId n1);
+    ValueId query_key_norm(ValueId qkv, std::int64_t width);
     ValueId sequence_first(ValueId o);
     ValueId mlp_branch(ValueId n2);
+    ValueId ahead(const std::string& what, ValueId x);
+    ValueId behind(const std::string& what, ValueId branch);
     ValueId transformer_layer(ValueId x);
     ValueId embedding();
     void head(ValueId x);

@@ -64,8 +64,13 @@ ValueId Builder::unfused_attention(ValueId qkv) {
         keys.push_back(copies);
         values.push_back(copies);
     }
-    const ValueId scores = square("scores", act);
+    ValueId scores = square("scores", act);
     add(NodeKind::scores, "scores", keys, {scores});
+    if (s.model.attention.score_cap > 0) {
+        const ValueId capped = square("scores.capped", act);
+        add(NodeKind::score_cap, "scores.cap", {scores}, {capped});
+        scores = capped;
+    }
     ValueId p = square("softmax", act);
     add(NodeKind::softmax, "softmax", {scores}, {p});
     if (s.model.dropout > 0) {
@@ -78,6 +83,24 @@ ValueId Builder::unfused_attention(ValueId qkv) {
     values.insert(values.begin(), p);
     add(NodeKind::context, "context", values, {o});
     return o;
+}
+
+// On every head's query and key, or on all queries of a token at once and on all its keys.
+ValueId Builder::query_key_norm(ValueId qkv, std::int64_t width) {
+    const std::int64_t queries = s.model.attention_heads, keys = key_heads();
+    const bool across = s.model.attention.qk_norm_across;
+    const ValueId out = rows("qk_norm", width, DimKind::parallel, act);
+    const ValueId stats = value("qk_norm.stats", {tokens, across ? 2 : queries + keys},
+                                {DimKind::seq, across ? DimKind::other : DimKind::parallel}, DType::fp32);
+    std::vector<ValueId> made{out, stats};
+    if (!s.runtime.fused_norm) // as that of whole rows
+        made.push_back(rows("qk_norm.wide", (queries + keys) * d, DimKind::parallel, DType::fp32));
+    Node& n = node(NodeKind::head_norm, "qk_norm", {qkv}, made,
+                   {parameter(prefix() + "q_norm.weight", {across ? queries * d : d}, {DimKind::other}, Initial::one),
+                    parameter(prefix() + "k_norm.weight", {across ? keys * d : d}, {DimKind::other}, Initial::one)});
+    n.attention = attention_shape();
+    n.fused = s.runtime.fused_norm;
+    return out;
 }
 
 ValueId Builder::attention_branch(ValueId n1) {
@@ -93,20 +116,7 @@ ValueId Builder::attention_branch(ValueId n1) {
         node(NodeKind::join_heads, "heads", {qkv}, {own});
         qkv = own;
     }
-    if (m.attention.qk_norm) {
-        const ValueId out = rows("qk_norm", width, DimKind::parallel, act);
-        const ValueId stats =
-            value("qk_norm.stats", {tokens, m.attention_heads + key_heads()}, {DimKind::seq, DimKind::parallel}, DType::fp32);
-        std::vector<ValueId> made{out, stats};
-        if (!s.runtime.fused_norm) // as that of whole rows
-            made.push_back(rows("qk_norm.wide", (m.attention_heads + key_heads()) * d, DimKind::parallel, DType::fp32));
-        Node& n = node(NodeKind::head_norm, "qk_norm", {qkv}, made,
-                       {parameter(prefix() + "q_norm.weight", {d}, {DimKind::other}, Initial::one),
-                        parameter(prefix() + "k_norm.weight", {d}, {DimKind::other}, Initial::one)});
-        n.attention = attention_shape();
-        n.fused = s.runtime.fused_norm;
-        qkv = out;
-    }
+    if (m.attention.qk_norm) qkv = query_key_norm(qkv, width);
     if (m.position == PositionKind::rope) {
         const ValueId out = rows("rope", width, DimKind::parallel, act);
         Node& n = node(NodeKind::rope, "rope", {qkv}, {out});
@@ -134,21 +144,26 @@ ValueId Builder::mlp_branch(ValueId n2) {
     return linear(LinearPart::fc2, activation("act", {f}, a, gate), h, m.ffn_size, false, false);
 }
 
+// A layer's norms, where the model has them.
+ValueId Builder::ahead(const std::string& what, ValueId x) {
+    return s.model.norm_placement == NormPlacement::after ? without_norm(what, x) : norm(what, x);
+}
+ValueId Builder::behind(const std::string& what, ValueId branch) {
+    return s.model.norm_placement == NormPlacement::before ? branch : norm(what, branch, h, false);
+}
+
 ValueId Builder::transformer_layer(ValueId x) {
     const Model& m = s.model;
-    const ValueId n1 = norm("norm1", x);
-    const ValueId attended = attention_branch(n1);
-    if (m.parallel_block) { // attention and MLP both read norm1; two residual adds
-        const ValueId y = residual("residual1", attended, x, "proj", m.bias, DropoutSite::after_attention);
-        if (is_moe_layer(m, layer)) return residual("residual2", expert_branch(n1), y, "", false, DropoutSite::after_mlp);
-        return residual("residual2", mlp_branch(n1), y, "fc2", m.bias, DropoutSite::after_mlp);
-    }
+    const bool experts = is_moe_layer(m, layer);
+    const ValueId n1 = ahead("norm1", x);
+    const ValueId attended = behind("post_norm1", attention_branch(n1));
     const ValueId y = residual("residual1", attended, x, "proj", m.bias, DropoutSite::after_attention);
     const std::size_t first_of_mlp = g.nodes.size();
-    const ValueId n2 = norm("norm2", y);
-    g.nodes[first_of_mlp].begins_mlp = !is_moe_layer(m, layer);
-    if (is_moe_layer(m, layer)) return residual("residual2", expert_branch(n2), y, "", false, DropoutSite::after_mlp);
-    return residual("residual2", mlp_branch(n2), y, "fc2", m.bias, DropoutSite::after_mlp);
+    // In a parallel block the MLP reads what attention read, or a norm of its own of that; there are two residual adds as well.
+    const ValueId n2 = !m.parallel_block ? ahead("norm2", y) : m.parallel_norms ? ahead("norm2", x) : n1;
+    const ValueId moved = behind("post_norm2", experts ? expert_branch(n2) : mlp_branch(n2));
+    g.nodes[first_of_mlp].begins_mlp = !experts && !m.parallel_block;
+    return residual("residual2", moved, y, experts ? "" : "fc2", !experts && m.bias, DropoutSite::after_mlp);
 }
 
 ValueId Builder::embedding() {
@@ -180,13 +195,18 @@ ValueId Builder::embedding() {
 // Logits of the shared head and the loss of them; `what` comes before their names.
 void Builder::loss(const std::string& what, ValueId x) {
     const std::int64_t vocab = padded_vocabulary(s);
-    const ValueId logits = rows(what + "logits", vocab, DimKind::parallel, act);
+    ValueId logits = rows(what + "logits", vocab, DimKind::parallel, act);
     const bool tied = s.model.tied_embeddings;
     node(NodeKind::linear, what + "logits", {x}, {logits},
          {parameter(tied ? "embedding.weight" : "head.weight", {vocab, h}, {DimKind::parallel, DimKind::hidden}, Initial::normal,
                     tied ? TensorUse::embedding : TensorUse::head)});
     g.nodes.back().part = layer < 0 ? LinearPart::logits : LinearPart::mtp_logits;
     g.nodes.back().keeps_precision = true;
+    if (s.model.logit_cap > 0) {
+        const ValueId capped = rows(what + "logits.capped", vocab, DimKind::parallel, act);
+        node(NodeKind::logit_cap, what + "logits.cap", {logits}, {capped});
+        logits = capped;
+    }
     const ValueId loss = rows(what + "loss", 1, DimKind::other, DType::fp32);
     const bool over_logits = s.runtime.fused_loss && practice.loss_in_place && !s.runtime.compiled_loss,
                narrow = practice.narrow_loss && !s.runtime.fused_loss;

@@ -17,7 +17,8 @@ ValueId Emitter::held_branch(const Node& norm) const {
     if (norm.kind != NodeKind::norm || norm.layer < 0 || norm.recompute || !l.practice.holds_branches) return -1;
     const auto residual =
         std::find_if(g.nodes.begin() + (&norm - g.nodes.data()), g.nodes.end(), [](const Node& n) { return n.kind == NodeKind::residual; });
-    return residual == g.nodes.end() ? -1 : residual->in[0];
+    if (residual == g.nodes.end() || residual->in[0] == norm.out[0]) return -1; // a norm behind the branch
+    return residual->in[0];
 }
 
 BufferId Emitter::need(ValueId v) {
@@ -167,7 +168,11 @@ void Emitter::accumulate_weight(const Node& n, ValueId x, BufferId dy) {
     }
     if (trains_weight)
         for (Op& op : weight_gradient_ops(n, n.name + ".wgrad", linear_work(n, Direction::weight_gradient, made), dy, input)) {
-            if (std::holds_alternative<Linear>(op.work)) stand_for(n, op);
+            if (std::holds_alternative<Linear>(op.work)) {
+                stand_for(n, op);
+                // Those of further modules live until here: the kernel reads the first alone.
+                if (const auto kept = input_casts.find(n.out[0]); kept != input_casts.end()) op.in.push_back(kept->second);
+            }
             ops.push_back(std::move(op));
         }
     if (n.params.size() > 1 && value(n.params[1]).trained) {
@@ -216,7 +221,7 @@ void Emitter::adjoint_linear(const Node& n, BufferId dy) {
     const bool gather_issued =
         gathered >= 0 && std::holds_alternative<Collective>(block->ops.back().work) && block->ops.back().phase == Phase::backward_weight;
     const DType made = gradient_dtype(x);
-    const BufferId w = n.part == LinearPart::router ? weight_of_gate(n) : weight_as_multiplied(n.params[0]);
+    const BufferId w = n.part == LinearPart::router ? weight_of_gate(n) : weight_as_multiplied(n, n.params[0]);
     BufferId dx = make(value(x).name + ".grad", value(x), made);
     l.buffer(dx).placement = gradient_placement(value(x).placement);
     Op& op = emit(n.name + ".dgrad", linear_work(n, Direction::input_gradient, made), with_counts(n, {dy, w}), {dx});
@@ -282,6 +287,12 @@ std::vector<BufferId> Emitter::with_weight_gradients(const Node& n, std::vector<
 
 void Emitter::adjoint_embedding(const Node& n, BufferId dy) {
     const BufferId grad = weight_gradient(n.params[0]);
+    if (scales_embedding_apart()) {
+        const BufferId scaled = fresh_gradient(n.out[0], ".grad.scaled");
+        emit(n.name + ".scale.bwd", Pointwise{PointwiseKind::copy, Direction::backward, elements(value(n.out[0])), n.fused}, {dy},
+             {scaled});
+        dy = scaled;
+    }
     emit(n.name + ".grad", Embedding{Direction::weight_gradient, rows(n.out[0]), cols(n.out[0]), value(n.params[0]).shape[0]},
          {tokens_buffer(tokens_ahead(n)), dy, grad}, {grad});
 }
@@ -304,18 +315,14 @@ void Emitter::adjoint_dropout(const Node& n, BufferId dy) {
 }
 
 void Emitter::adjoint_norm(const Node& n, BufferId dy) {
-    const AttentionShape& a = n.attention;
     const bool heads = n.kind == NodeKind::head_norm;
     const BufferId dx = fresh_gradient(n.in[0]);
-    const Norm work = heads ? Norm{Direction::backward, NormKind::rmsnorm, rows(n.out[0]) * (a.heads + a.kv_heads), a.qk_dim, n.fused,
-                                   a.heads + a.kv_heads}
-                            : Norm{Direction::backward, s().model.norm, rows(n.out[0]), cols(n.out[0]), n.fused};
     std::vector<BufferId> read{dy, need(n.in[0]), need(n.out[1]), weight(n.params[0])};
     if (heads) read.push_back(weight(n.params[1])); // the keys' beside the queries'; a bias is not read
     read = with_weight_gradients(n, std::move(read));
     if (n.out.size() > 2) read.push_back(need(n.out[2]));                                 // it lives until here: kernels do not read it
     if (const ValueId branch = held_branch(n); branch >= 0) read.push_back(need(branch)); // likewise
-    emit(n.name + ".bwd", work, std::move(read), with_weight_gradients(n, {dx}));
+    emit(n.name + ".bwd", norm_work(n, Direction::backward), std::move(read), with_weight_gradients(n, {dx}));
     add_gradient(n.in[0], dx, true);
 }
 
@@ -335,6 +342,13 @@ void Emitter::adjoint_clamp(const Node& n, BufferId dy) {
     const BufferId dx = fresh_gradient(n.in[0]);
     emit(n.name + ".bwd", Pointwise{PointwiseKind::clamp, Direction::backward, elements(value(n.out[0])), n.fused}, {dy, need(n.in[0])},
          {dx});
+    add_gradient(n.in[0], dx, true);
+}
+
+// dx = dy (1 - tanh(x / cap)^2), of the saved x. (Code that goes step by step saves the tangent, which is as large, and not x.)
+void Emitter::adjoint_cap(const Node& n, BufferId dy) {
+    const BufferId dx = fresh_gradient(n.in[0]);
+    emit(n.name + ".bwd", cap_work(n, Direction::backward), {dy, need(n.in[0])}, {dx});
     add_gradient(n.in[0], dx, true);
 }
 

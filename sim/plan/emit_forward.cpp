@@ -1,6 +1,7 @@
 // Forward rules: what ops each node of a chunk's graph becomes.
 #include "sim/plan/emitter.hpp"
 
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <fmt/format.h>
@@ -118,8 +119,8 @@ std::int32_t Emitter::find_parameter(ValueId v) {
     Buffer w;
     w.name = "w." + value.name;
     w.shape = value.shape;
-    w.dtype = value.dtype;
-    w.bytes = bytes(value.shape, value.dtype);
+    w.dtype = value.trained && casts_weights(s(), l.practice) ? DType::fp32 : value.dtype;
+    w.bytes = bytes(value.shape, w.dtype);
     w.kind = MemoryKind::parameters;
     w.scope = Scope::run;
     w.stage = static_cast<std::int16_t>(g.stage);
@@ -187,11 +188,42 @@ std::vector<BufferId> Emitter::outputs(const Node& n, const Making& m) {
 }
 
 std::vector<BufferId> Emitter::with_weights(const Node& n, std::vector<BufferId> list) {
-    for (ValueId p : n.params) list.push_back(weight_as_multiplied(p));
+    for (ValueId p : n.params) list.push_back(weight_as_multiplied(n, p));
     return list;
 }
 
-BufferId Emitter::weight_as_multiplied(ValueId p) {
+bool Emitter::narrows_weight(const Node& n, ValueId p) {
+    const bool multiplied = n.kind == NodeKind::linear || n.kind == NodeKind::chunked_loss;
+    return multiplied && n.gemm_dtype == activation_dtype(s()) && l.buffer(weight(p)).dtype == DType::fp32 &&
+           casts_weights(s(), l.practice);
+}
+
+// A cast for each module.
+BufferId Emitter::cast_of_weight(const Node& n, ValueId p, const std::string& suffix) {
+    const BufferId cast = make(value(p).name + suffix, value(p), activation_dtype(s()));
+    Op& op =
+        emit(value(p).name + suffix, Pointwise{PointwiseKind::cast, Direction::forward, elements(value(p)), n.fused}, {weight(p)}, {cast});
+    op.modules = n.kind == NodeKind::linear ? modules_of(l, n) : std::uint8_t{1};
+    return cast;
+}
+
+// Autocast remembers a parameter's cast until its context ends, which is when the forward pass does (cached_cast and clear_cache of
+// aten/src/ATen/autocast_mode.cpp); autograd keeps it beyond that for the gradient of the product's input. What is made again enters a
+// context of its own (torch/utils/checkpoint.py), so that its weights are cast once more: a checkpoint has saved none of them.
+BufferId Emitter::narrow_weight(const Node& n, ValueId p) {
+    const bool again = phase != Phase::forward && n.recompute;
+    const auto [known, fresh] = (again ? narrow_again : narrow_weights).try_emplace(p, -1);
+    if (!fresh) return known->second;
+    const Phase saved = phase;
+    if (again) phase = Phase::recompute;
+    known->second = cast_of_weight(n, p, again ? ".narrow.again" : ".narrow");
+    phase = saved;
+    if (!again) l.cached_casts.push_back(known->second);
+    return known->second;
+}
+
+BufferId Emitter::weight_as_multiplied(const Node& n, ValueId p) {
+    if (narrows_weight(n, p)) return narrow_weight(n, p);
     const BufferId w = weight(p);
     if (l.buffer(w).dtype != DType::nf4) return w;
     const DType act = activation_dtype(s());
@@ -202,7 +234,7 @@ BufferId Emitter::weight_as_multiplied(ValueId p) {
 }
 
 BufferId Emitter::weight_of_gate(const Node& n) {
-    const BufferId w = weight_as_multiplied(n.params[0]);
+    const BufferId w = weight_as_multiplied(n, n.params[0]);
     if (l.buffer(w).dtype == n.gemm_dtype || n.gemm_dtype != DType::fp32) return w;
     const Value& v = value(n.params[0]);
     const BufferId wide = make(v.name + (phase == Phase::forward ? ".fp32" : ".fp32.again"), v, DType::fp32);
@@ -240,6 +272,8 @@ PointwiseKind pointwise_of(ActivationKind k) {
         return PointwiseKind::swiglu;
     case ActivationKind::geglu:
         return PointwiseKind::geglu;
+    case ActivationKind::squared_relu:
+        return PointwiseKind::squared_relu;
     }
     return PointwiseKind::gelu;
 }
@@ -277,9 +311,18 @@ void Emitter::forward(const Node& n, std::vector<BufferId>& out, bool again) {
     (this->*rule_of(n.kind).forward)(n, {in, out, again});
 }
 
+// A compiler puts the factor of the rows into the lookup's kernel.
+bool Emitter::scales_embedding_apart() const { return s().model.embedding_scale != 1 && !s().strategy.fused; }
+
+// (The plan's lookup multiplies already. The kernel in which eager code multiplies is a copy here.)
 void Emitter::forward_embedding(const Node& n, const Making& m) {
+    const BufferId x = output(n, 0, m);
+    const BufferId found = scales_embedding_apart() ? make(name_of(n, m) + ".rows", value(n.out[0]), dtype_of(n)) : x;
     emit(name_of(n, m), Embedding{Direction::forward, rows(n.out[0]), cols(n.out[0]), value(n.params[0]).shape[0]},
-         with_weights(n, {tokens_buffer(tokens_ahead(n))}), {output(n, 0, m)});
+         with_weights(n, {tokens_buffer(tokens_ahead(n))}), {found});
+    if (found != x)
+        emit(name_of(n, m) + ".scale", Pointwise{PointwiseKind::copy, Direction::forward, elements(value(n.out[0])), n.fused}, {found},
+             {x});
 }
 
 void Emitter::forward_positions(const Node& n, const Making& m) {
@@ -294,13 +337,16 @@ void Emitter::forward_dropout(const Node& n, const Making& m) {
     stand_for(n, op);
 }
 
-// Works on whole rows, or on every head's query and key.
+// Works on whole rows, on every head's query and key, or on all queries and all keys of a row.
+Norm Emitter::norm_work(const Node& n, Direction direction) const {
+    const std::int64_t count = rows(n.out[0]), heads = n.attention.heads + n.attention.kv_heads, dim = n.attention.qk_dim;
+    if (n.kind != NodeKind::head_norm) return {direction, s().model.norm, count, cols(n.out[0]), n.fused};
+    if (s().model.attention.qk_norm_across) return {direction, NormKind::rmsnorm, count, heads * dim, n.fused, heads, true};
+    return {direction, NormKind::rmsnorm, count * heads, dim, n.fused, heads};
+}
+
 void Emitter::forward_norm(const Node& n, const Making& m) {
-    const AttentionShape& a = n.attention;
-    const Norm work = n.kind == NodeKind::head_norm ? Norm{Direction::forward, NormKind::rmsnorm, rows(n.out[0]) * (a.heads + a.kv_heads),
-                                                           a.qk_dim,           n.fused,           a.heads + a.kv_heads}
-                                                    : Norm{Direction::forward, s().model.norm, rows(n.out[0]), cols(n.out[0]), n.fused};
-    emit(name_of(n, m), work, with_weights(n, m.in), outputs(n, m));
+    emit(name_of(n, m), norm_work(n, Direction::forward), with_weights(n, m.in), outputs(n, m));
 }
 
 // Whether the weight's copy in 8 bits lives from the forward pass to the backward pass: not in layers of which something is made again.
@@ -309,6 +355,24 @@ bool Emitter::keeps_cast_weight(const Node& n) const {
     return l.practice.keeps_cast_weights && n.gemm_dtype == DType::fp8 && n.part != LinearPart::expert_fc1 &&
            n.part != LinearPart::expert_fc2 && n.layer >= 0 &&
            std::none_of(g.nodes.begin(), g.nodes.end(), [&](const Node& other) { return other.layer == n.layer && other.recompute; });
+}
+
+// Autocast casts what each module is given, again for each of queries, keys and values, of gate and up, and autograd keeps every copy for
+// the module's weight gradient (of parameters alone it remembers a cast: cached_cast in aten/src/ATen/autocast_mode.cpp). A compiler makes
+// one copy. On an H200 an eager Llama 3.2 1B casts 228 tensors to 16 bits a step, 113 of them weights, and keeps three copies a layer more
+// than the first of each (scenarios/validation/measured/h200-pytorch-look.json). Adapters that cast their rows to fp32 and back have such
+// copies too, one of them in the place of what they read, unless attention keeps that itself. How many there are beside the linear's input.
+int Emitter::further_casts(const Node& n) const {
+    if (!value(n.params[0]).trained) return 0;
+    if (n.part == LinearPart::adapter_down) {
+        const std::int32_t by = producer[n.in[0]];
+        const bool kept = by >= 0 && (g.nodes[by].kind == NodeKind::attention || g.nodes[by].kind == NodeKind::ring_attention);
+        return l.practice.casts_adapters_rows ? modules_of(l, n) - (kept ? 0 : 1) : 0;
+    }
+    const bool several = n.part == LinearPart::qkv || n.part == LinearPart::fc1 || n.part == LinearPart::shared_fc1;
+    // In a parallel block of one norm the first cast is the queries'.
+    const bool of_attention = n.part == LinearPart::fc1 && s().model.parallel_block && !s().model.parallel_norms;
+    return several && l.practice.autocast && !s().strategy.fused && s().model.gated() ? modules_of(l, n) - (of_attention ? 0 : 1) : 0;
 }
 
 void Emitter::forward_linear(const Node& n, const Making& m) {
@@ -321,6 +385,11 @@ void Emitter::forward_linear(const Node& n, const Making& m) {
     if (keeps_cast_weight(n)) {
         const BufferId kept = cast_weights[n.params[0]] = make(name_of(n, m) + ".weight.cast", value(n.params[0]), DType::fp8);
         op.out.push_back(kept); // what the kernel reads; a cast inside it
+    }
+    if (const int more = further_casts(n); more > 0) {
+        Value casts = value(n.in[0]);
+        casts.shape.back() *= more;
+        op.out.push_back(input_casts[n.out[0]] = make(name_of(n, m) + ".input.casts", casts, activation_dtype(s())));
     }
     if (l.practice.loops_over_experts && (n.part == LinearPart::expert_fc1 || n.part == LinearPart::expert_fc2)) wait_for(name_of(n, m), y);
     if (n.bias_apart) m.out[n.out[0]] = passed(name_of(n, m) + ".bias", Direction::forward, y, n.fused);
@@ -340,6 +409,16 @@ void Emitter::forward_attention(const Node& n, const Making& m) {
 void Emitter::forward_clamp(const Node& n, const Making& m) {
     emit(name_of(n, m), Pointwise{PointwiseKind::clamp, Direction::forward, elements(value(n.out[0])), n.fused}, m.in, {output(n, 0, m)});
 }
+
+// Scores in separate steps are not scaled yet where they are capped.
+Pointwise Emitter::cap_work(const Node& n, Direction direction) const {
+    Pointwise work{PointwiseKind::softcap, direction, elements(value(n.out[0])), n.fused};
+    work.cap = n.kind == NodeKind::logit_cap ? s().model.logit_cap
+                                             : s().model.attention.score_cap * std::sqrt(static_cast<double>(n.attention.qk_dim));
+    return work;
+}
+
+void Emitter::forward_cap(const Node& n, const Making& m) { emit(name_of(n, m), cap_work(n, Direction::forward), m.in, {output(n, 0, m)}); }
 
 // Step by step, what the gate became is kept as well.
 void Emitter::forward_activation(const Node& n, const Making& m) {

@@ -39,6 +39,7 @@ LossMade Emitter::emit_loss(const Node& n, const LossRows& r, BufferId logits, c
     const BufferId local_sums = make(name + ".local_sums", of_rows(value(n.out[2]), r), DType::fp32);
     std::vector<BufferId> sums{out[1], local_sums};
     if (out.size() > 3) sums.push_back(out[3]);
+    if (l.practice.shifts_logits_apart && !n.fused) sums.push_back(make(name + ".shifted", of_rows(value(n.out[1]), r), DType::fp32));
     emit(name + ".sums", part(CrossEntropy::Part::sums), {logits, max, tokens_buffer(ahead)}, sums);
     const BufferId stats = reduced(".sums", local_sums, row * 2, false);
     emit(name, part(CrossEntropy::Part::loss), {stats}, {out[0]});
@@ -120,7 +121,9 @@ void Emitter::adjoint_chunked_loss(const Node& n, BufferId) {
         const LossRows r{first, std::min(size, all - first), fmt::format(".{}", chunk)};
         phase = Phase::forward;
         const BufferId y = make(logits.name + r.suffix, of_rows(logits, r), act);
-        emit(logits.name + r.suffix, product(Direction::forward, r, act), {input, weight(n.params[0])}, {y});
+        // (Autocast remembers no cast of a view, as the turned weight is: each chunk has one of its own.)
+        const BufferId head = narrows_weight(n, n.params[0]) ? cast_of_weight(n, n.params[0], ".narrow" + r.suffix) : weight(n.params[0]);
+        emit(logits.name + r.suffix, product(Direction::forward, r, act), {input, head}, {y});
         std::vector<BufferId> out{loss, -1, -1};
         out[1] = n.in_place ? view(value(n.out[1]).name + r.suffix, y, value(n.out[1]).placement)
                             : make(value(n.out[1]).name + r.suffix, of_rows(value(n.out[1]), r), value(n.out[1]).dtype);
@@ -129,8 +132,7 @@ void Emitter::adjoint_chunked_loss(const Node& n, BufferId) {
         if (!learns) continue;
         phase = Phase::backward_input;
         const BufferId dy = emit_loss_gradient(n, r, made, logits);
-        if (needs_gradient[x])
-            emit(logits.name + ".dgrad" + r.suffix, product(Direction::input_gradient, r, act), {dy, weight(n.params[0])}, {dx});
+        if (needs_gradient[x]) emit(logits.name + ".dgrad" + r.suffix, product(Direction::input_gradient, r, act), {dy, head}, {dx});
         phase = Phase::backward_weight;
         if (value(n.params[0]).trained)
             for (Op& op : weight_gradient_ops(n, logits.name + ".wgrad" + r.suffix, product(Direction::weight_gradient, r, act), dy, input))

@@ -64,6 +64,9 @@ struct Emitter {
     std::map<std::int16_t, BufferId> wide_rows; // by layer: the experts' results in fp32, kept for the gradient of their weights
     std::map<std::int16_t, Masks> masks_of;     // by layer
     std::map<ValueId, BufferId> cast_weights;   // by parameter: its copy in 8 bits that is kept for the backward pass
+    std::map<ValueId, BufferId> narrow_weights; // by parameter: its copy in 16 bits, of the forward pass
+    std::map<ValueId, BufferId> narrow_again;   // .. and of what the backward pass makes again
+    std::map<ValueId, BufferId> input_casts;    // by a linear's result: casts of its input by its modules but the first, kept likewise
     std::vector<Op> pending;                    // weight-gradient ops held back to run under the next collective
     bool mlp_border = false;                    // of the next op: Op::mlp_border
 
@@ -95,8 +98,12 @@ struct Emitter {
     BufferId tokens_buffer(int ahead); // of this stage's ranks: "tokens"; one ahead "labels", two "labels.1", ..
     int tokens_ahead(const Node& n) const { return std::max(0, n.layer - s().model.layers + 1); } // of what predicts further tokens
     BufferId weight(ValueId parameter);
-    BufferId weight_as_multiplied(ValueId parameter); // made wider for the op that comes next where it is kept in fewer bits
-    BufferId weight_of_gate(const Node& n);           // of a router's linear, in the type that its product computes in
+    // Made wider for the op that comes next where it is kept in fewer bits; cast where software does so for a product (casts_weights).
+    BufferId weight_as_multiplied(const Node& n, ValueId parameter);
+    bool narrows_weight(const Node& n, ValueId parameter);
+    BufferId narrow_weight(const Node& n, ValueId parameter);
+    BufferId cast_of_weight(const Node& n, ValueId parameter, const std::string& suffix);
+    BufferId weight_of_gate(const Node& n); // of a router's linear, in the type that its product computes in
     BufferId weight_gradient(ValueId parameter);
 
     // Forward ops of a node, by its rule; its outputs go to `out` (forward_buffer or recomputed).
@@ -106,6 +113,7 @@ struct Emitter {
     ValueId held_branch(const Node& norm) const;
     bool stores_result(const Node& n) const;
     bool keeps_cast_weight(const Node& n) const;
+    int further_casts(const Node& n) const;
     PointwiseKind cast_kind(const Node& n) const; // of a cast
     // The buffer that holds a forward value in the backward pass: saved, or recomputed on demand.
     BufferId need(ValueId v);
@@ -128,10 +136,11 @@ struct Emitter {
     using ForwardRule = void(const Node& n, const Making& m);
     using AdjointRule = void(const Node& n, BufferId dy);
     ForwardRule forward_embedding, forward_positions, forward_dropout, forward_norm, forward_linear, forward_rope, forward_attention,
-        forward_clamp, forward_activation, forward_residual, forward_adapt, forward_cast, forward_enter, forward_exit; // emit_forward.cpp
+        forward_clamp, forward_cap, forward_activation, forward_residual, forward_adapt, forward_cast, forward_enter,
+        forward_exit; // emit_forward.cpp
     AdjointRule adjoint_embedding, adjoint_positions, adjoint_dropout, adjoint_norm, adjoint_linear, adjoint_rope, adjoint_attention,
-        adjoint_low_attention, adjoint_clamp, adjoint_activation, adjoint_residual, adjoint_adapt, adjoint_cast; // adjoint.cpp
-    ForwardRule forward_loss, forward_chunked_loss, forward_join_vocabulary;                                     // emit_loss.cpp
+        adjoint_low_attention, adjoint_clamp, adjoint_cap, adjoint_activation, adjoint_residual, adjoint_adapt, adjoint_cast; // adjoint.cpp
+    ForwardRule forward_loss, forward_chunked_loss, forward_join_vocabulary; // emit_loss.cpp
     AdjointRule adjoint_loss, adjoint_chunked_loss, adjoint_join_vocabulary;
     ForwardRule forward_join_heads; // adjoint_regions.cpp
     AdjointRule adjoint_enter, adjoint_exit, adjoint_join_heads;
@@ -169,6 +178,9 @@ struct Emitter {
 
   private:
     Attention attention_work(const Node& n, Direction direction, DType dtype) const;
+    Norm norm_work(const Node& n, Direction direction) const;
+    Pointwise cap_work(const Node& n, Direction direction) const;
+    bool scales_embedding_apart() const;
     PointwiseKind activation_work() const;
     Linear linear_work(const Node& n, Direction direction, DType out) const;
     // Mixtures of experts (emit_moe.cpp) and latent attention (emit_latent.cpp).

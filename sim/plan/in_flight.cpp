@@ -2,7 +2,8 @@
 // queue (a collective, a transfer) still works on it, somebody must wait before the memory is written again. Frameworks limit how many
 // such operations are in flight (FSDP's gathers and reductions, DeepSpeed's reductions, Megatron's sends, the events that PyTorch's
 // allocator records); here the limit is the memory itself: an op that is the first to touch a new buffer waits for freed ones, oldest
-// first, where without that its stage could hold more than the plan's peak at once.
+// first, where without that its stage could hold more than the plan's peak at once. Tensors of a bucket that lie side by side are freed
+// together: their room is one.
 //
 // After it: whatever the speeds of the queues, the buffers of a stage that may be in use at one time never come to more than the
 // peak of the program walked in issue order; where the order of pipeline stages' transfers forbids such a wait, to little more.
@@ -13,6 +14,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -61,10 +64,12 @@ class Pending {
     std::vector<Entry> entries_;
 };
 
-// A storage between its Alloc and its Free.
+// A storage between its Alloc and its Free, or those that lie side by side: their room is free when the last of them is.
 struct Live {
-    std::int64_t bytes = 0;
-    bool fresh = true; // nobody has touched it yet
+    std::int64_t freed = 0; // bytes of those that have been
+    int open = 0;           // that have not
+    bool fresh = true;      // nobody has touched what came last
+    std::optional<BucketRoom> together{};
 };
 
 struct Wait {
@@ -86,7 +91,7 @@ class Flight {
             const auto i = static_cast<std::int32_t>(k);
             const Work& work = order_.issues[k].op->work;
             if (const auto* a = std::get_if<Alloc>(&work)) {
-                allocate(a->buffer, order_.issues[k].microbatch);
+                allocate(a->buffer, i);
             } else if (const auto* f = std::get_if<Free>(&work)) {
                 release(f->buffer, order_.issues[k].microbatch);
             } else {
@@ -133,18 +138,31 @@ class Flight {
         return {users_.data() + static_cast<std::size_t>(live) * clocks_.width(), clocks_.width()};
     }
 
-    void allocate(BufferId b, std::int32_t microbatch) {
-        std::int32_t* const at = slot(b, microbatch);
-        if (!at) return;
+    std::int32_t new_live() {
         if (spare_.empty()) {
             spare_.push_back(static_cast<std::int32_t>(lives_.size()));
             lives_.emplace_back();
             users_.resize(users_.size() + clocks_.width());
         }
-        *at = spare_.back();
+        const std::int32_t live = spare_.back();
         spare_.pop_back();
-        lives_[*at] = {buffer(b).bytes.count, true};
-        std::ranges::fill(users(*at), -1);
+        lives_[live] = {};
+        std::ranges::fill(users(live), -1);
+        return live;
+    }
+    void allocate(BufferId b, std::int32_t issue) {
+        std::int32_t* const at = slot(b, order_.issues[issue].microbatch);
+        if (!at) return;
+        const std::optional<BucketRoom> together = bucket_room(plan_, order_, issue, b);
+        if (const auto with = together ? together_.find(*together) : together_.end(); with != together_.end()) {
+            *at = with->second;
+        } else {
+            *at = new_live();
+            lives_[*at].together = together;
+            if (together) together_.emplace(*together, *at);
+        }
+        lives_[*at].fresh = true;
+        ++lives_[*at].open;
         level_ += buffer(b).bytes.count;
     }
     void release(BufferId b, std::int32_t microbatch) {
@@ -152,11 +170,17 @@ class Flight {
         if (!at) return;
         level_ -= buffer(b).bytes.count;
         if (*at < 0) return; // it was there when the program began
-        const auto last = users(*at);
+        const std::int32_t live = std::exchange(*at, -1);
+        Live& x = lives_[live];
+        x.freed += buffer(b).bytes.count;
+        closing_ += buffer(b).bytes.count;
+        if (--x.open > 0) return;
+        closing_ -= x.freed;
+        const auto last = users(live);
         for (std::size_t q = 0; q < last.size(); ++q)
-            if (last[q] >= 0 && !implied(last, q)) pending_[q].add(last[q], buffer(b).bytes.count);
-        spare_.push_back(*at);
-        *at = -1;
+            if (last[q] >= 0 && !implied(last, q)) pending_[q].add(last[q], x.freed);
+        if (x.together) together_.erase(*x.together);
+        spare_.push_back(live);
     }
     // Whether another of its last users begins only when this one has ended.
     bool implied(std::span<const std::int32_t> last, std::size_t q) const {
@@ -204,7 +228,7 @@ class Flight {
                 if (first == pending_[q].size()) continue;
                 if (oldest == pending_.size() || pending_[q].last(first) < pending_[oldest].last(entry)) oldest = q, entry = first;
             }
-            const std::int64_t excess = level_ + held - peak_;
+            const std::int64_t excess = level_ + closing_ + held - peak_;
             if (excess <= 0 || oldest == pending_.size()) return;
             std::size_t wanted = pending_[oldest].enough(entry, excess);
             while (wanted > entry && !possible(i, pending_[oldest].last(wanted))) --wanted;
@@ -224,7 +248,9 @@ class Flight {
     std::vector<std::int32_t> slot_of_, live_of_, users_, spare_;
     std::vector<Live> lives_;
     std::vector<Wait> waits_;
-    std::int64_t level_ = 0, peak_ = 0; // bytes, against the program's beginning
+    std::map<BucketRoom, std::int32_t> together_; // the lives of those of which some are allocated
+    std::int64_t level_ = 0, peak_ = 0;           // bytes, against the program's beginning
+    std::int64_t closing_ = 0;                    // freed bytes of those beside which others are not
 };
 
 void add_sorted(std::vector<std::int32_t>& deps, std::int32_t d) {

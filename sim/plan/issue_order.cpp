@@ -55,6 +55,18 @@ IssueOrder issue_order(const Plan& plan, const Program& program) {
     return order;
 }
 
+std::optional<BucketRoom> bucket_room(const Plan& plan, const IssueOrder& order, std::int32_t alloc, BufferId b) {
+    const Buffer& buffer = plan.buffers[static_cast<std::size_t>(b)];
+    const bool gradients = buffer.role == Role::gradient;
+    if (buffer.bucket < 0 || (!gradients && buffer.role != Role::parameter)) return std::nullopt;
+    const auto at = [&](std::int32_t i) -> const Issue& { return order.issues[static_cast<std::size_t>(i)]; };
+    if (!gradients) return BucketRoom{at(alloc).action, buffer.bucket, false};
+    // Gradients that come apart, each as its product runs, lie apart.
+    std::int32_t first = alloc;
+    while (first > 0 && std::holds_alternative<Alloc>(at(first - 1).op->work) && at(first - 1).action == at(first).action) --first;
+    return BucketRoom{first, buffer.bucket, true};
+}
+
 std::string place(const Plan& plan, const Issue& issue) {
     const Block& block = plan.blocks[issue.block];
     const std::string op = issue.op->name.empty() ? "op " + std::to_string(issue.index) : issue.op->name;

@@ -4,7 +4,9 @@
 
 #include "sim/plan/plan.hpp"
 
+#include <compare>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -31,6 +33,17 @@ struct IssueOrder {
 };
 
 IssueOrder issue_order(const Plan& plan, const Program& program);
+
+// Tensors of a bucket whose storages an executor lays side by side, so that one collective moves them as they lie: parameters that one
+// action allocates, gradients that are allocated one after the other. Their room is free when the last of them is.
+struct BucketRoom {
+    std::int32_t begin = 0;  // parameters: the action; gradients: the first of the allocations
+    std::int32_t bucket = 0; // in Plan::buckets
+    bool gradients = false;
+    auto operator<=>(const BucketRoom&) const = default;
+};
+// With what the storage of `b`, which the issue `alloc` allocates, lies side by side; nothing: it lies alone.
+std::optional<BucketRoom> bucket_room(const Plan& plan, const IssueOrder& order, std::int32_t alloc, BufferId b);
 
 // The queues an op occupies: its own, and of an exchange those of all its transfers; each once.
 std::vector<QueueId> queues_of(const Op& op);

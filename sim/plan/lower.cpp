@@ -85,8 +85,8 @@ constexpr Pass recipe[] = {
     {"join", join, "steps that run as one become one block; after data parallelism, which looks at each of them"},
     {"optimizer", optimizer, "the ends of a step: around all that computes gradients"},
     {"asynchronous", asynchronous, "repeats the ends of a step wherever one ends; needs both of them"},
-    {"synchronization", synchronization, "what workers do between their steps; needs all parameters and the optimizer's copies"},
     {"offload-optimizer", offload_optimizer, "needs the optimizer's step and its states, however they came about"},
+    {"synchronization", synchronization, "what workers do between their steps; needs all that the optimizer steps on, and where it lies"},
     {"programs", programs, "drafts become programs; after all that changes what runs when"},
     {"bind", bind, "last: the dependencies of all that is there"},
 };

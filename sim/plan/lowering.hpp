@@ -50,6 +50,7 @@ struct Lowering {
     std::map<std::string, TensorId> tensor_ids{};    // by name
     const Practice practice = practice_of(scenario); // of the software that runs it
     bool skips_repeats = true;                       // passes/bind.cpp: false looks at each action, where they repeat too
+    std::vector<BufferId> cached_casts{};            // of weights: alive until the forward pass ends, or longer
 
     int tp() const { return scenario.strategy.tensor_parallel; }
     // The chunk's weight block has the gradient of the output layer alone (strategy.deferred_output_gradients).
@@ -77,6 +78,10 @@ std::vector<std::int16_t> stages_of_embedding(const Lowering& l);
 std::uint8_t modules_of(const Lowering& l, const Node& linear);
 
 DType activation_dtype(const Scenario& scenario);
+
+// Parameters are fp32, the optimizer steps on them, and each pass casts those that it multiplies to 16 bits (Practice::autocast). Where
+// ranks share the states, workers meet or states leave the device, 16-bit parameters stay beside masters instead.
+bool casts_weights(const Scenario& scenario, const Practice& practice);
 
 // Whether the host must know how many rows experts have before it can launch what works on them.
 bool host_waits_for_counts(const Scenario& scenario);

@@ -34,6 +34,9 @@ const NodeRule& rule_of(NodeKind kind) {
         return row<&Emitter::forward_copy_heads, &Emitter::adjoint_copy_heads>;
     case NodeKind::scores:
         return row<&Emitter::forward_scores, &Emitter::adjoint_scores>;
+    case NodeKind::score_cap:
+    case NodeKind::logit_cap:
+        return row<&Emitter::forward_cap, &Emitter::adjoint_cap>;
     case NodeKind::softmax:
         return row<&Emitter::forward_softmax, &Emitter::adjoint_softmax>;
     case NodeKind::attention_dropout:

@@ -64,13 +64,16 @@ std::string shape_text(const Plan& plan, const Work& work) {
             [](const Permute& p) { return fmt::format("{} {} tokens {} rows x{}", arrow(p.direction), p.tokens, p.rows, p.cols); },
             [](const OptimizerStep& o) {
                 return fmt::format("{}{}",
-                                   o.part == OptimizerStep::Part::norms   ? "norms "
-                                   : o.part == OptimizerStep::Part::apply ? "apply "
-                                   : o.part == OptimizerStep::Part::undo  ? "undo "
-                                   : o.part == OptimizerStep::Part::again ? "again "
-                                                                          : "",
+                                   o.part == OptimizerStep::Part::norms        ? "norms "
+                                   : o.part == OptimizerStep::Part::apply      ? "apply "
+                                   : o.part == OptimizerStep::Part::undo       ? "undo "
+                                   : o.part == OptimizerStep::Part::again      ? "again "
+                                   : o.part == OptimizerStep::Part::direction  ? "direction "
+                                   : o.part == OptimizerStep::Part::orthogonal ? "orthogonal "
+                                                                               : "",
                                    o.elements) +
-                       (o.frozen ? " frozen" : "") + (o.delayed ? " of the step before" : "");
+                       (o.rows > 0 ? fmt::format(" {} of {}x{}", o.matrices, o.rows, o.cols) : "") + (o.frozen ? " frozen" : "") +
+                       (o.delayed ? " of the step before" : "");
             },
             [](const GradientNorm& g) { return fmt::format("{}", g.elements); },
             [](const Compress& c) { return fmt::format("{} {}", name(c.part), c.elements); },

@@ -2,6 +2,8 @@
 
 #include "topology/overloaded.hpp"
 
+#include <algorithm>
+
 namespace orrery {
 namespace {
 
@@ -66,6 +68,10 @@ const char* pointwise_name(const Pointwise& p) {
         return "one-hot";
     case PointwiseKind::clamp:
         return "clamp";
+    case PointwiseKind::squared_relu:
+        return "squared-relu";
+    case PointwiseKind::softcap:
+        return "softcap";
     case PointwiseKind::average:
         return "average";
     case PointwiseKind::by_owner:
@@ -138,6 +144,11 @@ Flops flops(const Work& work) {
                               const double square = product({a.batch, a.heads, a.seq_q, a.seq_kv}) * a.share;
                               const double qk = static_cast<double>(a.qk_dim), v = static_cast<double>(a.v_dim);
                               return Flops{square * 2 * (a.direction == Direction::forward ? qk + v : 3 * qk + 2 * v)};
+                          },
+                          [](const OptimizerStep& o) {
+                              const double m = static_cast<double>(std::min(o.rows, o.cols)),
+                                           n = static_cast<double>(std::max(o.rows, o.cols));
+                              return Flops{newton_schulz_iterations * static_cast<double>(o.matrices) * (4 * m * m * n + 2 * m * m * m)};
                           },
                           [](const auto&) { return Flops{0}; },
                       },

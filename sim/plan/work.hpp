@@ -66,13 +66,15 @@ struct Softmax {
     bool causal;
     bool fused;
 };
-// Works on rows' first columns; with heads > 0, on each query and key head of packed rows on its own: rows counts them all.
+// Works on rows' first columns; with heads > 0, on each query and key head of packed rows on its own: rows counts them all. across: of
+// packed rows with so many queries and keys, on all queries of a row at once, and on all its keys; cols counts both.
 struct Norm {
     Direction direction;
     NormKind kind;
     std::int64_t rows, cols;
     bool fused;
     std::int64_t heads = 0;
+    bool across = false;
 };
 
 enum class PointwiseKind : std::uint8_t {
@@ -116,9 +118,11 @@ enum class PointwiseKind : std::uint8_t {
     outer_step,
     add_scaled,
     swap,
-    own_share
+    own_share,
+    squared_relu,
+    softcap
 };
-// elements: of the larger operand. fused: one kernel; else the framework's eager sequence of kernels.
+// elements: of the larger operand. fused: one kernel; else the framework's eager sequence of kernels. softcap: cap tanh(x / cap).
 // merge: two partial results of attention into one, by their log-sum-exps. Copies with an order of their own: split (queries,
 // keys and values apart), narrow (the last columns), cast_columns (the first columns, cast), concat (side by side), pack (each row's
 // columns apart, rank by rank of those that get them), unpack (the reverse), index (by a list of places, looked up element by element).
@@ -146,6 +150,7 @@ struct Pointwise {
     bool fused;
     bool epilogue = false, by_expert = false;
     DropoutSite site = DropoutSite::none; // of dropout and bias_dropout_add forward
+    double cap = 0;                       // of softcap: x becomes cap tanh(x / cap)
 };
 
 struct Embedding {
@@ -184,7 +189,7 @@ struct Permute {
     bool adjoint = false;                // of a sort: it is the backward pass of the other way
 };
 
-enum class OptimizerKind : std::uint8_t { sgd, momentum, adam, lamb, lars };
+enum class OptimizerKind : std::uint8_t { sgd, momentum, adam, lamb, lars, muon };
 // Layer-wise optimizers (LAMB, LARS) scale each tensor's update by norms of all of it. Where ranks hold parts of tensors these are made
 // apart: norms (LAMB: after the moments' update) leaves this rank's summands, an all-reduce adds them, apply takes the step. The table has
 // a pair a tensor of the stage, in the order of the plan's list: squares of the weights, and of the direction (LAMB) or the gradient
@@ -192,15 +197,19 @@ enum class OptimizerKind : std::uint8_t { sgd, momentum, adam, lamb, lars };
 // Updates that did not wait for the gradient norm are checked when it is known (SuperOffload): undo takes back a whole step of these same
 // gradients where they are to be clipped, by its formulas in reverse, and again takes it with what they are then; else neither does
 // anything. undo reads the square of the norm, again the factor.
+// Muon works on whole matrices: direction adds gradients to the momentum and leaves what a step is made of, orthogonal makes `matrices` of
+// these, of rows x cols each, nearly orthogonal by five Newton-Schulz iterations, apply takes the step.
 struct OptimizerStep {
-    enum class Part : std::uint8_t { whole, norms, apply, undo, again };
+    enum class Part : std::uint8_t { whole, norms, apply, undo, again, direction, orthogonal };
     OptimizerKind kind;
     std::int64_t elements;
     bool fused, on_host;
     Part part = Part::whole;
     bool frozen = false;  // the second moment stays as it is (1-bit Adam and its like)
     bool delayed = false; // its gradients are those of the step before: in the first of all steps there are none, and it does nothing
+    std::int64_t matrices = 0, rows = 0, cols = 0; // of Muon: how many this is, and of orthogonal their shape
 };
+constexpr int newton_schulz_iterations = 5; // of Muon: X becomes a X + (b A + c A A) X with A = X X^T on the shorter side
 // Gradients made small for their way, and whole again. elements: of what is read whole. rank, min_ratio: of factors (low_rank.hpp).
 //   feed       gradients.., [error] -> whole[, rest]: their sum, side by side; rest: the tensors that are not factored
 //   feed_momentum  gradients.., moment, [error] -> whole: the next moment's summand of this rank

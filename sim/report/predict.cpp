@@ -42,6 +42,12 @@ void note_idle_links(Report& r, const Scenario& s, const Fabric& fabric, const S
     }
 }
 
+// The step is a maximum of sums of durations: where a host that is slower still changes nothing, neither did this one.
+void note_idle_host(Report& r, const Scenario& s, const Simulation& simulation, const CostModel& cost) {
+    if (s.cluster.host.speed < 1 && cost.host_only_issues() && simulation.slower[CostGroup::host].ps == simulation.step_time.ps)
+        r.notes.push_back("cluster.host.speed has no effect: no device waits for its host");
+}
+
 } // namespace
 
 Prediction predict(const Scenario& scenario, const PredictOptions& options) {
@@ -82,6 +88,7 @@ Prediction predict(const Scenario& scenario, const Plan& plan, const PredictOpti
     narrow_by_learned(p.report, scenario);
     if (!p.too_big) wait_for_input(p.report, scenario);
     if (!p.too_big) note_idle_links(p.report, scenario, fabric, p.simulation);
+    if (!p.too_big && !loose) note_idle_host(p.report, scenario, p.simulation, cost);
     return p;
 }
 

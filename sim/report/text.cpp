@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -378,6 +379,7 @@ std::string unstated(CostGroup g, const Scenario& s) {
     std::string text;
     for (const auto& [group, field] : fields)
         if (group == g && s.defaults.contains(field)) text += (text.empty() ? "" : ", ") + dotted(field);
+    if (g == CostGroup::host && s.cluster.host.speed == 1) text += std::string(text.empty() ? "" : ", ") + "cluster.host.speed";
     return text;
 }
 
@@ -432,7 +434,8 @@ std::string comes_from(const Report& r, const Scenario& s) {
     if (text.empty()) return {};
     text = fmt::format("the interval, {:.0f} % to either side on average, comes from: {}all else {:.0f}", r.error_bar.step_time * 100, text,
                        (1 - told) * r.error_bar.step_time * 100);
-    if (r.error_bar.all_stated > 0)
+    const auto percent = [](double share) { return std::round(share * 100); };
+    if (r.error_bar.all_stated > 0 && percent(r.error_bar.all_stated) < percent(r.error_bar.step_time))
         text += fmt::format("; with {} stated it would be {:.0f} %", open_fields_text(s), r.error_bar.all_stated * 100);
     return fields.empty() ? text : text + "; also left to defaults: " + fields;
 }

@@ -374,6 +374,9 @@ void check_device(Reading& reading) {
     if (kernel == AttentionKernel::flash3 && d.architecture != "hopper")
         reading.problem("/runtime/attention_kernel",
                         "runtime.attention_kernel = flash-3 runs on Hopper alone, not on " + d.name + ": try flash-2 or cudnn");
+    if (sc.model.attention.score_cap > 0 && (kernel == AttentionKernel::flash1 || kernel == AttentionKernel::cudnn))
+        reading.problem("/runtime/attention_kernel", std::string("runtime.attention_kernel = ") + name(kernel) +
+                                                         " has no cap of scores (model.attention.score_cap): try flash-2");
     if (kernel != AttentionKernel::unfused && d.architecture == "volta")
         reading.problem("/strategy/flash_attention", "strategy.flash_attention has no kernels for " + d.name + ": set it to false");
     if (sc.strategy.collective_algorithm == CollectiveAlgorithm::nvls &&
@@ -515,6 +518,7 @@ void check_combinations(Reading& reading) {
     check_travel(reading);
     check_trainable(reading);
     check_in_backward(reading);
+    check_muon(reading);
     check_asynchronous(reading);
     check_federated(reading);
     check_synchronization(reading);

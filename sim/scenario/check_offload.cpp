@@ -59,6 +59,35 @@ void check_delayed_update(Reading& reading) {
     refuse(sc.strategy.post_validation, "is not modelled with strategy.optimizer_sync = post-validation: use global");
 }
 
+// Workers meet with what the optimizer steps on: its fp32 copies come from the host for that and go back, whole and once a round.
+void check_states_of_workers(Reading& reading, const std::string& host) {
+    const Strategy& s = reading.scenario.strategy;
+    if (!s.workers()) return;
+    const auto refuse = [&](bool broken, const char* pointer, const std::string& what) {
+        if (broken) reading.problem(pointer, what);
+    };
+    const std::string kind = std::string("strategy.synchronization.kind = ") + name(s.synchronization.kind);
+    refuse(s.loose(), "/strategy/synchronization/kind",
+           kind + " is not modelled with " + host + (s.served() ? ": servers have the states of the optimizer" : "") +
+               ": set kind = local_sgd or diloco, or keep states on devices");
+    refuse(s.streaming(), "/strategy/synchronization/kind",
+           kind + " is not modelled with " + host +
+               ", whose step is of all fragments at once: set kind = diloco, or keep states on devices");
+    if (s.loose() || s.streaming()) return;
+    refuse(s.offload.optimizer == Tier::nvme, "/strategy/offload/optimizer",
+           host + " is not modelled with " + kind + ", whose workers would meet with what lies on NVMe: set it to cpu");
+    refuse(s.offload.optimizer_fraction < 1, "/strategy/offload/optimizer_fraction",
+           "strategy.offload.optimizer_fraction below 1 is not modelled with " + kind + ": set it to 1, or keep states on devices");
+    refuse(s.offload.parameters != Tier::none, "/strategy/offload/parameters",
+           std::string("strategy.offload.parameters = ") + name(s.offload.parameters) + " is not modelled with " + kind +
+               ", whose workers meet with parameters on the device: set it to none");
+    refuse(s.offload.gradients != Tier::none, "/strategy/offload/gradients",
+           std::string("strategy.offload.gradients = ") + name(s.offload.gradients) + " is not modelled with " + kind + ": set it to none");
+    refuse(s.offload.delayed_update, "/strategy/offload/delayed_update",
+           "strategy.offload.delayed_update is not modelled with " + kind +
+               ": the last update would come after the meeting: set it to false");
+}
+
 } // namespace
 
 // The host's optimizer steps on whole parameters, in fp32 or in what all of the training has.
@@ -84,9 +113,7 @@ void check_offload(Reading& reading) {
                " is not modelled with " + host + ": set it to fp32");
     refuse(t.master_remainders, "/training/master_remainders",
            "training.master_remainders is not modelled with " + host + ", which steps on whole masters: set it to false");
-    refuse(sc.strategy.workers(), "/strategy/synchronization/kind",
-           std::string("strategy.synchronization.kind = ") + name(sc.strategy.synchronization.kind) + " is not modelled with " + host +
-               ": set kind = synchronous, or keep states on devices");
+    check_states_of_workers(reading, host);
 }
 
 } // namespace orrery

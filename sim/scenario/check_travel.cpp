@@ -77,6 +77,9 @@ void check_compression(Reading& reading) {
            " with tensor_parallel = " + std::to_string(s.tensor_parallel) +
                " is not modelled: ranks would choose other elements of what all of them hold: try powersgd, or tensor_parallel = 1");
     if (signs) check_signs(reading, kind);
+    refuse(s.quantized_gradients != QuantizedGradients::none, "",
+           std::string(" is not modelled with strategy.quantized_gradients = ") + name(s.quantized_gradients) +
+               ", which is another way to send them: leave one of the two out");
     const Compression& how = s.compression;
     if (!how.hierarchical) return;
     const int near = std::max(1, sc.cluster.devices_per_node / s.tensor_parallel);

@@ -9,6 +9,7 @@
 #include "sim/scenario/suggest.hpp"
 #include "sim/schedules/schedule.hpp"
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -84,13 +85,18 @@ void resolve_data_parallel(Reading& reading) {
     note_default(reading, "/strategy/data_parallel", std::to_string(s.data_parallel), "devices / (tensor x pipeline x context parallel)");
 }
 
-// DeepSpeed's ZeRO-3 asks for parameters ahead of their use up to stage3_prefetch_bucket_size elements, 5e7 by default (0.9 hidden^2 where
-// a trainer sets "auto"), and for one parameter at least: of a layer that has more, most is gathered while nothing else is left to do.
-bool prefetches_less_than_a_layer(const Reading& reading) {
+// DeepSpeed's ZeRO-3 asks ahead in each call of a module, of one without parameters too: for stage3_prefetch_bucket_size elements more (5e7
+// by default, 0.9 hidden^2 where a trainer sets "auto"), one parameter at least, until stage3_max_live_parameters (1e9) are there
+// (fetch_sub_module of deepspeed/runtime/zero/partitioned_param_coordinator.py). A layer has a dozen modules: gathers run layers ahead.
+// Between nodes measured jobs take longer than this explains (ZeRO++'s baselines on V100: scenarios/validation/README.md): there, gathers
+// of layers that have more than one such bucket are taken to hide nothing.
+bool gathers_between_nodes_unhidden(const Reading& reading) {
     const Scenario& s = reading.scenario;
-    if (s.strategy.framework != Framework::deepspeed || !sound(reading, {"/model", "/strategy/tensor_parallel"})) return false;
+    if (s.strategy.framework != Framework::deepspeed || !sound(reading, {"/cluster", "/model", "/strategy/tensor_parallel"})) return false;
+    const int ranks = std::max(1, s.strategy.tensor_parallel);
+    const int group = s.strategy.shard_group_size > 0 ? s.strategy.shard_group_size * ranks : s.world_size();
     constexpr std::int64_t bucket = 50'000'000;
-    return s.model.layers > 0 && layer_parameters(s.model, s.model.layers - 1) / std::max(1, s.strategy.tensor_parallel) > bucket;
+    return group > s.cluster.devices_per_node && s.model.layers > 0 && layer_parameters(s.model, s.model.layers - 1) / ranks > bucket;
 }
 
 // Only where there is a capacity: the field says nothing else.
@@ -148,10 +154,11 @@ void resolve_overlap(Reading& reading) {
                          "DeepSpeed before 0.5.10 (January 2022): a parameter is gathered, and waited for, where it is used");
         }
     } else if (s.zero_stage == 3 && !reading.has("/strategy/overlap/param_gather")) {
-        s.overlap.param_gather = !prefetches_less_than_a_layer(reading);
+        s.overlap.param_gather = !gathers_between_nodes_unhidden(reading);
         note_default(reading, "/strategy/overlap/param_gather", s.overlap.param_gather ? "true" : "false",
                      s.overlap.param_gather ? "ZeRO-3 prefetches the next layer's parameters"
-                                            : "a layer has more parameters than DeepSpeed's stage3_prefetch_bucket_size (5e7)");
+                                            : "between nodes, and a layer has more parameters than DeepSpeed's "
+                                              "stage3_prefetch_bucket_size (5e7)");
     }
     if (s.zero_stage == 3 && s.framework == Framework::deepspeed && year >= 2022 && !reading.has("/strategy/overlap/grad_reduce")) {
         s.overlap.grad_reduce = true;
@@ -333,6 +340,61 @@ void resolve_early_stop(Reading& reading) {
                  "torchtitan of August 2025: early_stop = False, so that eager blocks run again as a whole (compiled ones do not)");
 }
 
+// What scaled_dot_product_attention has no kernel for, or a slow one: windows and documents are masks that it would read as tensors, and
+// keys wider than values leave it its memory-efficient kernel (torchtitan's pull request 1610, of August 2025). torchtitan's
+// configurations of such models (models/deepseek_v3, models/gpt_oss) have use_flex_attn.
+void resolve_flex(Reading& reading) {
+    Scenario& s = reading.scenario;
+    const AttentionSpec& a = s.model.attention;
+    const char* why = a.kind == AttentionSpec::Kind::mla ? "keys wider than values"
+                      : a.sliding_window > 0             ? "sliding windows"
+                      : s.training.document_tokens > 0   ? "masks of documents"
+                                                         : nullptr;
+    if (why == nullptr || s.strategy.framework != Framework::torchtitan || s.runtime.year < 2025 || !s.strategy.flash_attention ||
+        reading.has("/runtime/attention_kernel"))
+        return;
+    s.runtime.attention_kernel = AttentionKernel::flex;
+    note_default(reading, "/runtime/attention_kernel", "flex", std::string("torchtitan's models with ") + why + " have FlexAttention");
+}
+
+// FlashAttention caps scores since 2.6, FlexAttention by a function of one's own.
+void resolve_capped(Reading& reading) {
+    Scenario& s = reading.scenario;
+    AttentionKernel& kernel = s.runtime.attention_kernel;
+    const bool lacks_caps = kernel == AttentionKernel::flash1 || kernel == AttentionKernel::cudnn;
+    if (s.model.attention.score_cap <= 0 || !s.strategy.flash_attention || reading.has("/runtime/attention_kernel") || !lacks_caps) return;
+    note_default(reading, "/runtime/attention_kernel", "flash-2", std::string(name(kernel)) + " has no cap of scores (score_cap)");
+    kernel = AttentionKernel::flash2;
+}
+
+void resolve_gates(Reading& reading) {
+    Scenario& sc = reading.scenario;
+    const bool open = sc.runtime.fused_activation && !reading.has("/runtime/fused_activation");
+    if (!open || !sc.model.gated() || !practice_of(sc).plain_gates) return;
+    sc.runtime.fused_activation = false;
+    note_default(reading, "/runtime/fused_activation", "false",
+                 "Megatron's gated activations are PyTorch's operators until 2024 (ParallelMLP), and in Megatron-DeepSpeed");
+}
+
+// Times that a device or the scenario states are of its own host; the software's defaults are of one of speed 1.
+void resolve_host_times(Reading& reading) {
+    Scenario& sc = reading.scenario;
+    const double own = sc.cluster.device.launch_us, speed = sc.cluster.host.speed;
+    if (own >= 0 && !reading.has("/runtime/launch_us")) {
+        sc.runtime.launch_us = own;
+        note_default(reading, "/runtime/launch_us", std::to_string(own), "measured: given with the device");
+    }
+    if (speed == 1) return;
+    const auto slowed = [&](const char* pointer, double& us) {
+        if (reading.has(pointer) || us <= 0) return;
+        note_default(reading, pointer, fmt::format("{:g}", us / speed),
+                     fmt::format("assumed: the software's {:g} on a host of cluster.host.speed = {:g}", us, speed));
+        us /= speed;
+    };
+    if (own < 0) slowed("/runtime/launch_us", sc.runtime.launch_us);
+    slowed("/runtime/batch_us", sc.runtime.batch_us);
+}
+
 void resolve_kernels(Reading& reading) {
     resolve_layers_of_deepspeed(reading);
     resolve_early_stop(reading);
@@ -365,10 +427,6 @@ void resolve_kernels(Reading& reading) {
         note_default(reading, "/runtime/fused_norm", "false",
                      transformers ? "models of Transformers spell RMSNorm out in several kernels"
                                   : "eager PyTorch spells RMSNorm out in several kernels until 2.9 (October 2025)");
-    }
-    if (sc.cluster.device.launch_us >= 0 && !reading.has("/runtime/launch_us")) {
-        sc.runtime.launch_us = sc.cluster.device.launch_us;
-        note_default(reading, "/runtime/launch_us", std::to_string(sc.cluster.device.launch_us), "measured: given with the device");
     }
     const DType precision = sc.training.precision;
     if (!reading.has("/runtime/fp8_recipe") && (precision == DType::mxfp8 || precision == DType::nvfp4)) {
@@ -484,8 +542,13 @@ void resolve_derived(Reading& reading) {
     resolve_overlap(reading);
     resolve_asynchronous(reading);
     resolve_in_backward(reading);
+    resolve_muon(reading);
     resolve_buckets(reading);
+    resolve_flex(reading);
+    resolve_capped(reading);
     resolve_kernels(reading);
+    resolve_host_times(reading);
+    resolve_gates(reading);
     resolve_remainders(reading);
     // A value that the user gave is no default, even where the table names it.
     if (reading.notes_defaults) std::erase_if(sc.defaults, [&](const auto& entry) { return reading.has(entry.first); });

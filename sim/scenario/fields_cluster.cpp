@@ -269,6 +269,13 @@ const Fields& host_fields() {
             "adam_gparams_per_s", [](Scenario& s, double v) { s.cluster.host.adam_rate = v * 1e9; },
             "10^9 parameters a second that a node's processors update by Adam; default: what memory_gb_per_s gives", 1e-6, 1e6,
             "10^9 parameters/s"),
+        Field{
+            "speed", NumberSlot{[](Scenario& s) { return &s.cluster.host.speed; }},
+            "of one core at launches and the software's Python, against a DGX H100's (two Xeon 8480C): at 0.5 launches, calls of modules, "
+            "hooks, exchanges and reads that the host waits for take twice as long. Times that the scenario states (launch_us, batch_us, "
+            "dataloader_us) stay as they are"}
+            .least(0.01)
+            .most(100),
     };
     return fields;
 }

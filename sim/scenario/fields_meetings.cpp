@@ -87,7 +87,8 @@ const Fields& synchronization_fields() {
 const Fields& compression_fields() {
     static const Fields fields = {
         choice<&Scenario::strategy, &Strategy::gradient_compression>(
-            "kind", "fp16, bf16: cast; int8, int4: in blocks with a scale each; powersgd: factors of low rank; top-k: the largest "
+            "kind", "fp16, bf16: cast, with any zero_stage (DeepSpeed's communication_data_type, hooks of DDP and FSDP), all others with "
+                    "zero_stage 0; int8, int4: in blocks with a scale each; powersgd: factors of low rank; top-k: the largest "
                     "elements and their places; onebit-adam, onebit-lamb: signs of the momentum, whole after the backward pass; "
                     "zero-one-adam: the same of the parameters' drift, every local_steps steps"),
         Field{"rank", IntSlot{[](Scenario& s) { return &s.strategy.compression.rank; }}, "of powersgd's factors"}.least(1).most(4096),

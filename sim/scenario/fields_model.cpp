@@ -40,6 +40,13 @@ const Fields& attention_fields() {
         Field{"qkv_bias", BoolSlot{[](Scenario& s) { return &s.model.attention.qkv_bias; }},
               "a bias on queries, keys and values alone (Qwen 2)"},
         Field{"qk_norm", BoolSlot{[](Scenario& s) { return &s.model.attention.qk_norm; }}, "a norm on each head's query and key (Qwen 3)"},
+        Field{"qk_norm_across", BoolSlot{[](Scenario& s) { return &s.model.attention.qk_norm_across; }},
+              "qk_norm goes over all queries of a token at once, and over all its keys (OLMo 2)"},
+        Field{"score_cap", NumberSlot{[](Scenario& s) { return &s.model.attention.score_cap; }},
+              "scores x become cap tanh(x / cap) ahead of the softmax (Gemma 2: 50, HF's attn_logit_softcapping), which cudnn and "
+              "flash-1 cannot; 0: they stay as they are"}
+            .least(0)
+            .most(1e6),
     };
     return fields;
 }
@@ -165,7 +172,9 @@ const Fields& model_fields() {
         Field{"ffn_size", LongSlot{[](Scenario& s) { return &s.model.ffn_size; }}, "width of the MLP; default: 4 x hidden_size"}
             .least(1)
             .most(1e8),
-        choice<&Scenario::model, &Model::activation>("activation", "of the MLP; swiglu and geglu have a gate matrix"),
+        choice<&Scenario::model, &Model::activation>("activation",
+                                                     "of the MLP; swiglu and geglu have a gate matrix; gelu and geglu are the "
+                                                     "tanh form; squared_relu: relu(x)^2 (Nemotron-4)"),
         Field{"activation_clamp", NumberSlot{[](Scenario& s) { return &s.model.activation_clamp; }},
               "experts' swiglu or geglu cuts its gate off above this, and what it lets through beyond plus and minus this (HF's "
               "swiglu_limit); "
@@ -173,6 +182,10 @@ const Fields& model_fields() {
             .least(0)
             .most(1e6),
         choice<&Scenario::model, &Model::norm>("norm", "kind of the norms"),
+        choice<&Scenario::model, &Model::norm_placement>(
+            "norm_placement",
+            "where a layer's norms stand: before attention and MLP; after them, ahead of the residual add (OLMo 2); both, "
+            "four a layer (Gemma 2 and 3)"),
         Field{"vocab_size", LongSlot{[](Scenario& s) { return &s.model.vocab_size; }}, "rows of the embedding, before padding"}
             .least(1)
             .most(1e9)
@@ -188,6 +201,12 @@ const Fields& model_fields() {
               "memory do not depend on it"}
             .least(1)
             .most(1e12),
+        Field{"rope_fraction", NumberSlot{[](Scenario& s) { return &s.model.rope_fraction; }},
+              "the part of a head's columns, the first ones, that is rotated (HF's partial_rotary_factor, rotary_pct): GPT-NeoX 0.25, "
+              "GLM-4.5 "
+              "0.5; training here uses it, times and memory do not depend on it"}
+            .over(0)
+            .most(1),
         Field{
             "norm_epsilon", NumberSlot{[](Scenario& s) { return &s.model.norm_epsilon; }},
             "added to a norm's variance (HF's rms_norm_eps, layer_norm_epsilon); training here uses it, times and memory do not depend on "
@@ -198,10 +217,24 @@ const Fields& model_fields() {
               "rows of the learned position table; default: sequence_length"}
             .least(0)
             .most(1e10),
-        Field{"bias", BoolSlot{[](Scenario& s) { return &s.model.bias; }}, "biases on linear layers and layernorms"},
+        Field{"bias", BoolSlot{[](Scenario& s) { return &s.model.bias; }},
+              "biases on linear layers, and on layernorms where norm_bias says nothing else"},
+        Field{"norm_bias", BoolSlot{[](Scenario& s) { return &s.model.norm_bias; }},
+              "biases on layernorms (Falcon and Nemotron have them beside linear layers without); default: bias"},
         Field{"final_norm", BoolSlot{[](Scenario& s) { return &s.model.final_norm; }}, "a norm before the output layer"},
         Field{"embedding_norm", BoolSlot{[](Scenario& s) { return &s.model.embedding_norm; }}, "a norm after the embedding (BLOOM)"},
-        Field{"parallel_block", BoolSlot{[](Scenario& s) { return &s.model.parallel_block; }}, "attention and MLP read one norm (PaLM)"},
+        Field{"embedding_scale", NumberSlot{[](Scenario& s) { return &s.model.embedding_scale; }},
+              "what rows of the embedding are multiplied by where layers read them (Gemma: the root of hidden_size)"}
+            .over(0)
+            .most(1e6),
+        Field{"logit_cap", NumberSlot{[](Scenario& s) { return &s.model.logit_cap; }},
+              "logits x become cap tanh(x / cap) (Gemma 2: 30, HF's final_logit_softcapping); 0: they stay as they are"}
+            .least(0)
+            .most(1e6),
+        Field{"parallel_block", BoolSlot{[](Scenario& s) { return &s.model.parallel_block; }},
+              "attention and MLP stand beside each other and read one norm (PaLM)"},
+        Field{"parallel_norms", BoolSlot{[](Scenario& s) { return &s.model.parallel_norms; }},
+              "attention and MLP of a parallel block have a norm each (GPT-NeoX)"},
         Field{"dropout", NumberSlot{[](Scenario& s) { return &s.model.dropout; }}, "rate of dropout after attention, MLP and embedding"}
             .least(0)
             .most(0.999),

@@ -35,7 +35,14 @@ const Fields& training_fields() {
             .needed(),
         Field{"precision", ChoiceSlot{[](Scenario& s, int i) { s.training.precision = precisions[i]; }}, "what linear layers compute in"}
             .one_of({"fp32", "tf32", "fp16", "bf16", "fp8", "mxfp8", "nvfp4"}),
-        choice<&Scenario::training, &Training::optimizer>("optimizer", "the update rule"),
+        choice<&Scenario::training, &Training::optimizer>(
+            "optimizer",
+            "the update rule; muon: matrices of layers by Muon (one momentum, made orthogonal by five Newton-Schulz iterations in "
+            "bf16), embeddings, output layer, norms and biases by AdamW; simulated only"),
+        choice<&Scenario::training, &Training::muon_matrices>(
+            "muon_matrices",
+            "under tensor parallelism, what Muon makes orthogonal (Megatron-Core's muon_tp_mode): blockwise: each rank its "
+            "part of a matrix; duplicated: the matrix is gathered, and each rank does all of it"),
         Field{"gradient_dtype", ChoiceSlot{[](Scenario& s, int i) {
                   s.training.gradient_dtype = i == 0 ? DType::fp32 : i == 1 ? DType::fp16 : DType::bf16;
               }},
@@ -290,8 +297,8 @@ const Fields& runtime_fields() {
         Field{"fused_softmax", BoolSlot{[](Scenario& s) { return &s.runtime.fused_softmax; }},
               "unfused attention: scale, mask and softmax in one kernel"},
         Field{"fused_activation", BoolSlot{[](Scenario& s) { return &s.runtime.fused_activation; }},
-              "an MLP's gated activation is one kernel (Megatron's bias_activation_fusion); else its steps, whose results are kept; "
-              "default: strategy.fused"},
+              "an MLP's gated activation or squared_relu is one kernel (Megatron's bias_activation_fusion); else its steps, of which gated "
+              "ones keep their results; default: strategy.fused, but false for gates of Megatron until 2023 and of Megatron-DeepSpeed"},
         Field{"fused_rope", BoolSlot{[](Scenario& s) { return &s.runtime.fused_rope; }},
               "queries and keys are rotated in one kernel (Megatron's apply_rope_fusion); default: strategy.fused"},
         Field{"fused_loss", BoolSlot{[](Scenario& s) { return &s.runtime.fused_loss; }},

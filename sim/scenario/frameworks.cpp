@@ -41,8 +41,9 @@ constexpr FrameworkDefault rows[] = {
      "FlashAttention of the first generation, and Triton's version of it, until 2023"},
     {"*", 2024, "", "runtime.attention_kernel", "\"flash-2\"",
      "PyTorch 2.2 (January 2024): scaled_dot_product_attention is FlashAttention 2"},
-    {"*", 2025, "blackwell", "runtime.attention_kernel", "\"cudnn\"",
-     "FlashAttention 2 has no Blackwell kernels; PyTorch 2.5 and later choose cuDNN there"},
+    {"*", 2026, "blackwell", "runtime.attention_kernel", "\"cudnn\"",
+     "PyTorch of 2026 prefers cuDNN's kernels on Blackwell (check_prefer_cudnn_attention in sdp_utils.cpp; its pull request 162073 is of "
+     "September 2025: until then FlashAttention 2, in its Ampere instructions)"},
     {"*", 0, "", "strategy.fused", "false", "eager PyTorch: a kernel an operation"},
     {"*", 0, "", "strategy.zero_stage", "0", "replicas unless asked otherwise"},
     {"*", 0, "", "strategy.overlap.grad_reduce", "true", "gradients reduced in buckets under the backward pass"},
@@ -131,6 +132,7 @@ constexpr FrameworkDefault rows[] = {
     {"nemo", 0, "", "strategy.overlap.tensor_parallel", "true", "ub_tp_comm_overlap: Transformer Engine's user buffers"},
     {"nemo", 0, "", "runtime.tensor_parallel_buffers", "true", "ub_tp_comm_overlap, tp_comm_overlap of the recipes"},
     {"nemo", 2024, "hopper", "runtime.attention_kernel", "\"cudnn\"", "Transformer Engine prefers cuDNN's fused attention on Hopper"},
+    {"nemo", 2025, "blackwell", "runtime.attention_kernel", "\"cudnn\"", "Transformer Engine prefers cuDNN's fused attention on Blackwell"},
     {"nemo", 2024, "", "runtime.fused_loss", "true", "cross_entropy_loss_fusion = True in NeMo 2.0's models (collections/llm/gpt/model)"},
     {"nemo", 2024, "", "runtime.compiled_loss", "true", "Megatron-Core's own fused loss: there was no other (fused_cross_entropy.py)"},
     {"nemo", 2025, "", "runtime.compiled_loss", "false", "cross_entropy_fusion_impl = te in the performance recipes"},
@@ -181,8 +183,11 @@ constexpr FrameworkDefault rows[] = {
      "is eager"},
     {"torchtitan", 0, "", "strategy.sequence_parallel", "true", "its plans have SequenceParallel for every norm (apply_tp)"},
     {"torchtitan", 0, "", "strategy.zero_stage", "3", "data_parallel_shard_degree = -1: fully_shard over all"},
-    {"torchtitan", 2026, "hopper", "runtime.attention_kernel", "\"cudnn\"",
-     "cuDNN's kernels first, then FlashAttention (torchtitan's models/attention.py since the end of 2025)"},
+    {"torchtitan", 2025, "blackwell", "runtime.attention_kernel", "\"cudnn\"",
+     "cuDNN's kernels first on B200 since May 2025 (torchtitan's pull request 1196)"},
+    {"torchtitan", 2026, "", "runtime.attention_kernel", "\"flex\"",
+     "FlexAttention in all language models since June 2026 (torchtitan's pull request 3571); before, "
+     "scaled_dot_product_attention with cuDNN's kernels first"},
     {"torchtitan", 2026, "", "runtime.loss", "\"chunked\"",
      "ChunkedCELoss of April 2026 (torchtitan's pull request 2937), in its configurations"},
     {"torchtitan", 0, "", "strategy.recompute", "\"selective\"", "activation_checkpoint.mode = selective, by op (torchtitan's job_config)"},
@@ -266,6 +271,7 @@ constexpr FrameworkDefault rows[] = {
     {"jax", 0, "", "runtime.launch_us", "2.0", "assumed: XLA launches compiled executables without Python in the loop"},
     {"jax", 0, "", "runtime.allocator", "\"plan\"", "XLA assigns buffers at compile time"},
     {"jax", 2024, "hopper", "runtime.attention_kernel", "\"cudnn\"", "jax.nn.dot_product_attention with cuDNN"},
+    {"jax", 2025, "blackwell", "runtime.attention_kernel", "\"cudnn\"", "jax.nn.dot_product_attention with cuDNN"},
 };
 
 } // namespace

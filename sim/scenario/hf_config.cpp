@@ -47,6 +47,18 @@ struct Config {
             return (*inner)["rope_theta"].get<double>();
         return rate("rope_theta", fallback);
     }
+    // So is the part of a head that is rotated; `key`: what older ones call it.
+    double rope_fraction(const char* key, double fallback) const {
+        const auto inner = json.find("rope_parameters");
+        if (inner != json.end() && inner->is_object() && inner->contains("partial_rotary_factor") &&
+            (*inner)["partial_rotary_factor"].is_number())
+            return (*inner)["partial_rotary_factor"].get<double>();
+        return rate(key, fallback);
+    }
+    void refuse_bias(const char* key) const {
+        if (flag(key, false))
+            problems.push_back({pointer_step(key), std::string(key) + " = true (a bias on the output projection too) is not modelled"});
+    }
 };
 
 std::string activation(const Config& c, const char* key, const char* fallback, bool gated) {
@@ -54,8 +66,9 @@ std::string activation(const Config& c, const char* key, const char* fallback, b
     if (gated && (word == "silu" || word == "swish" || word == "swiglu")) return "swiglu";
     if (gated && word.starts_with("gelu")) return "geglu";
     if (!gated && word == "relu") return "relu";
+    if (!gated && word == "relu2") return "squared_relu";
     if (!gated && word.starts_with("gelu")) return "gelu";
-    c.problems.push_back({pointer_step(key), std::string(key) + " = \"" + word + "\" is not one this reads: silu, gelu, relu"});
+    c.problems.push_back({pointer_step(key), std::string(key) + " = \"" + word + "\" is not one this reads: silu, gelu, relu, relu2"});
     return "gelu";
 }
 
@@ -76,10 +89,11 @@ Json gpt2(const Config& c) {
 }
 
 Json gpt_neox(const Config& c) {
-    if (c.flag("use_parallel_residual", true))
-        c.notes.push_back("use_parallel_residual of the config.json: attention and MLP have a norm each and are computed one after the "
-                          "other here; the work is the same");
-    return {{"layers", c.number("num_hidden_layers", 44)},
+    const bool parallel = c.flag("use_parallel_residual", true);
+    return {{"parallel_block", parallel},
+            {"parallel_norms", parallel},
+            {"rope_fraction", c.rope_fraction("rotary_pct", 0.25)},
+            {"layers", c.number("num_hidden_layers", 44)},
             {"hidden_size", c.number("hidden_size", 6144)},
             {"attention_heads", c.number("num_attention_heads", 64)},
             {"ffn_size", c.number("intermediate_size", 24576)},
@@ -90,6 +104,7 @@ Json gpt_neox(const Config& c) {
             {"norm", "layernorm"},
             {"norm_epsilon", c.rate("layer_norm_eps", 1e-5)},
             {"bias", c.flag("attention_bias", true)},
+            {"norm_bias", true},
             {"tied_embeddings", c.flag("tie_word_embeddings", false)},
             {"dropout", c.rate("hidden_dropout", 0.0)}};
 }
@@ -110,6 +125,7 @@ Json opt(const Config& c) {
             {"activation", activation(c, "activation_function", "relu", false)},
             {"norm", "layernorm"},
             {"bias", c.flag("enable_bias", true)},
+            {"norm_bias", true},
             {"tied_embeddings", c.flag("tie_word_embeddings", true)},
             {"dropout", c.rate("dropout", 0.1)}};
 }
@@ -176,8 +192,7 @@ Json llama(const Config& c) {
 }
 
 Json llama_own(const Config& c) {
-    if (c.flag("attention_bias", false))
-        c.problems.push_back({"/attention_bias", "attention_bias = true (a bias on the output projection too) is not modelled"});
+    c.refuse_bias("attention_bias");
     return llama(c);
 }
 
@@ -193,12 +208,7 @@ Json phi3(const Config& c) {
     model["norm_epsilon"] = c.rate("rms_norm_eps", 1e-5); // Phi3Config's default
     model["dropout"] = c.rate("resid_pdrop", 0.0);
     if (const std::int64_t window = c.number("sliding_window", 0); window > 0) model["attention"]["sliding_window"] = window;
-    const Json inner = c.json.value("rope_parameters", Json::object());
-    const double outer = c.rate("partial_rotary_factor", 1),
-                 rotated = inner.is_object() ? inner.value("partial_rotary_factor", outer) : outer;
-    if (rotated != 1)
-        c.problems.push_back(
-            {"/partial_rotary_factor", "partial_rotary_factor other than 1 (Phi-4-mini) is not modelled: all of a head is rotated"});
+    model["rope_fraction"] = c.rope_fraction("partial_rotary_factor", 1);
     return model;
 }
 
@@ -304,53 +314,159 @@ Json deepseek(const Config& c) {
     return model;
 }
 
-// Layers of a kind that no field of a model says.
-void refuse(const Config& c, const std::string& what) {
-    c.problems.push_back({"/model_type", "model_type = \"" + c.text("model_type", "") + "\" is not modelled: " + what});
+// Every n-th layer attends to all tokens, the others within a window: by a pattern's length, or by a list with a word for each layer.
+std::int64_t full_every(const Config& c, const char* pattern, std::int64_t fallback) {
+    const auto types = c.json.find("layer_types");
+    if (types == c.json.end() || !types->is_array() || types->empty()) return c.number(pattern, fallback);
+    const auto first = std::find(types->begin(), types->end(), "full_attention");
+    const std::int64_t every = first == types->end() ? 0 : first - types->begin() + 1;
+    for (std::size_t i = 0; i < types->size(); ++i) {
+        const bool full = every > 0 && (static_cast<std::int64_t>(i) + 1) % every == 0;
+        if ((*types)[i] == (full ? "full_attention" : "sliding_attention")) continue;
+        c.problems.push_back({"/layer_types", "layer_types other than full_attention at every n-th layer is not modelled"});
+        break;
+    }
+    return every;
 }
 
-// A number that caps logits by a tangent, null: none.
-void refuse_caps(const Config& c) {
-    for (const char* key : {"attn_logit_softcapping", "final_logit_softcapping"})
-        if (const auto cap = c.json.find(key); cap != c.json.end() && !cap->is_null())
-            c.problems.push_back({pointer_step(key), std::string(key) + " = " + short_text(*cap) + " is not modelled: logits have no cap"});
+// What the second and third Gemma have in common. (Their norms multiply by 1 + w: another starting value of the same parameter.)
+Json gemma(const Config& c, Json model, std::int64_t window, std::int64_t every) {
+    c.refuse_bias("attention_bias");
+    model["activation"] = activation(c, "hidden_activation", "gelu_pytorch_tanh", true);
+    model["head_dim"] = c.number("head_dim", 256);
+    model["norm_placement"] = "both";
+    model["tied_embeddings"] = c.flag("tie_word_embeddings", true);
+    model["embedding_scale"] = std::sqrt(model["hidden_size"].get<double>());
+    model["logit_cap"] = c.rate("final_logit_softcapping", 0);
+    model["attention"] = {{"score_cap", c.rate("attn_logit_softcapping", 0)}, {"sliding_window", window}, {"full_every", every}};
+    if (c.number("query_pre_attn_scalar", 256) != model["head_dim"])
+        c.notes.push_back(
+            "query_pre_attn_scalar of the config.json is not its head_dim, and kernels here scale scores by the root of that");
+    return model;
 }
 
-Json gemma(const Config& c) {
-    refuse(c, "its layers have norms before and after attention and MLP, four a layer");
-    refuse_caps(c);
-    return nullptr;
+Json gemma2(const Config& c) { return gemma(c, llama(c), c.number("sliding_window", 4096), full_every(c, "sliding_window_pattern", 2)); }
+
+Json gemma3(const Config& c) {
+    Json filled = c.json; // with Gemma3TextConfig's defaults: published files leave them out
+    for (const auto& [key, value] : {std::pair{"vocab_size", 262208},
+                                     {"hidden_size", 2304},
+                                     {"intermediate_size", 9216},
+                                     {"num_hidden_layers", 26},
+                                     {"num_attention_heads", 8},
+                                     {"num_key_value_heads", 4}})
+        if (!filled.contains(key)) filled[key] = value;
+    const Config whole{filled, c.problems, c.notes};
+    Json model = gemma(c, llama(whole), c.number("sliding_window", 4096), full_every(c, "sliding_window_pattern", 6));
+    model["rope_base"] = c.rope_base(1e6);
+    model["attention"]["qk_norm"] = true;
+    c.notes.push_back("layers with a window have rotations of another base (rope_local_base_freq of the config.json): here all have one");
+    return model;
+}
+
+// The language model of one that sees pictures too.
+Json gemma3_of_text(const Config& c) {
+    const Json text = c.json.value("text_config", Json::object());
+    c.notes.push_back("the config.json's vision tower is left out: the model is its text_config");
+    return gemma3({text, c.problems, c.notes});
 }
 
 Json olmo2(const Config& c) {
-    refuse(c, "its norms come after attention and MLP, and those of queries and keys go over all heads at once");
-    return nullptr;
+    Json model = llama_own(c);
+    model["norm_epsilon"] = c.rate("rms_norm_eps", 1e-5); // Olmo2Config's default
+    model["norm_placement"] = "after";
+    model["attention"] = {{"qk_norm", true}, {"qk_norm_across", true}};
+    return model;
+}
+
+Json glm4_moe(const Config& c) {
+    Json model = llama(c);
+    model["norm_epsilon"] = c.rate("rms_norm_eps", 1e-5); // Glm4MoeConfig's defaults
+    model["rope_fraction"] = c.rope_fraction("partial_rotary_factor", 0.5);
+    model["attention"] = {{"qkv_bias", c.flag("attention_bias", false)},
+                          {"qk_norm", c.flag("use_qk_norm", false)}}; // (no bias on the output)
+    model["moe"] = {{"experts", c.number("n_routed_experts", 128)},
+                    {"top_k", c.number("num_experts_per_tok", 8)},
+                    {"expert_ffn_size", c.number("moe_intermediate_size", 1408)},
+                    {"shared_experts", c.number("n_shared_experts", 1)},
+                    {"first_dense_layers", c.number("first_k_dense_replace", 1)},
+                    {"groups", std::max<std::int64_t>(1, c.number("n_group", 1))},
+                    {"group_limit", std::max<std::int64_t>(1, c.number("topk_group", 1))},
+                    {"scoring", "sigmoid"},
+                    {"router_bias", true},
+                    {"auxiliary_loss", false}};
+    model["mtp_layers"] = c.number("num_nextn_predict_layers", 0);
+    return model;
+}
+
+Json nemotron(const Config& c) {
+    c.refuse_bias("attention_bias");
+    Json others = c.json;
+    others.erase("hidden_act"); // it has no gate
+    Json model = llama({others, c.problems, c.notes});
+    model["activation"] = activation(c, "hidden_act", "relu2", false);
+    model["norm"] = "layernorm";
+    model["norm_bias"] = true; // NemotronLayerNorm1P
+    model["norm_epsilon"] = c.rate("norm_eps", 1e-5);
+    model["rope_fraction"] = c.rope_fraction("partial_rotary_factor", 0.5);
+    return model;
+}
+
+Json falcon(const Config& c) {
+    const bool newer = c.flag("new_decoder_architecture", false), parallel = newer || c.flag("parallel_attn", true);
+    const std::int64_t h = c.number("hidden_size", 4544), heads = c.number("num_attention_heads", 71);
+    if (c.flag("alibi", false)) c.problems.push_back({"/alibi", "alibi = true (Falcon-RW) is not read: give the fields by hand"});
+    return {{"layers", c.number("num_hidden_layers", 32)},
+            {"hidden_size", h},
+            {"attention_heads", heads},
+            {"kv_heads", newer                         ? c.number("num_kv_heads", heads)
+                         : c.flag("multi_query", true) ? 1
+                                                       : heads},
+            {"ffn_size", c.number("ffn_hidden_size", 4 * h)},
+            {"vocab_size", c.number("vocab_size", 65024)},
+            {"position", "rope"},
+            {"rope_base", c.rope_base(10000)},
+            {"activation", activation(c, "activation", "gelu", false)},
+            {"norm", "layernorm"},
+            {"norm_epsilon", c.rate("layer_norm_epsilon", 1e-5)},
+            {"bias", c.flag("bias", false)},
+            {"norm_bias", true},
+            {"parallel_block", parallel},
+            {"parallel_norms", parallel && newer && c.number("num_ln_in_parallel_attn", 2) == 2},
+            {"tied_embeddings", c.flag("tie_word_embeddings", true)},
+            {"dropout", c.rate("hidden_dropout", 0.0)}};
 }
 
 struct Architecture {
     const char* model_type;
-    Json (*read)(const Config&); // null where it is refused
+    Json (*read)(const Config&);
 };
 
 constexpr Architecture architectures[] = {
     {"bloom", bloom},
     {"deepseek_v2", deepseek},
     {"deepseek_v3", deepseek},
+    {"falcon", falcon},
+    {"gemma2", gemma2},
+    {"gemma3", gemma3_of_text},
+    {"gemma3_text", gemma3},
+    {"glm4_moe", glm4_moe},
     {"gpt2", gpt2},
     {"gpt_neox", gpt_neox},
     {"gpt_oss", gpt_oss},
+    {"kimi_k2", deepseek},
     {"llama", llama_own},
     {"mistral", mistral},
     {"mixtral", mixtral},
     {"mpt", mpt},
+    {"nemotron", nemotron},
+    {"olmo2", olmo2},
     {"opt", opt},
     {"phi3", phi3},
     {"qwen2", qwen2},
     {"qwen3", qwen3},
     {"qwen3_moe", qwen3_moe},
 };
-
-constexpr Architecture refused[] = {{"gemma2", gemma}, {"gemma3", gemma}, {"gemma3_text", gemma}, {"olmo2", olmo2}};
 
 } // namespace
 
@@ -374,8 +490,6 @@ Json model_from_hf(std::string_view text, std::vector<Problem>& problems, std::v
             if (const double scale = yarn_scale(config); scale != 1 && model.value("position", "") == "rope") model["rope_scale"] = scale;
             return model;
         }
-    for (const Architecture& a : refused)
-        if (type == a.model_type) return a.read(Config{config, problems, notes});
     const auto near = nearest(type, hf_architectures());
     problems.push_back({"/model_type", "model_type = \"" + type + "\" is not one this reads" +
                                            (near ? ": did you mean \"" + *near + "\"?" : ".") + " It reads " + join(hf_architectures())});

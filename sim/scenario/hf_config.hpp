@@ -11,7 +11,7 @@
 
 namespace orrery {
 
-// The architectures read: gpt2, gpt_neox, opt, bloom, mpt, llama, mistral, qwen2, qwen3, mixtral, qwen3_moe, deepseek_v3 (and deepseek_v2).
+// The architectures read, by their model_type: gpt2, llama, gemma3, deepseek_v3 and so on.
 std::vector<std::string> hf_architectures();
 
 // notes receives what the config says and the model does not take over.

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <span>
 
@@ -61,36 +62,38 @@ void check_rotated(Reading& reading, const std::string& where) {
                                                   " must be even: rotary positions turn the numbers of a head in pairs");
 }
 
-// The usual defaults (DESIGN: ffn 4 x hidden, kv_heads = heads ..). The position table is resolved with the sequence length, in parse.cpp.
-void resolve_model(Reading& reading, const std::string& where) {
+// The columns of a head that are rotated are pairs too.
+void check_rope_fraction(Reading& reading, const std::string& where) {
+    const Model& m = reading.scenario.model;
+    const double turned = m.head_dim * m.rope_fraction;
+    if (m.rope_fraction == 1 || m.attention.kind == AttentionSpec::Kind::mla || m.position != PositionKind::rope) return;
+    if (turned >= 2 && turned == std::floor(turned / 2) * 2) return;
+    reading.problem(where + "/rope_fraction", dotted(where) + ".rope_fraction = " + plain_number(m.rope_fraction) +
+                                                  " of head_dim = " + std::to_string(m.head_dim) + " is " + plain_number(turned) +
+                                                  " columns: it must be an even whole number of at least 2");
+}
+
+// Norms and caps that no model has together, or that no rule is known for.
+void check_norms(Reading& reading, const std::string& where) {
+    const Model& m = reading.scenario.model;
+    const auto refuse = [&](bool asked, const char* field, const std::string& why) {
+        if (asked) reading.problem(where + field, dotted(where + field) + why);
+    };
+    const bool behind = m.norm_placement != NormPlacement::before;
+    const std::string placed = std::string(" = ") + name(m.norm_placement);
+    refuse(behind && m.bias, "/norm_placement",
+           placed + " is not modelled with biases, which are added behind the norm here: set bias = false");
+    refuse(behind && m.parallel_block, "/norm_placement",
+           placed + " is not modelled with parallel_block, whose norms stand before it: set norm_placement = before");
+    refuse(behind && m.moe && m.moe->imbalance == Imbalance::untrained, "/moe/imbalance",
+           " = untrained is derived for norms before attention and MLP: give zipf:<exponent> or a list of shares");
+    refuse(m.attention.score_cap > 0 && m.position == PositionKind::alibi, "/attention/score_cap",
+           " is not modelled with position = alibi, whose biases come behind the cap: set position = rope");
+}
+
+// Of the mixtures, where the model has any.
+void resolve_mixture(Reading& reading, const std::string& where) {
     Model& m = reading.scenario.model;
-    if (too_large(m))
-        return reading.problem(where, dotted(where) +
-                                          " describes more than 1e17 parameters, which is more than can be counted here: lower its sizes");
-    if (m.kv_heads == 0) m.kv_heads = m.attention_heads;
-    if (m.ffn_size == 0) m.ffn_size = 4 * m.hidden_size;
-    if (m.attention.kind == AttentionSpec::Kind::mla) {
-        for (const auto& [key, value] : {std::pair{"kv_lora_rank", m.attention.kv_lora_rank},
-                                         {"qk_nope_head_dim", m.attention.qk_nope_head_dim},
-                                         {"qk_rope_head_dim", m.attention.qk_rope_head_dim},
-                                         {"v_head_dim", m.attention.v_head_dim}})
-            if (value == 0)
-                reading.problem(where + "/attention/" + key,
-                                dotted(where) + ".attention." + key + " is missing: attention.kind = mla needs it above 0");
-        if (m.head_dim == 0) m.head_dim = m.attention.qk_nope_head_dim + m.attention.qk_rope_head_dim;
-    } else if (m.head_dim == 0 && m.attention_heads > 0) {
-        if (m.hidden_size % m.attention_heads != 0)
-            reading.problem(where + "/attention_heads", dotted(where) + ".attention_heads = " + std::to_string(m.attention_heads) +
-                                                            " must divide hidden_size = " + std::to_string(m.hidden_size) +
-                                                            ", or head_dim be given: try " + join(common_divisors(m.hidden_size, 0, 64)));
-        m.head_dim = static_cast<int>(m.hidden_size / m.attention_heads);
-    }
-    check_rotated(reading, where);
-    if (m.kv_heads > 0 && m.attention_heads % m.kv_heads != 0)
-        reading.problem(where + "/kv_heads", dotted(where) + ".kv_heads = " + std::to_string(m.kv_heads) +
-                                                 " must divide attention_heads = " + std::to_string(m.attention_heads) + ": try " +
-                                                 join(common_divisors(m.attention_heads)));
-    if (!m.moe) return;
     MoeSpec& e = *m.moe;
     if (m.bias && m.activation == ActivationKind::swiglu && !reading.has(where + "/activation_clamp")) {
         m.activation_clamp = 7; // OpenAI's gpt-oss, config.json: swiglu_limit
@@ -124,9 +127,45 @@ void resolve_model(Reading& reading, const std::string& where) {
                                                       std::to_string(m.layers) + " layers, or one for all");
 }
 
+// The usual defaults (DESIGN: ffn 4 x hidden, kv_heads = heads ..). The position table is resolved with the sequence length, in parse.cpp.
+void resolve_model(Reading& reading, const std::string& where) {
+    Model& m = reading.scenario.model;
+    if (too_large(m))
+        return reading.problem(where, dotted(where) +
+                                          " describes more than 1e17 parameters, which is more than can be counted here: lower its sizes");
+    if (m.kv_heads == 0) m.kv_heads = m.attention_heads;
+    if (m.ffn_size == 0) m.ffn_size = 4 * m.hidden_size;
+    if (m.attention.kind == AttentionSpec::Kind::mla) {
+        for (const auto& [key, value] : {std::pair{"kv_lora_rank", m.attention.kv_lora_rank},
+                                         {"qk_nope_head_dim", m.attention.qk_nope_head_dim},
+                                         {"qk_rope_head_dim", m.attention.qk_rope_head_dim},
+                                         {"v_head_dim", m.attention.v_head_dim}})
+            if (value == 0)
+                reading.problem(where + "/attention/" + key,
+                                dotted(where) + ".attention." + key + " is missing: attention.kind = mla needs it above 0");
+        if (m.head_dim == 0) m.head_dim = m.attention.qk_nope_head_dim + m.attention.qk_rope_head_dim;
+    } else if (m.head_dim == 0 && m.attention_heads > 0) {
+        if (m.hidden_size % m.attention_heads != 0)
+            reading.problem(where + "/attention_heads", dotted(where) + ".attention_heads = " + std::to_string(m.attention_heads) +
+                                                            " must divide hidden_size = " + std::to_string(m.hidden_size) +
+                                                            ", or head_dim be given: try " + join(common_divisors(m.hidden_size, 0, 64)));
+        m.head_dim = static_cast<int>(m.hidden_size / m.attention_heads);
+    }
+    check_rotated(reading, where);
+    check_rope_fraction(reading, where);
+    check_norms(reading, where);
+    if (m.kv_heads > 0 && m.attention_heads % m.kv_heads != 0)
+        reading.problem(where + "/kv_heads", dotted(where) + ".kv_heads = " + std::to_string(m.kv_heads) +
+                                                 " must divide attention_heads = " + std::to_string(m.attention_heads) + ": try " +
+                                                 join(common_divisors(m.attention_heads)));
+    if (m.moe) resolve_mixture(reading, where);
+}
+
 void read_fields(Reading& reading, const Json& object, const std::string& where) {
     const std::size_t before = reading.problems.size();
     read_object(reading, object, where, model_fields());
+    Model& m = reading.scenario.model;
+    if (!reading.has(where + "/norm_bias")) m.norm_bias = m.bias;
     if (reading.problems.size() == before) resolve_model(reading, where);
 }
 

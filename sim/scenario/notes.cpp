@@ -108,7 +108,14 @@ void note_model(Reading& reading) {
     // Where a fused rotation knows no scale, a scaled one is not fused.
     const bool scales = !sc.runtime.fused_rope || practice_of(sc).fused_rope_scales;
     note("/model/rope_scale", scales || m.rope_scale == 1 || latent || !rope, unread);
-    for (const char* field : {"/model/attention/qk_norm", "/model/attention/qkv_bias"})
+    note("/model/rope_fraction", true, latent ? "model.attention.kind is mla, whose rotated parts have a width of their own" : unread);
+    note("/model/parallel_norms", !m.parallel_block, "model.parallel_block is false");
+    note("/model/norm_bias", m.norm == NormKind::rmsnorm, "model.norm is rmsnorm, which has none");
+    note("/model/attention/qk_norm_across", !latent && !m.attention.qk_norm, "model.attention.qk_norm is false");
+    note("/model/embedding_scale", m.embedding_scale != 1 && sc.strategy.fused, "compiled code multiplies in the lookup's kernel");
+    note("/model/attention/score_cap", m.attention.score_cap > 0 && sc.runtime.attention_kernel != AttentionKernel::unfused,
+         "a fused kernel caps scores on its way, and that is not timed");
+    for (const char* field : {"/model/attention/qk_norm", "/model/attention/qk_norm_across", "/model/attention/qkv_bias"})
         note(field, latent, "model.attention.kind is mla, whose latents have norms of their own and no biases");
     note("/model/attention/sliding_window", m.attention.sliding_window > 0 && sc.runtime.attention_kernel == AttentionKernel::unfused,
          "unfused attention makes all scores and masks them");
@@ -127,6 +134,21 @@ void note_model(Reading& reading) {
     }
 }
 
+// Whether a step has host times that the scenario does not state: those follow the host's speed.
+bool has_host_times(const Reading& reading) {
+    const Scenario& sc = reading.scenario;
+    const Runtime& r = sc.runtime;
+    const Device& device = sc.cluster.device;
+    const Practice practice = practice_of(sc);
+    const bool stated = reading.has("/runtime/launch_us") || device.launch_us >= 0;
+    const bool launches = !stated || r.launch_blocking || (r.cuda_graphs && r.launch_us > 0),
+               calls = device.kernels.empty() && (practice.module_calls || practice.module_hooks),
+               exchanges = sc.strategy.pipeline_parallel > 1 && !sc.strategy.overlap.pipeline && device.architecture != "cpu",
+               lists = practice.collectives_on_lists && sc.strategy.zero_stage == 3,
+               hands = r.batch_us > 0 && !reading.has("/runtime/batch_us");
+    return launches || calls || exchanges || lists || hands;
+}
+
 // The rates of a host that no byte of a step or of a save meets. (Experts' counts of tokens are copied to it.)
 void note_hosts(Reading& reading) {
     Scenario& sc = reading.scenario;
@@ -141,6 +163,8 @@ void note_hosts(Reading& reading) {
          "nothing is offloaded"); // copies of a run's saves lie there
     note("/cluster/host/memory_gb_per_s", !copied && !sc.run, "nothing is offloaded");
     note("/cluster/host/adam_gparams_per_s", o.optimizer == Tier::none && !sc.strategy.served(), "no optimizer runs on the host");
+    note("/cluster/host/speed", !has_host_times(reading),
+         "all times of the host are stated (launch_us), and stated times stay as they are");
     // Bytes cross a node's PCIe to its host, to its NICs, and between devices that nothing else joins.
     const bool crossed = c.nodes > 1 || c.graph || c.intra.kind == IntraKind::pcie || copied;
     const std::string why = "there is one node, its devices have links of their own, and nothing is offloaded";
@@ -204,6 +228,8 @@ void note_sharding(Reading& reading) {
          sc.world_size() == 1 ? "there is one rank" : "data_parallel x context_parallel is 1: there are no ranks to divide states among");
     const bool held = practice.reduce_buffers > 0 && sc.runtime.reserved_gb < 0 && !sc.runtime.plan_allocator; // buffers of this size
     note("/strategy/bucket_bytes", alone && all_here && !held, "there is one data-parallel rank");
+    const bool muon = sc.training.optimizer == Optimizer::muon, in_parts = s.tensor_parallel > 1 || s.expert_tensor_parallel > 1;
+    note("/training/muon_matrices", !muon || !in_parts, muon ? "there is one tensor-parallel rank" : "training.optimizer is not muon");
     const bool unit = s.zero_stage >= 2 && practice.sharding != Sharding::compiler && // whose large weights go alone
                       !(practice.sharding == Sharding::per_parameter && s.pipeline_parallel > 1);
     note("/strategy/bucket_bytes", !alone && unit && all_here && !held && s.synchronization.kind == Synchronization::Kind::synchronous,
@@ -484,9 +510,12 @@ void note_without_effect(Reading& reading) {
     note("/runtime/recompute_early_stop", sc.runtime.recompute_early_stop && s.recompute != RecomputeKind::full, "recompute is not full");
     note("/training/master_weights", sc.training.precision == DType::fp32 || sc.training.precision == DType::tf32,
          "parameters are fp32 themselves");
+    const bool wide = practice_of(sc).autocast && s.zero_stage == 0 && s.pipeline_parallel == 1; // where plans have no masters
     note("/training/master_remainders",
-         sc.training.master_remainders && (!sc.training.master_weights || sc.training.precision == DType::fp16),
-         sc.training.master_weights ? "fp16 parameters are no part of an fp32 number" : "there is no fp32 copy");
+         sc.training.master_remainders && (!sc.training.master_weights || sc.training.precision == DType::fp16 || wide),
+         wide                         ? "autocast's parameters are fp32 themselves"
+         : sc.training.master_weights ? "fp16 parameters are no part of an fp32 number"
+                                      : "there is no fp32 copy");
     if (s.schedule == "zb-h2" && !s.post_validation)
         sc.notes.push_back("strategy.schedule = zb-h2 keeps zb-h1's bubble: with optimizer_sync = global the gradient norm is a barrier at "
                            "every step's end; post-validation has none");

@@ -4,7 +4,9 @@
 namespace orrery {
 namespace {
 
-std::int64_t norm_parameters(const Model& m, std::int64_t width) { return m.norm == NormKind::layernorm && m.bias ? 2 * width : width; }
+std::int64_t norm_parameters(const Model& m, std::int64_t width) {
+    return m.norm == NormKind::layernorm && m.norm_bias ? 2 * width : width;
+}
 
 std::int64_t mlp(const Model& m, std::int64_t f, bool bias) {
     const std::int64_t matrices = m.gated() ? 3 : 2;
@@ -22,14 +24,12 @@ std::int64_t latent_attention(const Model& m) {
 }
 
 std::int64_t one_layer(const Model& m, int layer, bool active) {
-    return attention_parameters(m) + (m.parallel_block ? 1 : 2) * norm_parameters(m, m.hidden_size) +
+    return attention_parameters(m) + layer_norms(m) * norm_parameters(m, m.hidden_size) +
            (is_moe_layer(m, layer) ? moe_parameters(m, active) : dense_mlp_parameters(m));
 }
 
 std::int64_t count(const Model& m, bool active) {
-    std::int64_t total = m.vocab_size * m.hidden_size;
-    if (!m.tied_embeddings) total += m.vocab_size * m.hidden_size;
-    if (m.position == PositionKind::learned) total += m.max_positions * m.hidden_size;
+    std::int64_t total = table_parameters(m);
     if (m.embedding_norm) total += norm_parameters(m, m.hidden_size);
     if (m.final_norm) total += norm_parameters(m, m.hidden_size);
     for (int layer = 0; layer < m.layers; ++layer) total += one_layer(m, layer, active);
@@ -37,6 +37,16 @@ std::int64_t count(const Model& m, bool active) {
 }
 
 } // namespace
+
+std::int64_t table_parameters(const Model& m) {
+    const std::int64_t positions = m.position == PositionKind::learned ? m.max_positions : 0;
+    return ((m.tied_embeddings ? 1 : 2) * m.vocab_size + positions) * m.hidden_size;
+}
+
+int layer_norms(const Model& m) {
+    const int ahead = m.norm_placement == NormPlacement::after ? 0 : m.parallel_block && !m.parallel_norms ? 1 : 2;
+    return ahead + (m.norm_placement == NormPlacement::before ? 0 : 2);
+}
 
 bool is_moe_layer(const Model& m, int layer) {
     return m.moe && layer >= m.moe->first_dense_layers && (layer + 1) % m.moe->layer_frequency == 0;
@@ -54,7 +64,7 @@ std::int64_t attention_parameters(const Model& m) {
     std::int64_t total = h * (q + 2 * kv) + q * h;
     if (m.bias || m.attention.qkv_bias) total += q + 2 * kv;
     if (m.bias) total += h;
-    if (m.attention.qk_norm) total += 2 * norm_parameters(m, d);
+    if (m.attention.qk_norm) total += m.attention.qk_norm_across ? q + kv : 2 * d; // RMSNorms, whatever the others are
     return total;
 }
 
@@ -73,7 +83,8 @@ std::int64_t active_parameter_count(const Model& m) { return count(m, true); }
 
 double optimizer_state_bytes(const Training& t) {
     const double master = t.master_weights && !is_wide(t.precision) ? (t.master_remainders ? 2 : 4) : 0;
-    const int moments = t.optimizer == Optimizer::sgd ? 0 : t.optimizer == Optimizer::momentum || t.optimizer == Optimizer::lars ? 1 : 2;
+    const bool one = t.optimizer == Optimizer::momentum || t.optimizer == Optimizer::lars || t.optimizer == Optimizer::muon;
+    const int moments = t.optimizer == Optimizer::sgd ? 0 : one ? 1 : 2;
     return master + moments * bytes_per_element(t.moment_dtype);
 }
 

@@ -34,7 +34,9 @@ void resolve_layers(Practice& p, const Scenario& s, const Software& w) {
     p.megatrons_layers = core || nanotron || (w.is({F::deepspeed}) && !transformers);
     p.bias_apart = w.is({F::megatron, F::deepspeed}) && w.year < 2024;
     p.repeats_heads = w.is({F::megatron}) && w.year == 2023;
-    p.repeats_heads_for_fused = w.is({F::torchtitan}) && w.year < 2026 && s.model.attention.kind == AttentionSpec::Kind::full;
+    p.repeats_heads_for_fused =
+        ((w.is({F::torchtitan}) && w.year < 2026) || p.repeats_heads) && s.model.attention.kind == AttentionSpec::Kind::full;
+    p.plain_gates = (w.is({F::megatron}) && w.year < 2024) || (w.is({F::deepspeed}) && !transformers);
     const int ranks = s.strategy.tensor_parallel, keys = s.model.kv_heads;
     p.gathers_heads =
         core && w.year >= 2025 && s.model.attention.kind == AttentionSpec::Kind::full && keys > 0 && ranks > keys && ranks % keys == 0;
@@ -62,6 +64,8 @@ void resolve_loss(Practice& p, const Scenario& s, const Software& w) {
     p.wide_loss_gradient = w.is({F::fsdp2, F::torchtitan}) && divides_vocabulary(s) && !s.runtime.fused_loss;
     p.copies_logits_twice = w.is({F::nanotron});
     const bool transformers = transformers_under_deepspeed(s, w);
+    p.shifts_logits_apart = s.runtime.loss == LossKind::vocabulary_parallel && w.year >= 2023 &&
+                            ((megatron_core(w.name) && w.year < 2025) || (w.is({F::deepspeed}) && !transformers));
     p.torch_loss = w.is({F::ddp, F::horovod}) || (p.fully_sharded() && !w.is({F::te})) || transformers;
     p.hands_logits_out = w.year < 2025 && (w.is({F::ddp, F::fsdp}) || transformers);
     // (Logits of a chunk live until its backward pass; a divided loss has copies of its own.)
@@ -111,6 +115,11 @@ void resolve_step(Practice& p, const Scenario& s, const Software& w) {
     p.reduces_whole = deepspeed && (s.strategy.zero_stage == 1 || s.strategy.zero_stage == 2) &&
                       (w.year >= 2024 || (in_fp32 && s.strategy.zero_stage == 1 && w.year >= 2022));
     p.tensors_have_owners = w.is({F::internlm});
+    // (Megatron-Core's takes gradients that were reduced whole until 2026, when buckets came whose shards hold whole tensors.)
+    // (DeepSpeed's ranks make those orthogonal that lie in their partition, of gradients that are whole, before they take their part:
+    // get_flat_partition in deepspeed/runtime/zero/stage_1_and_2.py. One that two partitions share is made twice, which is not counted.)
+    p.owns_matrices = s.training.optimizer == Optimizer::muon && s.strategy.zero_stage == 1 && (core || w.is({F::ddp, F::deepspeed}));
+    p.reduces_whole = p.reduces_whole || (p.owns_matrices && core && w.year < 2026);
     p.reads_gradient_norm = core || deepspeed;
     p.keeps_master_on_device = core;
     p.widens_moments = core;
@@ -147,6 +156,19 @@ ExpertRows expert_rows_of(const Scenario& s, const Software& w) {
     return transformers && w.year >= 2026 ? ExpertRows::gathered : ExpertRows::kernels;
 }
 
+// Transformer Engine calls AITER (JAX too, through it); scaled_dot_product_attention AOTriton; FlashAttention's package on AMD's devices
+// is Composable Kernel's.
+std::vector<KernelRelease> releases_of(const Scenario& s, const Software& w) {
+    std::vector<KernelRelease> out;
+    const bool torch_attention = w.is({F::ddp, F::horovod, F::fsdp, F::fsdp2, F::torchtitan}) || transformers_under_deepspeed(s, w);
+    if (w.year >= 2025) out.push_back(KernelRelease::long_blocks);
+    if (w.year >= 2025 && (megatron_core(w.name) || w.is({F::te, F::jax}))) out.push_back(KernelRelease::aiter);
+    if (w.year >= 2026) out.insert(out.end(), {KernelRelease::cudnn_9_19, KernelRelease::rocm_7});
+    if (w.year >= 2025 && torch_attention) out.push_back(KernelRelease::aotriton);
+    if (w.year >= 2026 && torch_attention) out.push_back(KernelRelease::aotriton_0_11);
+    return out;
+}
+
 void resolve_kernels(Practice& p, const Scenario& s, const Software& w) {
     const bool core = megatron_core(w.name), modules = core || w.is({F::te, F::nanotron});
     const bool interpreted = !s.runtime.plan_allocator; // simexec's own runtime has no modules that call kernels
@@ -154,17 +176,20 @@ void resolve_kernels(Practice& p, const Scenario& s, const Software& w) {
     p.engine_norms = core && w.year >= 2024;
     p.early_casts = core && w.year < 2025 && !s.defaults.contains("/runtime/year");
     p.ported_casts = (core || w.is({F::te})) && w.year < 2026;
+    p.translated_casts = p.ported_casts && w.year < 2025;
     p.reduces_maxima =
         (core || w.is({F::te})) && w.year >= 2024 && s.training.precision == DType::fp8 && s.runtime.fp8_recipe == ScalingRecipe::delayed;
     p.casts_weights_at_use = !s.runtime.fp8_all_gather && (w.is({F::ddp, F::jax}) || (p.fully_sharded() && !modules));
     p.looks_types_up = w.is({F::ddp, F::horovod}) || (p.fully_sharded() && !modules);
     p.narrows_apart = w.year >= 2025;
+    p.vectors_unlike = w.year >= 2026;
     p.keeps_wide_inputs = w.is({F::fsdp2, F::torchtitan}) && !s.strategy.fused;
     p.compiler_sees_casts = w.is({F::fsdp2, F::torchtitan, F::jax});
     const ScalingRecipe recipe = s.runtime.fp8_recipe;
     p.keeps_cast_weights = w.is({F::fsdp2, F::torchtitan}) && w.year < 2026 && s.strategy.fused && s.training.precision == DType::fp8 &&
                            (recipe == ScalingRecipe::delayed || recipe == ScalingRecipe::current);
     p.module_hooks = w.is({F::deepspeed}) && s.strategy.zero_stage == 3 && w.year >= 2022 && interpreted;
+    p.hook_contexts = p.module_hooks && w.year >= 2026;
     p.pads_expert_rows = modules;
     p.keeps_masks = keeps_masks(s, w);
     p.expert_rows = p.keeps_masks ? ExpertRows::kernels : expert_rows_of(s, w);
@@ -176,8 +201,7 @@ void resolve_kernels(Practice& p, const Scenario& s, const Software& w) {
     p.static_shapes = w.is({F::jax});
     p.worst_case_rows = p.static_shapes && s.strategy.expert_parallel > 1 && s.model.moe && s.model.moe->capacity_factor <= 0;
     p.rings_between_two_nodes = w.year < 2022;
-    if (w.year >= 2025) p.releases = {KernelRelease::long_blocks, KernelRelease::aiter};
-    if (w.year >= 2026) p.releases.insert(p.releases.end(), {KernelRelease::cudnn_9_19, KernelRelease::rocm_7});
+    p.releases = releases_of(s, w);
 }
 
 // (Parameters of 8 bits are not modelled under Megatron-FSDP, or on the host.)

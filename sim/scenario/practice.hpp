@@ -50,8 +50,14 @@ enum class KernelRelease : std::uint8_t {
     aiter,       // AMD's AITER of 2025: assembly kernels in the place of Composable Kernel's
     cudnn_9_19,  // cuDNN of 2026
     rocm_7,      // AMD's hipBLASLt of 2026
+    // scaled_dot_product_attention on AMD's devices calls AOTriton's kernels in Triton, and since PyTorch 2.9 (October 2025, its
+    // pull request 161754) AITER's in the backward pass.
+    aotriton,
+    aotriton_0_11,
 };
-template <> struct Spelling<KernelRelease> { static constexpr const char* all[] = {"long-blocks", "aiter", "cudnn-9.19", "rocm-7"}; };
+template <> struct Spelling<KernelRelease> {
+    static constexpr const char* all[] = {"long-blocks", "aiter", "cudnn-9.19", "rocm-7", "aotriton", "aotriton-0.11"};
+};
 
 // How rows come to a mixture's experts and back. kernels: the framework's own, or its dispatcher's, permute them. Else PyTorch's operators
 // do, around torch._grouped_mm: rows are gathered by an index. padded (torchtitan's moe.py of 2025): they are gathered again into rows that
@@ -89,9 +95,14 @@ struct Practice {
     // The bias of the queries, keys and values is added in a kernel of its own: Megatron's own layers, in Megatron-LM and
     // Megatron-DeepSpeed until Transformer Engine's took their place (2024).
     bool bias_apart = false;
-    // Unfused attention copies keys and values for every head and keeps the copies for the backward pass, where each head has its own as
-    // well: Megatron-LM of 2023, which took up grouped queries that summer.
+    // Attention copies keys and values for every head and keeps the copies for the backward pass, where each head has its own as well:
+    // Megatron-LM of 2023, which took up grouped queries that summer (repeat_interleave in ParallelAttention.forward of its
+    // megatron/model/transformer.py, ahead of its own attention and of FlashAttention's).
     bool repeats_heads = false;
+    // Gated activations are PyTorch's operators whatever else is fused: torch.chunk, then silu of one half times the other, so that the
+    // silu is kept beside the halves (swiglu in ParallelMLP of Megatron-LM and Megatron-DeepSpeed, glu in Megatron-Core's mlp.py, until
+    // core/fusions/fused_bias_swiglu.py came with Megatron-Core 0.5 of January 2024; Megatron-DeepSpeed has no such kernel).
+    bool plain_gates = false;
     // There are more tensor-parallel ranks than key heads, several to a head: each has its part of the columns of the linear that makes
     // queries, keys and values, whatever heads these are of. Its results are gathered along the columns, and a rank takes its queries and
     // the key head of these; gradients, which each rank has of its own columns, are summed and scattered (Megatron-Core of 2025,
@@ -149,6 +160,11 @@ struct Practice {
     bool wide_loss_gradient = false;
     // The loss makes its softmax in a second copy in fp32, when the 16-bit logits are gone (nanotron).
     bool copies_logits_twice = false;
+    // The vocabulary-parallel loss subtracts the maximum of its fp32 copy of the logits into a second one, so that both are there for a
+    // moment: _VocabParallelCrossEntropy of megatron/core/tensor_parallel/cross_entropy.py in 2023 and early 2024, and in
+    // Megatron-DeepSpeed, which has that file, since. Megatron-LM of 2021 (vocab_parallel_logits.sub_) and Megatron-Core from 0.9 on
+    // (October 2024: "In-place subtraction reduces memory pressure") do it in place; 2024 counts as its first releases.
+    bool shifts_logits_apart = false;
     // The loss of an undivided vocabulary is PyTorch's cross_entropy, of fewer passes over the logits than Megatron's vocabulary-parallel
     // one (calibration: cross_entropy.whole).
     bool torch_loss = false;
@@ -273,6 +289,11 @@ struct Practice {
     // While it steps, Adam holds 16-bit moments in fp32 copies: of all that one of Megatron's optimizers holds, and experts have one of
     // their own (Transformer Engine's FusedAdam under Megatron-Core).
     bool widens_moments = false;
+    // Under ZeRO 1 each matrix that Muon makes orthogonal belongs whole to one rank, which does it alone and sends the parameters
+    // (LayerWiseDistributedOptimizer of Megatron-Core, core/optimizer/layer_wise_optimizer.py, --optimizer dist_muon; PyTorch's
+    // ZeroRedundancyOptimizer). Elsewhere shards are cut without regard to matrices: what a step is made of is gathered in bf16, and each
+    // rank makes all of it orthogonal and keeps its part (Distributed Muon: Liu et al., arXiv:2502.16982, algorithm 1).
+    bool owns_matrices = false;
     // fp16 gradients become fp32 ones, are unscaled and checked, and the weights fp16 again, in kernels around the step (Megatron-LM's
     // Float16Optimizer; calibration: optimizer.apart).
     bool copies_half_gradients = false;
@@ -296,9 +317,12 @@ struct Practice {
     // made again). torchtitan prepares the input of a whole module (PrepareModuleInput). The copy of the input that each keeps where
     // nothing is made again is counted once.
     bool linears_meet_apart = false;
-    // Each module with parameters of its own has hooks before and after its forward and its backward pass that look up, ask for, wait for
-    // and let go of its parameters, in Python (DeepSpeed's ZeRO-3 since 2022, parameter_offload.py; calibration: hooks).
+    // Each module, also one without parameters, has hooks before and after its forward and its backward pass that look up, ask for, wait
+    // for and let go of its parameters, in Python (DeepSpeed's ZeRO-3 since 2022, parameter_offload.py; calibration: hooks).
     bool module_hooks = false;
+    // The autograd functions of these hooks have a setup_context of their own, and PyTorch takes a longer way to call such ones (DeepSpeed
+    // 0.19 of 2026; 0.18.3 has none).
+    bool hook_contexts = false;
     ExpertRows expert_rows = ExpertRows::kernels;
     // Norms are Transformer Engine's kernels (Megatron-Core since 2024; calibration: head_norms).
     bool engine_norms = false;
@@ -308,6 +332,9 @@ struct Practice {
     // On AMD's devices casts to 8 bits are kernels that were ported, not written for them (ROCm/TransformerEngine before its pull request
     // 519 of April 2026; calibration: quantize.ported).
     bool ported_casts = false;
+    // Before 2025 these were CUDA's own, translated (hipified) and not yet tuned (its pull requests 83, 89 and 105, of October 2024 to
+    // January 2025; calibration: quantize.translated).
+    bool translated_casts = false;
     // Maxima of delayed scaling are reduced over tensor-, context- and data-parallel ranks behind the layers of each forward and of each
     // backward pass of a chunk, and the device waits (reduce_and_update_fp8_tensors, async_op = False: transformer_engine/pytorch/fp8.py
     // since 2024; earlier ones reduced beside the next pass. The group: Megatron-Core's get_amax_reduction_group in core/fp8_utils.py; the
@@ -321,6 +348,9 @@ struct Practice {
     bool looks_types_up = false;
     // Casts to 16 bits have a kernel of their own where calibration says so (PyTorch 2.6, January 2025: its pull request 137053).
     bool narrows_apart = false;
+    // Casts to 32 bits and sums of unlike operands have kernels of their own where calibration says so (AMD's devices: pytorch/pytorch's
+    // pull requests 143269, 149738 and 163869, the last of September 2025).
+    bool vectors_unlike = false;
     // A compiler (torch.compile around torchao's linears, XLA) sees the casts where strategy.fused is on: it finds maxima inside the
     // kernels that make a tensor, but casts in kernels of their own, in both layouts.
     bool compiler_sees_casts = false;

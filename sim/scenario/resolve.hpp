@@ -34,6 +34,10 @@ void check_offload(Reading& reading);         // check_offload.cpp
 void resolve_in_backward(Reading& reading);
 void check_in_backward(Reading& reading);
 
+// training.optimizer = muon (check_muon.cpp).
+void resolve_muon(Reading& reading);
+void check_muon(Reading& reading);
+
 // Schedules whose steps flow into each other (check_asynchronous.cpp).
 bool asynchronous_schedule(const Strategy& s);
 void resolve_asynchronous(Reading& reading);

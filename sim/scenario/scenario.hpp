@@ -20,10 +20,14 @@ namespace orrery {
 
 class OwnConstants; // sim/cost/own_constants.hpp
 
-enum class ActivationKind { gelu, relu, swiglu, geglu };
-template <> struct Spelling<ActivationKind> { static constexpr const char* all[] = {"gelu", "relu", "swiglu", "geglu"}; };
+enum class ActivationKind { gelu, relu, swiglu, geglu, squared_relu };
+template <> struct Spelling<ActivationKind> { static constexpr const char* all[] = {"gelu", "relu", "swiglu", "geglu", "squared_relu"}; };
 enum class NormKind { layernorm, rmsnorm };
 template <> struct Spelling<NormKind> { static constexpr const char* all[] = {"layernorm", "rmsnorm"}; };
+// A layer's norms: ahead of attention and MLP; behind them, before their results are added to the residual stream (OLMo 2); or both
+// (Gemma).
+enum class NormPlacement : std::uint8_t { before, after, both };
+template <> struct Spelling<NormPlacement> { static constexpr const char* all[] = {"before", "after", "both"}; };
 enum class PositionKind { learned, rope, alibi, none };
 template <> struct Spelling<PositionKind> { static constexpr const char* all[] = {"learned", "rope", "alibi", "none"}; };
 
@@ -33,8 +37,10 @@ struct AttentionSpec {
     int sliding_window = 0; // 0: none
     int full_every = 0;     // every n-th layer attends to all keys in spite of the window; 0: none does
     int q_lora_rank = 0, kv_lora_rank = 0, qk_nope_head_dim = 0, qk_rope_head_dim = 0, v_head_dim = 0; // mla
-    bool qkv_bias = false; // a bias on Q, K and V alone (Qwen 2)
-    bool qk_norm = false;  // a norm on each head's query and key (Qwen 3)
+    bool qkv_bias = false;       // a bias on Q, K and V alone (Qwen 2)
+    bool qk_norm = false;        // a norm on each head's query and key (Qwen 3)
+    bool qk_norm_across = false; // that norm goes over all queries at once, and over all keys at once (OLMo 2)
+    double score_cap = 0;        // scores x become cap tanh(x / cap) ahead of the softmax (Gemma 2); 0: they stay
     bool operator==(const AttentionSpec&) const = default;
 };
 template <> struct Spelling<AttentionSpec::Kind> { static constexpr const char* all[] = {"full", "mla"}; };
@@ -113,12 +119,18 @@ struct Model {
     PositionKind position = PositionKind::learned;
     double rope_scale = 1;          // of the rotations' cosines and sines (YaRN)
     double rope_base = 10000;       // of the rotations' frequencies
+    double rope_fraction = 1;       // of a head's columns: the first ones, which are rotated (GPT-NeoX, GLM-4.5)
     double norm_epsilon = 1e-5;     // added to a variance before its root is taken
     std::int64_t max_positions = 0; // rows of the learned position table; 0: the sequence length
     bool bias = true;
     bool final_norm = true;
     bool embedding_norm = false; // BLOOM's norm after the embedding
-    bool parallel_block = false; // attention and MLP read one norm (PaLM, GPT-NeoX)
+    bool parallel_block = false; // attention and MLP stand beside each other and read one norm (PaLM)
+    bool parallel_norms = false; // of a parallel block: attention and MLP have a norm each (GPT-NeoX)
+    NormPlacement norm_placement = NormPlacement::before;
+    bool norm_bias = true;      // of layernorms
+    double embedding_scale = 1; // what rows of the embedding are multiplied by (Gemma: the root of hidden_size)
+    double logit_cap = 0;       // logits x become cap tanh(x / cap) (Gemma 2); 0: they stay
     double dropout = 0;
     AttentionSpec attention;
     std::optional<MoeSpec> moe;
@@ -129,8 +141,15 @@ struct Model {
     bool operator==(const Model&) const = default;
 };
 
-enum class Optimizer : std::uint8_t { sgd, momentum, adam, adamw, lamb, lars };
-template <> struct Spelling<Optimizer> { static constexpr const char* all[] = {"sgd", "momentum", "adam", "adamw", "lamb", "lars"}; };
+// muon: matrices of layers by Muon, all else by AdamW.
+enum class Optimizer : std::uint8_t { sgd, momentum, adam, adamw, lamb, lars, muon };
+template <> struct Spelling<Optimizer> {
+    static constexpr const char* all[] = {"sgd", "momentum", "adam", "adamw", "lamb", "lars", "muon"};
+};
+
+// Whether Muon makes each tensor-parallel rank's part of a matrix orthogonal by itself, or gathers the matrix and does all of it on each.
+enum class MuonMatrices : std::uint8_t { blockwise, duplicated };
+template <> struct Spelling<MuonMatrices> { static constexpr const char* all[] = {"blockwise", "duplicated"}; };
 
 struct Training {
     std::int64_t global_batch_size = 0; // sequences
@@ -142,6 +161,7 @@ struct Training {
     bool master_weights = true;                      // fp32 copy of 16-bit parameters
     bool master_remainders = false;                  // of that copy only the 16 bits that the bf16 parameters lack
     DType moment_dtype = DType::fp32;                // of the optimizer's moments
+    MuonMatrices muon_matrices = {};                 // under tensor parallelism; blockwise
     std::int64_t document_tokens = 0;                // of packed documents that do not see each other; 0: a sequence is one
     int bf16_first_layers = 0, bf16_last_layers = 0; // layers whose linears stay in 16 bits where the others have 8 or 4
     bool optimizer_in_backward = false;              // each bucket is updated as soon as its gradients are complete, which are freed then
@@ -395,9 +415,9 @@ struct Strategy {
     bool operator==(const Strategy&) const = default;
 };
 
-enum class AttentionKernel { unfused, flash1, flash2, flash3, cudnn };
+enum class AttentionKernel { unfused, flash1, flash2, flash3, cudnn, flex }; // flex: what torch.compile makes of FlexAttention
 template <> struct Spelling<AttentionKernel> {
-    static constexpr const char* all[] = {"unfused", "flash-1", "flash-2", "flash-3", "cudnn"};
+    static constexpr const char* all[] = {"unfused", "flash-1", "flash-2", "flash-3", "cudnn", "flex"};
 };
 // The type of fused attention's products in layers whose linears have 8 or 4 bits: the activations', or 8 bits.
 enum class AttentionPrecision : std::uint8_t { activations, fp8 };

@@ -77,14 +77,14 @@ bool layer_has(const Model& m, LoraTarget target, int layer) {
 bool among(const std::vector<ModelPart>& list, ModelPart part) { return std::find(list.begin(), list.end(), part) != list.end(); }
 
 std::int64_t own_parameters(const Model& m) {
-    const std::int64_t h = m.hidden_size, table = m.vocab_size * h, norm = m.norm == NormKind::layernorm && m.bias ? 2 * h : h;
+    const std::int64_t h = m.hidden_size, table = m.vocab_size * h, norm = m.norm == NormKind::layernorm && m.norm_bias ? 2 * h : h;
     const auto of = [&](ModelPart part, int layer, std::int64_t n) { return trains(m, part, layer) ? n : 0; };
     std::int64_t sum = of(ModelPart::embedding, -1, table + (m.position == PositionKind::learned ? m.max_positions * h : 0));
     if (!m.tied_embeddings) sum += of(ModelPart::head, -1, table);
     if (m.embedding_norm) sum += of(ModelPart::norm, 0, norm);
     if (m.final_norm) sum += of(ModelPart::norm, -1, norm);
     for (int layer = 0; layer < m.layers; ++layer) {
-        const std::int64_t norms = (m.parallel_block ? 1 : 2) * norm;
+        const std::int64_t norms = layer_norms(m) * norm;
         sum += of(ModelPart::norm, layer, norms) + of(ModelPart::attention, layer, attention_parameters(m));
         if (!is_moe_layer(m, layer)) {
             sum += of(ModelPart::mlp, layer, dense_mlp_parameters(m));

@@ -16,6 +16,12 @@ std::vector<Problem> unsupported(const Scenario& scenario) {
     refuse(scenario.model.moe && scenario.model.bias && s.expert_tensor_parallel > 1, "/strategy/expert_tensor_parallel",
            "strategy.expert_tensor_parallel with biases (each rank would add an expert's bias to its own summand; model.bias = false has "
            "none)");
+    refuse(s.tensor_parallel > 1 && scenario.model.attention.qk_norm && scenario.model.attention.qk_norm_across,
+           "/strategy/tensor_parallel",
+           "model.attention.qk_norm_across under tensor parallelism (each rank has some of the heads, and the norm's sums go over all)",
+           "tensor_parallel = 1");
+    refuse(scenario.model.logit_cap > 0 && scenario.runtime.loss == LossKind::chunked, "/runtime/loss",
+           "model.logit_cap in a loss by chunks", "runtime.loss = whole");
     refuse(s.context_parallel > 1 && scenario.runtime.attention_kernel == AttentionKernel::unfused, "/runtime/attention_kernel",
            "runtime.attention_kernel = unfused with context parallelism (nothing merges its parts)");
     refuse(s.context_parallel > 1 && s.context_parallel_kind == ContextKind::ring && scenario.model.attention.full_every > 0,
@@ -26,10 +32,13 @@ std::vector<Problem> unsupported(const Scenario& scenario) {
            "/training/document_tokens",
            "training.document_tokens with model.attention.sliding_window under ring attention (a ring places tokens for windows or for "
            "documents; allgather and ulysses do not mind)");
-    refuse(s.gradient_compression != GradientCompression::none && s.zero_stage > 0, "/strategy/gradient_compression",
-           std::string("strategy.gradient_compression = ") + name(s.gradient_compression) +
-               " with strategy.zero_stage = " + std::to_string(s.zero_stage),
-           "training.gradient_dtype = bf16 halves what is reduced; zero_stage = 0 compresses");
+    const GradientCompression sent = s.gradient_compression;
+    const bool stays_whole = sent != GradientCompression::none && sent != GradientCompression::fp16 && sent != GradientCompression::bf16;
+    refuse(stays_whole && s.zero_stage > 0, "/strategy/gradient_compression",
+           std::string("strategy.gradient_compression = ") + name(sent) + " with strategy.zero_stage = " + std::to_string(s.zero_stage) +
+               (of_signs(sent) ? " (DeepSpeed's engine refuses it too: its 1-bit optimizers have the momentum whole on every rank)"
+                               : " (every rank would need the sums of whole gradients)"),
+           "kind = fp16 or bf16 goes with ZeRO, as does quantized_gradients under ZeRO 3; zero_stage = 0 has all kinds");
     return problems;
 }
 

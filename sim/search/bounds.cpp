@@ -31,9 +31,9 @@ double time_of(const std::vector<StepCounts>& steps, const std::vector<ChunkCost
     return t;
 }
 
-// A stage's time under data parallelism, how long its data move, and how long it is certainly idle beside what microbatches are.
+// A stage's time under data parallelism, and how long it is certainly idle beside what microbatches are.
 struct Shared {
-    double bound = 0, moving = 0, idle = 0;
+    double bound = 0, idle = 0;
 };
 
 // Communication starts after the computation issued before it; what is overlapped may run under all that is issued later, gathers for the
@@ -47,7 +47,7 @@ Shared once_a_step(const Scenario& s, const StageTime& st, const InFlight::Held&
     const auto idle = [&](double times) {
         return std::max({0.0, time.reduce - times * last, st.drains - times * later}) + std::max(st.fills, time.gather - times * first);
     };
-    return {static_cast<double>(s.microbatches()) * st.busy + idle(1), sharing_moves(s, held, time), idle(1 + slowdown)};
+    return {static_cast<double>(s.microbatches()) * st.busy + idle(1), idle(1 + slowdown)};
 }
 
 // How often a stage's gradients are reduced in a step, and its parameters gathered; again: of these, for backward passes unit by unit.
@@ -75,8 +75,7 @@ Shared each_run(const Scenario& s, const StageTime& st, const InFlight::Held& he
     const Overlap& overlap = s.strategy.overlap;
     const Passes n = passes(s, held);
     Shared shared;
-    shared.moving = sharing_moves(s, held, time);
-    shared.bound = shared.moving;
+    shared.bound = sharing_moves(s, held, time);
     // With one stage and nothing overlapped a unit waits for its parameters, and the next for its gradients: all but the first and the
     // last.
     if (s.strategy.pipeline_parallel == 1 && held.late_weights == 0) {
@@ -92,7 +91,7 @@ Shared each_run(const Scenario& s, const StageTime& st, const InFlight::Held& he
 // Joined blocks, whose order is not known, under ZeRO 1 at most: all that moves, and reductions that wait for the last kernel.
 Shared joined_once_a_step(const Scenario& s, const StageTime& st, const InFlight::Held& held, const SharingTime& time) {
     const double moving = sharing_moves(s, held, time), tail = s.strategy.overlap.grad_reduce ? 0 : time.reduce;
-    return {std::max(moving, static_cast<double>(s.microbatches()) * st.busy + tail), moving, tail};
+    return {std::max(moving, static_cast<double>(s.microbatches()) * st.busy + tail), tail};
 }
 
 Shared shared_of(const Scenario& s, const StageTime& st, const InFlight::Held& held, const std::vector<ChunkCost>& chunks,
@@ -121,16 +120,23 @@ double transfer_bytes(const Scenario& s) {
            (static_cast<double>(t.context_parallel) * (divided ? t.tensor_parallel : 1));
 }
 
-double transfers_on_link(const Scenario& s, const ScheduleInfo& info, int stage, SharedWire& sharing) {
+double transfers_beside(const Scenario& s, const ScheduleInfo& info, int stage, SharedWire& sharing, const SharingTime& time, double most) {
+    if (most <= 0) return 0;
     const int stages = s.strategy.pipeline_parallel, length = stages * s.strategy.virtual_pipeline;
     const double bytes = transfer_bytes(s);
-    double time = 0;
+    // While another rank's transfer holds up the stage's own reduction, that one slows the stage's kernels.
+    const double other = time.reduce > 0 ? std::min(time.reduce_slows, time.gather_slows) : most;
+    const auto passes = [&](int from, int to) {
+        const double on_link = sharing.on_link(s, stage, from, to, bytes);
+        return on_link > 0 ? on_link * lost(std::min(other, sharing.hop(s, from, to, bytes).slows)) / lost(most) : 0;
+    };
+    double beside = 0;
     for (int c = 0; c + 1 < length; ++c) {
         const int from = info.stage_of(c, stages), to = info.stage_of(c + 1, stages);
         if (from == to || (from != stage && to != stage)) continue;
-        time += sharing.on_link(s, stage, from, to, bytes) + sharing.on_link(s, stage, to, from, bytes);
+        beside += passes(from, to) + passes(to, from);
     }
-    return time;
+    return beside;
 }
 
 bool uncertain(const Scenario& s) {
@@ -202,10 +208,8 @@ double time_bound(const Scenario& s, const Profile& profile, InFlight& in_flight
             const SharingTime time = sharing->of(s, elements[at(stage)], transfers ? stage : 0);
             const Shared shared = shared_of(s, st, held[at(stage)], chunks, time, later, profile.slowdown, joined);
             least = std::max(least, shared.bound);
-            moving = std::max(moving, profile.other_share * shared.moving);
-            if (transfers)
-                moving = std::max(moving, profile.other_share *
-                                              sharing_moves(s, held[at(stage)], time, m * transfers_on_link(s, *info, stage, *sharing)));
+            const double passing = transfers ? m * transfers_beside(s, *info, stage, *sharing, time, profile.slowdown) : 0;
+            moving = std::max(moving, sharing_moves(s, held[at(stage)], time.beside(profile.slowdown), passing));
             idle = std::max(idle, shared.idle);
         }
         if (away) {

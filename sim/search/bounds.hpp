@@ -84,8 +84,10 @@ double home_bound(const Scenario& scenario);
 double sharing_moves(const Scenario& scenario, const InFlight::Held& held, const SharingTime& time, double transfers = 0);
 // Bytes of a microbatch that a rank sends from one chunk to the next.
 double transfer_bytes(const Scenario& scenario);
-// Seconds of a microbatch: what the stage's ranks send and receive, on the link of their SharingTime.
-double transfers_on_link(const Scenario& scenario, const ScheduleInfo& info, int stage, SharedWire& sharing);
+// Seconds of a microbatch: what the stage's ranks send and receive, on the link of their SharingTime (time), as its kernels count it
+// (SharingTime::beside).
+double transfers_beside(const Scenario& scenario, const ScheduleInfo& info, int stage, SharedWire& sharing, const SharingTime& time,
+                        double most);
 // Some perturbation makes a rank faster, or all of them now and then: nothing is certain then.
 bool uncertain(const Scenario& scenario);
 // Learning from measured steps may have made kernels faster or slower, each group by its own factor: all shrink by the least of them.

@@ -71,6 +71,10 @@ bool joins(const Scenario& s, const ScheduleInfo& info) {
 
 double certain_idle(const ChunkCost& c, double slowdown) { return c.forward_slow + c.backward_slow - (1 + slowdown) * c.kernels; }
 
+double slows_beside(const CommCost& communication, const CostModel& cost) {
+    return communication.slows < 0 ? cost.interference().compute_slowdown : communication.slows;
+}
+
 double slowed(double kernels, double idle, double moving, double slowdown) {
     return kernels + idle + lost(slowdown) * std::max(0.0, moving - idle);
 }

@@ -27,6 +27,8 @@ std::vector<ChunkCost> chunk_costs(const Scenario& scenario, const Profile& prof
 double certain_idle(const ChunkCost& chunk, double slowdown);
 // The share of a second beside such kernels that they lose: 0.25 takes a fifth.
 inline double lost(double slowdown) { return slowdown / (1 + slowdown); }
+// How a communication slows kernels beside it: 0.25: they take 1.25 times as long.
+double slows_beside(const CommCost& communication, const CostModel& cost);
 // A step's time at least: its kernels, what is certainly idle, and what kernels lose while data move beside them (idle time apart).
 double slowed(double kernels, double idle, double moving, double slowdown);
 

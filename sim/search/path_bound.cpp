@@ -148,14 +148,17 @@ double path_bound(const Scenario& s, const Profile& profile, InFlight& in_flight
         }
     const SharingTime time = sharing.of(s, {all}); // (a stage gathers its tables as often as its layers)
     const double bytes = transfer_bytes(s);
-    double sent = 0; // by the first stage
+    double sent = 0; // by the first stage, as its kernels count it
+    const auto beside = [&](const SharedWire::Hop& hop) {
+        return profile.slowdown > 0 ? hop.moving * lost(hop.slows) / lost(profile.slowdown) : 0;
+    };
     for (int c = 0; c + 1 < length; ++c) {
         const int from = info->stage_of(c, stages), to = info->stage_of(c + 1, stages);
         if (from == to) continue;
         const SharedWire::Hop there = sharing.hop(s, from, to, bytes);
         way.hop(c, there.alone);
-        if (from == 0) sent += there.moving;
-        if (to == 0) sent += sharing.hop(s, to, from, bytes).moving;
+        if (from == 0) sent += beside(there);
+        if (to == 0) sent += beside(sharing.hop(s, to, from, bytes));
     }
     for (const int c : mine)
         if (sharing_practice(s).zero > 0) way.release(c, all > 0 ? elements[at(c)].dense / all * time.gather : 0);
@@ -166,8 +169,9 @@ double path_bound(const Scenario& s, const Profile& profile, InFlight& in_flight
     };
     double least = takes();
     const auto m = static_cast<double>(s.microbatches());
-    const double shared = sharing_moves(s, in_flight.of(s).front(), time, m * transfers_on_link(s, *info, 0, sharing));
-    const double moving = std::max(m * most_moving, profile.other_share * std::max(m * sent, shared));
+    const double passing = m * transfers_beside(s, *info, 0, sharing, time, profile.slowdown);
+    const double shared = sharing_moves(s, in_flight.of(s).front(), time.beside(profile.slowdown), passing);
+    const double moving = std::max({m * most_moving, m * sent, shared});
     if (moving > least - m * kernels) { // its kernels may be slowed down: it idles at least as long as when all of them are
         for (const int c : mine) slow(chunks[at(c)], profile.slowdown);
         least =

@@ -99,14 +99,12 @@ struct Timed {
 class SmallPlan {
   public:
     SmallPlan(const Scenario& scenario, const Fabric& fabric)
-        : scenario_(scenario), plan_(lower(scenario)), fabric_(fabric), cost_(scenario, fabric) {}
+        : scenario_(scenario), plan_(lower(scenario)), fabric_(fabric), cost_(scenario, fabric), clocks_(cost_.clocks(plan_)) {}
 
     void measure(Profile& p) {
         layers_ = scenario_.model.layers;
-        const CostModel::Slowdowns slowdowns = cost_.slowdowns();
-        p.slowdown = slowdowns.most;
-        most_lost_ = lost(slowdowns.most);
-        p.other_share = most_lost_ > 0 ? lost(slowdowns.least) / most_lost_ : 0;
+        p.slowdown = cost_.most_slowdown();
+        most_lost_ = lost(p.slowdown);
         parts_.assign(static_cast<std::size_t>(layers_) + 2, {});
         for (const Block& block : plan_.blocks) {
             if (block.kind != BlockKind::forward && block.kind != BlockKind::backward && block.kind != BlockKind::weight) continue;
@@ -122,7 +120,8 @@ class SmallPlan {
         for (const PartCost& c : p.layers) saved += c.saved;
         p.tail_peak = std::max(0.0, tail_level_ - saved);
         for (const ReserveItem& item : reserve(plan_, scenario_, plan_.programs.front())) {
-            if (std::find(of_elements.begin(), of_elements.end(), item.name) != of_elements.end()) continue;
+            // What the allocator gives up before memory runs out is no part of what a job needs.
+            if (item.kept || std::find(of_elements.begin(), of_elements.end(), item.name) != of_elements.end()) continue;
             const Bytes bytes =
                 item.name == communicators ? least_communicator_buffers(plan_, scenario_, plan_.programs.front()) : item.bytes;
             p.reserve += static_cast<double>(bytes.count);
@@ -149,7 +148,7 @@ class SmallPlan {
         double rate = cost.cap.value;
         for (const LinkLoad& l : cost_.loads(c, cost, ranks))
             if (l.load > 0) rate = std::min(rate, fabric_.links()[l.link].capacity.value / l.taken());
-        const double slows = cost.slows < 0 ? cost_.interference().compute_slowdown : cost.slows;
+        const double slows = slows_beside(cost, cost_);
         return at->second = {cost.latency.seconds(), rate > 0 ? cost.payload / rate : 0, slows,
                              cost.slows < 0 ? slows : cost.slows_by_bytes};
     }
@@ -162,7 +161,7 @@ class SmallPlan {
             const int from = ranks[i], to = ranks[(i + 1) % ranks.size()];
             const CommCost hop = cost_.transfer(bytes, from, to);
             const double moving = hop.cap.value > 0 ? hop.payload / hop.cap.value : 0;
-            least = std::min(least, hop.slows < 0 ? cost_.interference().compute_slowdown : hop.slows);
+            least = std::min(least, slows_beside(hop, cost_));
             if (hop.latency.seconds() + moving > slowest.latency + slowest.moving) slowest = {hop.latency.seconds(), moving};
         }
         slowest.slows = slowest.slows_in_pieces = least;
@@ -186,7 +185,7 @@ class SmallPlan {
                 t.host = cost_.host(op, 1).seconds();
             } else if (!t.memory && !std::holds_alternative<HostSync>(op.work) && !std::holds_alternative<Exchange>(op.work) &&
                        op.queue == compute_queue) {
-                const ComputeCost cost = cost_.compute(plan_, op);
+                const ComputeCost cost = cost_.compute(plan_, op, 0, clocks_);
                 t.kernel = true;
                 t.duration = cost.duration.seconds();
                 t.host = cost_.host(op, cost.kernels).seconds();
@@ -326,6 +325,7 @@ class SmallPlan {
     Plan plan_;
     const Fabric& fabric_;
     CostModel cost_;
+    LayerClocks clocks_; // by the kernels of its layers, which the plan has, too; what more that has only takes longer (clocks.hpp)
     int layers_ = 0;
     std::vector<PartCost> parts_;
     std::map<int, std::vector<double>> moving_, queued_; // queue -> part -> seconds, latencies left out and included

@@ -34,7 +34,6 @@ struct Profile {
     PartCost head, tail;            // what stands before the first layer and behind the last
     double tail_peak = 0;           // bytes alive at most while the tail runs, without what layers and head saved
     double slowdown = 0;            // of kernels while data move, at most: 0.2: they take 1.2 times as long
-    double other_share = 1;         // of what kernels lose to those, they lose at least this to communication between steps
     double reserve = 0;             // bytes of a device outside the plan, at least
 
     const PartCost& layer(int of_model) const { return layers[like[of_model]]; }

@@ -26,6 +26,7 @@ double in_small_messages(const Strategy& t) {
 // Seconds a byte: in all, and on the group's link, where small messages may be all latency; large: without these.
 struct SharedWire::Rate {
     double all = 0, link = 0, large = 0;
+    double slows = 1e30; // kernels beside it
     bool known = false;
 
     double on_link(double bytes, double in_small) const { return std::max(bytes * link, (bytes - in_small) * large); }
@@ -84,7 +85,7 @@ const CostModel& SharedWire::cost_of(const Scenario& s) { return *group_of(s).co
 SharedWire::Rate SharedWire::rate(Group& group, CollectiveKind kind, DType dtype, double bytes) {
     const std::vector<int>& ranks = kind == CollectiveKind::all_reduce ? group.all : group.shards;
     const int most = std::max(16, static_cast<int>(std::ceil(std::log2(std::max(2.0, bytes)))));
-    Rate best{1e30, 1e30, most < small_power ? 0 : 1e30, true};
+    Rate best{1e30, 1e30, most < small_power ? 0 : 1e30, 1e30, true};
     for (int power = most; power >= 16; power -= 2) {
         Rate& one = group.rates[{kind, dtype, power}];
         if (!one.known) {
@@ -93,6 +94,7 @@ SharedWire::Rate SharedWire::rate(Group& group, CollectiveKind kind, DType dtype
             double limit = cost.cap.value, most_loaded = 0;
             const double payload = cost.payload / static_cast<double>(c.bytes.count);
             one.known = true;
+            one.slows = slows_beside(cost, *group.cost);
             const bool choose = group.link < 0; // the link that the first one loads most
             const std::vector<LinkLoad> loads = group.cost->loads(c, cost, ranks);
             for (const LinkLoad& l : loads)
@@ -107,9 +109,16 @@ SharedWire::Rate SharedWire::rate(Group& group, CollectiveKind kind, DType dtype
         }
         best.all = std::min(best.all, one.all);
         best.link = std::min(best.link, one.link);
+        best.slows = std::min(best.slows, one.slows);
         if (power >= small_power) best.large = std::min(best.large, one.link);
     }
     return best;
+}
+
+SharingTime SharingTime::beside(double most) const {
+    if (most <= 0) return {};
+    const double of_reduce = lost(reduce_slows) / lost(most), of_gather = lost(gather_slows) / lost(most);
+    return {reduce * of_reduce, gather * of_gather, link_reduce * of_reduce, link_gather * of_gather, layers, reduce_slows, gather_slows};
 }
 
 SharingTime SharedWire::of(const Scenario& s, const Elements& e, int stage) {
@@ -130,6 +139,7 @@ SharingTime SharedWire::of(const Scenario& s, const Elements& e, int stage) {
     if (practice.zero == 0 || group.shards.size() < 2) {
         const Rate reduce = rate(group, CollectiveKind::all_reduce, wide, bytes);
         time.reduce = bytes * reduce.all, time.link_reduce = reduce.on_link(bytes, in_small);
+        time.reduce_slows = time.gather_slows = reduce.slows;
         return time;
     }
     const bool low = s.runtime.fp8_all_gather || practice_of(s).gathers_low_parameters;
@@ -137,8 +147,13 @@ SharingTime SharedWire::of(const Scenario& s, const Elements& e, int stage) {
     const double whole = elements * bytes_per_element(narrow);
     const Rate reduce = rate(group, CollectiveKind::reduce_scatter, wide, bytes),
                gather = rate(group, CollectiveKind::all_gather, narrow, whole);
-    return {bytes * reduce.all, whole * gather.all, reduce.on_link(bytes, in_small), gather.on_link(whole, in_small),
-            elements > 0 ? 1 - e.tables / elements : 1};
+    return {bytes * reduce.all,
+            whole * gather.all,
+            reduce.on_link(bytes, in_small),
+            gather.on_link(whole, in_small),
+            elements > 0 ? 1 - e.tables / elements : 1,
+            reduce.slows,
+            gather.slows};
 }
 
 double SharedWire::buffers(const Scenario& s) {
@@ -163,7 +178,8 @@ SharedWire::Hop SharedWire::hop(const Scenario& s, int from, int to, double byte
         const double rate = fabric_.links()[l.link].capacity.value / l.taken();
         slowest = std::min(slowest, rate), fastest = std::max(fastest, rate);
     }
-    return {cost.latency.seconds() + (slowest > 0 ? cost.payload / slowest : 0), fastest > 0 ? cost.payload / fastest : 0};
+    return {cost.latency.seconds() + (slowest > 0 ? cost.payload / slowest : 0), fastest > 0 ? cost.payload / fastest : 0,
+            slows_beside(cost, *group.cost)};
 }
 
 double SharedWire::on_link(const Scenario& s, int stage, int from, int to, double bytes) {

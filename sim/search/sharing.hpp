@@ -13,9 +13,13 @@ namespace orrery {
 
 // Seconds of one pass over a stage's parameters that are not experts', all its collectives one after another with no latency.
 struct SharingTime {
-    double reduce = 0, gather = 0;           // moving data, at the best rate of their algorithms
-    double link_reduce = 0, link_gather = 0; // of these, on one link that both use
-    double layers = 1;                       // the share of layers in it: tables at the model's ends are not gathered for a backward pass
+    double reduce = 0, gather = 0;             // moving data, at the best rate of their algorithms
+    double link_reduce = 0, link_gather = 0;   // of these, on one link that both use
+    double layers = 1;                         // the share of layers in it: tables at the model's ends are not gathered for a backward pass
+    double reduce_slows = 0, gather_slows = 0; // how they slow kernels beside them, at least (CommCost::slows)
+
+    // The same times as kernels count them, where a second that slows them by `most` counts as one: what slows them less counts less.
+    SharingTime beside(double most) const;
 };
 
 struct Elements;
@@ -39,7 +43,7 @@ class SharedWire {
     // Seconds that bytes take from a stage's rank to another's. alone: with the links to themselves, latency included; moving: the least
     // that they occupy a link, at the fastest rate of the way.
     struct Hop {
-        double alone, moving;
+        double alone, moving, slows; // slows: CommCost::slows
     };
     Hop hop(const Scenario& scenario, int from_stage, int to_stage, double bytes);
     // Seconds in which the link of the stage's SharingTime moves what its ranks send from one stage to another, `bytes` each; 0 before

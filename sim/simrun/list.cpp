@@ -87,7 +87,7 @@ Table schedule_table() {
 
 // The fields that choose a strategy, in the order a person meets them, each with an example that sets it.
 Table strategies() {
-    static constexpr std::array<std::array<const char*, 4>, 52> rows{{
+    static constexpr std::array<std::array<const char*, 4>, 53> rows{{
         {"data parallelism", "data_parallel", "derived from the devices where left out", "gpt2-all-reduce-sweep"},
         {"gradient accumulation", "training.global_batch_size", "over data_parallel x micro_batch_size: microbatches a step",
          "llama3-405b-16k-h100"},
@@ -123,6 +123,9 @@ Table strategies() {
         {"recompute in part", "recompute_layers", "a count a stage, {\"per_chunk\": n}, or {\"every\": n}",
          "llama3-8b-recompute-layers-sweep"},
         {"precision", "training.precision", "fp32, tf32, fp16, bf16, fp8 ..: what matmuls run in", "llama3-8b-fsdp-8-h100"},
+        {"Muon", "training.optimizer",
+         "muon: matrices of layers have one moment, and updates of whole matrices; muon_matrices: those of tensor-parallel linears",
+         "moonlight-16b-a3b-muon-64-h100"},
         {"overlap", "overlap",
          "grad_reduce, param_gather, tensor_parallel, expert_parallel, shared_experts, pipeline, offload: hidden under compute",
          "mixtral-8x7b-64-h100"},

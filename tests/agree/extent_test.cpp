@@ -8,6 +8,7 @@
 #include "exec/queues/program.hpp"
 #include "sim/memory/memory.hpp"
 #include "sim/scenario/practice.hpp"
+#include "sim/schedules/schedule.hpp"
 
 #include <gtest/gtest.h>
 
@@ -94,7 +95,11 @@ TEST_P(Extent, OfAnExampleIsThePlansPeak) {
     if (parsed.scenario->strategy.offload.optimizer == Tier::nvme) GTEST_SKIP() << "its file on a disk would have 96 GB";
     const Offload& away = parsed.scenario->strategy.offload;
     const bool on_their_way = away.parameters != Tier::none || away.gradients != Tier::none;
-    expect_as_predicted(*parsed.scenario, on_their_way || practice_of(*parsed.scenario).crosses_in_fp32 ? 1.05 : 1.02);
+    const ScheduleInfo* schedule = find_schedule(parsed.scenario->strategy.schedule);
+    const bool asynchronous = schedule && schedule->asynchronous; // versions of weights leave gaps between blocks
+    expect_as_predicted(*parsed.scenario, on_their_way || practice_of(*parsed.scenario).crosses_in_fp32 ? 1.05
+                                          : asynchronous                                                ? 1.03
+                                                                                                        : 1.02);
 }
 
 INSTANTIATE_TEST_SUITE_P(Examples, Extent, testing::ValuesIn(examples()), [](const auto& tested) {
@@ -102,6 +107,26 @@ INSTANTIATE_TEST_SUITE_P(Examples, Extent, testing::ValuesIn(examples()), [](con
     std::replace(name.begin(), name.end(), '-', '_');
     return name;
 });
+
+// Copies from the host run ahead of short computation. What a bucket's tensors take is free when the last of them is, and not before: they
+// lie side by side.
+TEST(ExtentOfHosts, IsThePlansPeakWhereComputationIsShort) {
+    const std::string text = R"({"name": "hosts",
+        "model": {"name": "m", "layers": 4, "hidden_size": 512, "attention_heads": 8, "vocab_size": 4096, "ffn_size": 2048, "bias": false,
+                  "norm": "rmsnorm"},
+        "cluster": {"preset": "local-cpu", "nodes": 1, "devices_per_node": 2},
+        "training": {"global_batch_size": 8, "micro_batch_size": 1, "sequence_length": 16, "precision": "bf16", "gradient_clipping": 0},
+        "strategy": {"framework": "deepspeed", "zero_stage": 3, "data_parallel": 2,
+                     "offload": {"optimizer": "cpu", "gradients": "cpu", "parameters": "cpu"}}})";
+    for (const char* framework : {"deepspeed", "fsdp", "fsdp2"}) {
+        SCOPED_TRACE(framework);
+        ParseOptions options;
+        options.overrides = {std::string("strategy.framework=") + framework};
+        const ParseResult parsed = parse_scenario(text, options);
+        ASSERT_TRUE(parsed.scenario);
+        expect_as_predicted(*parsed.scenario, 1.02);
+    }
+}
 
 // How far above its prediction what a drawn plan allocates is, at most; a plan that misses its limit is printed.
 void expect_of_drawn(const std::vector<std::string>& more, double worst, double nine_in_ten, double half, int draws = 24) {

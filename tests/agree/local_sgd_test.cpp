@@ -167,6 +167,44 @@ INSTANTIATE_TEST_SUITE_P(
                     of_two({diloco[0], on_host, "strategy.framework=fsdp2", "strategy.zero_stage=3"}),
                     std::vector<std::string>{diloco[0], "strategy.context_parallel=2", "strategy.zero_stage=1"}));
 
+// The states of a worker's own optimizer in the host's memory, whole, of its shards, and of slices that meet one after another.
+const std::string states_on_host = "strategy.offload.optimizer=cpu", slices = "strategy.bucket_bytes=2000",
+                  one_by_one = "strategy.overlap.offload=true", all_at_once = "strategy.overlap.offload=false";
+
+INSTANTIATE_TEST_SUITE_P(
+    StatesOnTheHost, LocalSgd,
+    testing::Values(std::vector<std::string>{states_on_host, all_at_once}, std::vector<std::string>{states_on_host, one_by_one, slices},
+                    std::vector<std::string>{states_on_host, "strategy.tensor_parallel=2", "training.gradient_clipping=0.5"},
+                    std::vector<std::string>{diloco[0], states_on_host, on_host, one_by_one, slices, "strategy.pipeline_parallel=2"},
+                    std::vector<std::string>{diloco[0], states_on_host, all_at_once, slices, "training.optimizer=momentum"},
+                    of_two({states_on_host, "strategy.zero_stage=1"}),
+                    of_two({diloco[0], states_on_host, on_host, "strategy.zero_stage=1"}),
+                    of_two({diloco[0], states_on_host, deepspeed, "strategy.zero_stage=2", slices}),
+                    of_two({diloco[0], states_on_host, "strategy.framework=megatron", "strategy.zero_stage=1", one_by_one, slices}),
+                    of_two({diloco[0], states_on_host, on_host, deepspeed, "strategy.zero_stage=3", "training.gradient_clipping=0.5"})));
+
+// A host that goes on from what its worker had would train as if nobody had met.
+TEST(LocalSgdPlan, NeedsTheHostsParametersToFollow) {
+    Plan plan = lower(local({states_on_host}));
+    EXPECT_EQ(verify(plan).size(), 0u) << to_text(verify(plan));
+    for (Block& b : plan.blocks)
+        if (b.name.starts_with("average")) std::erase_if(b.ops, [](const Op& op) { return std::holds_alternative<Copy>(op.work); });
+    for (PlanPhase& phase : plan.further)
+        for (Program& p : phase.programs)
+            for (Action& a : p.actions) a.last = static_cast<std::int32_t>(plan.blocks[a.block].ops.size());
+    const auto found = verify(plan);
+    EXPECT_TRUE(std::any_of(found.begin(), found.end(), [](const Violation& v) { return std::string(v.rule) == "worker-averaged"; }));
+}
+
+// Byte for byte, also while workers meet.
+TEST(Diloco, MemoryIsThatOfStatesOnTheHostToo) {
+    const Scenario s = local({diloco[0], states_on_host, "training.optimizer=sgd"});
+    const Trained t = train(s, {.steps = 1, .real = DType::fp32});
+    const MemoryReport predicted = memory(lower(s), s);
+    for (const auto& rank : t.world->ranks)
+        EXPECT_EQ(rank->memory.device().highest, predicted.stages[rank->stage].allocated_peak.count) << "rank " << rank->rank;
+}
+
 // Experts that the replicas of a worker divide train like those that each has whole.
 TEST(Diloco, ExpertsLieInsideAWorker) {
     std::vector<std::string> whole{diloco[0],

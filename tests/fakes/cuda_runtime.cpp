@@ -122,6 +122,7 @@ void reset(int devices) {
     state().taken.clear();
     state().aborted = 0;
     state().launched.clear();
+    state().latest.clear();
     state().ids.clear();
 }
 void set_progress_polls(int polls) { state().polls = polls; }
@@ -163,6 +164,10 @@ cudaError_t cudaSetDevice(int device) {
 }
 const char* cudaGetErrorString(cudaError_t e) {
     return e == cudaSuccess ? "no error" : e == cudaErrorMemoryAllocation ? "out of memory" : "a stand-in's error";
+}
+cudaError_t cudaDriverGetVersion(int* version) {
+    *version = 13000;
+    return cudaSuccess;
 }
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
     *least = 0;

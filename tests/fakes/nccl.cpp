@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <set>
+#include <utility>
 
 using orrery::fake::arrive;
 using orrery::fake::Call;
@@ -25,7 +26,7 @@ struct ncclComm {
     std::int64_t rounds = 0;
     int splits = 0;
     std::set<int> peers{}; // it has sent to
-    bool finalizing = false;
+    bool finalizing = false, launched = false;
     std::vector<std::function<void()>> when_settled{};
 };
 
@@ -57,9 +58,12 @@ ncclResult_t enter(ncclComm_t c, const char* call) {
     return ncclSuccess;
 }
 
-// The calls of a communicator in a group are one kernel on one stream: they start together, and it ends when all have ended.
+// The calls of a communicator in a group are one kernel on one stream: they start together, and it ends when all have ended. With
+// NCCL_LAUNCH_ORDER_IMPLICIT=1, which exec/cuda sets, a device's kernel begins only when the one launched before it has begun.
 void start(ncclComm_t comm, cudaStream_t stream, std::vector<Call> calls) {
     std::vector<std::int64_t> rounds;
+    const auto begun = std::make_shared<bool>(false);
+    std::shared_ptr<bool> before;
     static const char* const names[] = {"all-reduce", "reduce-scatter", "all-gather", "send", "receive"};
     bool hangs = false;
     {
@@ -71,15 +75,21 @@ void start(ncclComm_t comm, cudaStream_t stream, std::vector<Call> calls) {
         }
         if (const auto it = state().hang_after.find(comm->device); it != state().hang_after.end()) hangs = it->second-- <= 0;
         comm->polls = state().polls;
+        before = std::exchange(state().latest[comm->device], begun);
     }
-    orrery::fake::launch(stream, [hub = comm->hub, aborted = comm->aborted, calls = std::move(calls), rounds = std::move(rounds), hangs] {
-        std::unique_lock lock(state().mutex);
-        if (*aborted) return;
-        for (std::size_t i = 0; i < calls.size() && !hangs; ++i) arrive(*hub, calls[i], rounds[i]);
-        state().changed.notify_all();
-        state().changed.wait(lock,
-                             [&] { return *aborted || (!hangs && std::ranges::all_of(calls, [](const Call& c) { return *c.done; })); });
-    });
+    comm->launched = true;
+    orrery::fake::launch(
+        stream, [hub = comm->hub, aborted = comm->aborted, calls = std::move(calls), rounds = std::move(rounds), hangs, begun, before] {
+            std::unique_lock lock(state().mutex);
+            state().changed.wait(lock, [&] { return *aborted || !before || *before; });
+            *begun = true;
+            state().changed.notify_all();
+            if (*aborted) return;
+            for (std::size_t i = 0; i < calls.size() && !hangs; ++i) arrive(*hub, calls[i], rounds[i]);
+            state().changed.notify_all();
+            state().changed.wait(lock,
+                                 [&] { return *aborted || (!hangs && std::ranges::all_of(calls, [](const Call& c) { return *c.done; })); });
+        });
 }
 
 ncclResult_t end_group() {
@@ -227,6 +237,8 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
     std::unique_lock lock(state().mutex);
     if (state().hang_abort) state().changed.wait(lock, [] { return !state().hang_abort; });
+    // Each waits for its own kernels; one may stand behind another communicator's.
+    if (depth == 0 && comm->launched) state().misuse.emplace_back("ncclCommAbort alone");
     *comm->aborted = true;
     ++state().aborted;
     state().changed.notify_all();

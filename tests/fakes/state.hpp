@@ -39,6 +39,7 @@ struct State {
     std::map<int, std::size_t> taken; // by device: by communicators
     int aborted = 0;
     std::map<int, std::vector<Launched>> launched;
+    std::map<int, std::shared_ptr<bool>> latest; // by device: whether NCCL's latest kernel has begun
     std::map<std::string, std::shared_ptr<void>> ids;
     int next_id = 0;
 };

@@ -126,7 +126,7 @@ std::map<CollectiveKind, std::int64_t> collectives(const Plan& plan) {
 std::int64_t parameters(const Plan& plan) {
     std::int64_t n = 0;
     for (const Buffer& b : plan.buffers)
-        if (b.role == Role::parameter) n += b.bytes.count / 2;
+        if (b.role == Role::parameter) n += b.bytes.count / static_cast<std::int64_t>(bytes_per_element(b.dtype));
     return n;
 }
 
@@ -243,6 +243,51 @@ TEST(GradientCompression, IsTheSameWithAShardGroupAndNoShards) {
         EXPECT_TRUE(verify(plan).empty()) << kind << to_text(verify(plan));
         EXPECT_EQ(predict(group.make()).report.step_time_s, predict(plain.make()).report.step_time_s) << kind;
     }
+}
+
+// Under ZeRO gradients are cast for their way to the shards' owners: half the bytes of fp32, those of 16-bit gradients, and parameters are
+// gathered as before.
+TEST(GradientCompression, OfSixteenBitsHalvesWhatIsScattered) {
+    struct Software {
+        const char* framework;
+        int zero;
+    };
+    for (const auto& [framework, zero] :
+         {Software{"ddp", 1}, {"deepspeed", 1}, {"deepspeed", 2}, {"deepspeed", 3}, {"fsdp", 2}, {"fsdp", 3}}) {
+        const auto of = [&](const char* compression, const char* gradients) {
+            Gpt g = replicas(compression, "25", gradients);
+            g.framework = framework;
+            g.zero = zero;
+            return g.make();
+        };
+        const auto crossing = [](const Scenario& s) {
+            const Fabric fabric(s.cluster);
+            double bytes = 0;
+            for (const LinkUse& l : simulate(lower(s), s, fabric, CostModel(s, fabric)).links)
+                if (fabric.links()[l.link].kind == LinkKind::nic) bytes += l.bytes * l.twins;
+            return bytes;
+        };
+        const Scenario sent = of("bf16", "fp32"), whole = of("", "fp32"), narrow = of("", "bf16");
+        const Plan plan = lower(sent);
+        EXPECT_TRUE(verify(plan).empty()) << framework << zero << to_text(verify(plan));
+        auto bytes = collectives(plan), all = collectives(lower(whole));
+        EXPECT_EQ(2 * bytes[CollectiveKind::reduce_scatter], all[CollectiveKind::reduce_scatter]) << framework << zero;
+        EXPECT_EQ(bytes[CollectiveKind::all_gather], all[CollectiveKind::all_gather]) << framework << zero;
+        EXPECT_NEAR(crossing(sent), crossing(narrow), 0.001 * crossing(narrow)) << framework << zero;
+        EXPECT_LT(predict(sent).report.step_time_s, predict(whole).report.step_time_s) << framework << zero << ": on 25 Gb/s";
+        // The sum is kept in fp32 by whoever owns it.
+        const auto kept = [](const Plan& p) { return resident(p, 0).at(MemoryKind::gradients); };
+        EXPECT_TRUE(zero >= 2 || kept(plan) == kept(lower(whole))) << framework << zero;
+    }
+}
+
+TEST(GradientCompression, OfShardsTakesTheSameTimeFoldedAndUnfolded) {
+    Gpt g = replicas("bf16");
+    g.framework = "deepspeed", g.zero = 2;
+    PredictOptions whole;
+    whole.simulate.fold = false;
+    const double time = predict(g.make()).report.step_time_s;
+    EXPECT_NEAR(predict(g.make(), whole).report.step_time_s, time, 1e-9 * time);
 }
 
 TEST(GradientCompression, IsRefusedWhereItsNumbersWouldPart) {

@@ -755,8 +755,9 @@ double held_parameters(const Plan& plan) {
 }
 
 TEST(Experts, PlansHoldTheParametersTheirModelsPublish) {
-    for (const char* model : {"mixtral-8x7b", "mixtral-8x22b", "deepseek-v2-lite", "deepseek-v2", "deepseek-v3", "qwen3-30b-a3b",
-                              "qwen3-235b-a22b", "grok-1"}) {
+    for (const char* model :
+         {"mixtral-8x7b", "mixtral-8x22b", "deepseek-v2-lite", "deepseek-v2", "deepseek-v3", "qwen3-30b-a3b", "qwen3-235b-a22b", "grok-1",
+          "kimi-k2", "glm-4.5", "glm-4.5-air", "gemma2-9b", "gemma3-4b", "olmo2-7b", "olmo2-32b", "gpt-neox-20b", "phi-4"}) {
         const std::string text = fmt::format(
             R"({{"model": {{"preset": "{}", "mtp_layers": 0}}, "cluster": {{"preset": "dgx-h100", "nodes": 1, "devices_per_node": 1}},
             "training": {{"global_batch_size": 1, "micro_batch_size": 1, "sequence_length": 128}}, "strategy": {{"framework": "fsdp", "zero_stage": 0}}}})",

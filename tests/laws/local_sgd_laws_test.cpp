@@ -331,6 +331,101 @@ TEST(Diloco, AWorkersStepIsThatOfItsReplicas) {
     }
 }
 
+// Bytes that copies one way move while rank 0's stage meets.
+std::int64_t crossed(const Plan& plan, CopyKind way) {
+    std::int64_t bytes = 0;
+    for (const Action& a : plan.further[0].programs[0].actions)
+        for (std::int32_t i = a.first; i < a.last; ++i)
+            if (const auto* c = std::get_if<Copy>(&plan.blocks[a.block].ops[i].work); c && c->kind == way) bytes += c->bytes.count;
+    return bytes;
+}
+
+// The states of a worker's own optimizer on the host: 12 bytes a parameter of its shards leave each device, the fp32 copies come for a
+// meeting and go back, and between meetings a step is that of a worker on its own.
+TEST(Diloco, KeepsTheStatesOfItsOwnOptimizerOnTheHost) {
+    const auto of = [](const std::string& synchronization, int zero, bool away) {
+        Gpt g = sites(synchronization, zero);
+        g.framework = "deepspeed";
+        if (away) g.extra_strategy += R"(, "offload": {"optimizer": "cpu"})";
+        return g;
+    };
+    for (const char* kind : {"local_sgd", "diloco"})
+        for (int zero : {0, 1, 2}) {
+            const Scenario here = of(of_two(kind), zero, false).make(), there = of(of_two(kind), zero, true).make();
+            const Plan plan = lower(there), before = lower(here);
+            EXPECT_EQ(verify(plan).size(), 0u) << to_text(verify(plan));
+            double masters = 0;
+            for (const Buffer& b : before.buffers)
+                if (b.role == Role::master) masters += static_cast<double>(b.bytes.count);
+            ASSERT_GT(masters, 0);
+            for (CopyKind way : {CopyKind::host_to_device, CopyKind::device_to_host})
+                EXPECT_EQ(static_cast<double>(crossed(plan, way)), masters) << kind << zero;
+            EXPECT_EQ(reduced(plan, plan.further[0].programs), reduced(before, before.further[0].programs)) << "the same is sent";
+            const Report a = predict(here).report, b = predict(there).report;
+            const auto states = [](const Report& r) {
+                return static_cast<double>(r.memory.host.used.by_kind[MemoryKind::optimizer_states].count);
+            };
+            EXPECT_NEAR(states(b) - states(a), 4 * 3 * masters, 0.001 * 12 * masters) << kind << zero << ": four ranks of a node";
+            EXPECT_LT(b.memory.stages[0].peak.count, a.memory.stages[0].peak.count) << kind << zero;
+            EXPECT_DOUBLE_EQ(b.meetings.bytes_between_nodes, a.meetings.bytes_between_nodes);
+            Gpt alone = of("", zero, true);
+            alone.dp = 4;
+            alone.cluster = R"({"preset": "dgx-a100-80gb", "nodes": 1, "devices_per_node": 4})";
+            const double step = predict(alone.make()).report.step_time_s;
+            EXPECT_NEAR(b.step_time_s * b.meetings.compute_utilization, step, 0.01 * step) << kind << zero;
+            const double rate = there.cluster.host.pcie_bandwidth.value;
+            EXPECT_GT(b.meetings.sync_time_s, a.meetings.sync_time_s) << kind << zero;
+            EXPECT_LT(b.meetings.sync_time_s, a.meetings.sync_time_s + 20 * masters / rate) << kind << zero << ": once each way";
+        }
+}
+
+// Whatever the software keeps on the host beside the fp32 copies, one for each slice that meets.
+TEST(Diloco, MeetsWithTheHostsCopies) {
+    for (const std::string kind : {"local_sgd", "diloco"})
+        for (const std::string software : {"ddp", "deepspeed", "megatron"})
+            for (const char* how : {"true", "false"}) {
+                Gpt g = sites(of_two(kind), 1, 4);
+                g.framework = software;
+                g.extra_strategy +=
+                    fmt::format(R"(, "bucket_bytes": 10000000, "offload": {{"optimizer": "cpu"}}, "overlap": {{"offload": {}}})", how);
+                const Plan plan = lower(g.make());
+                EXPECT_EQ(verify(plan).size(), 0u) << kind << " " << software << to_text(verify(plan));
+                std::int64_t masters = 0, met = 0, on_device = 0;
+                for (const Buffer& b : plan.buffers) {
+                    if (b.role == Role::master) (b.space == Space::host ? masters : on_device) += b.bytes.count;
+                    if (b.role == Role::master_copy && b.name.starts_with("here.")) met += b.bytes.count;
+                }
+                EXPECT_GT(masters, 0);
+                EXPECT_EQ(on_device, 0);
+                EXPECT_EQ(met, masters) << kind << " " << software;
+            }
+}
+
+TEST(Diloco, OfStatesOnTheHostFoldedAndUnfoldedTakeTheSameTime) {
+    PredictOptions whole;
+    whole.simulate.fold = false;
+    for (int zero : {0, 1}) {
+        Gpt g = sites(of_two("diloco", R"(, "outer_device": "cpu")"), zero, 4);
+        g.extra_strategy += R"(, "bucket_bytes": 10000000, "offload": {"optimizer": "cpu"}, "overlap": {"offload": true})";
+        const Plan plan = lower(g.make());
+        EXPECT_EQ(verify(plan).size(), 0u) << to_text(verify(plan));
+        const double time = predict(g.make()).report.step_time_s;
+        EXPECT_NEAR(predict(g.make(), whole).report.step_time_s, time, 1e-9 * time) << zero;
+    }
+}
+
+TEST(Diloco, NamesWhatOfTheHostItDoesNotTake) {
+    const auto problems = [](const std::string& kind, const std::string& offload) {
+        Gpt g = sites(of_two(kind), 1);
+        g.extra_strategy += R"(, "offload": {"optimizer": "cpu")" + offload + "}";
+        return to_text(parse_scenario(g.text(), {}).problems);
+    };
+    EXPECT_EQ(problems("diloco", ""), "");
+    EXPECT_NE(problems("streaming_diloco", "").find("whose step is of all fragments at once: set kind = diloco"), std::string::npos);
+    EXPECT_NE(problems("diloco", R"(, "optimizer_fraction": 0.5)").find("below 1 is not modelled with"), std::string::npos);
+    EXPECT_NE(problems("local_sgd", R"(, "delayed_update": true)").find("would come after the meeting"), std::string::npos);
+}
+
 TEST(Diloco, OfSitesFoldedAndUnfoldedTakeTheSameTime) {
     PredictOptions whole;
     whole.simulate.fold = false;

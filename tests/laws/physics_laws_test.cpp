@@ -205,5 +205,42 @@ TEST(Host, ALaunchTimeOfTheDeviceIsThatOfTheRuntime) {
     }
 }
 
+// A faster host is never slower, whatever software it runs; where steps wait for the host, it is faster, at most by its speed.
+TEST(Host, AFasterHostIsNeverSlower) {
+    struct Job {
+        const char *model, *strategy, *runtime;
+        bool waits;
+    };
+    const Job jobs[] = {
+        {"qwen3-30b-a3b", R"({"framework": "megatron", "expert_parallel": 8, "zero_stage": 1})", R"({"year": 2025})", true},
+        {"qwen3-30b-a3b", R"({"framework": "megatron", "expert_parallel": 8})", R"({"year": 2025, "cuda_graphs": true})", true},
+        {"qwen3-30b-a3b", R"({"framework": "deepspeed", "zero_stage": 3})", R"({"year": 2024})", true},    // hooks, a loop over experts
+        {"llama3-8b", R"({"framework": "megatron", "pipeline_parallel": 4})", R"({"year": 2023})", false}, // exchanges, get_batch
+        {"llama3-8b", R"({"framework": "fsdp2", "zero_stage": 3})", R"({"year": 2025, "cuda_graphs": true})", false},
+        {"llama3-8b", R"({"framework": "fsdp2", "zero_stage": 3})", R"({"year": 2025, "launch_blocking": true})", true},
+    };
+    for (const Job& job : jobs) {
+        const auto step = [&](double speed) {
+            return predict(
+                       parse_scenario(
+                           fmt::format(
+                               R"({{"model": {{"preset": "{}", "layers": 8}}, "cluster": {{"preset": "dgx-h100", "nodes": 1, "host": {{"speed": {}}}}},
+            "training": {{"global_batch_size": 32, "micro_batch_size": 1, "sequence_length": 2048}}, "strategy": {}, "runtime": {}}})",
+                               job.model, speed, job.strategy, job.runtime))
+                           .scenario.value())
+                .report.step_time_s;
+        };
+        double before = step(0.25);
+        const double slowest = before;
+        for (const double speed : {0.5, 0.8, 1.0, 2.0, 8.0}) {
+            const double now = step(speed);
+            EXPECT_LE(now, before * 1.002) << job.strategy << " " << job.runtime << " " << speed;
+            EXPECT_GE(now * speed, slowest * 0.25 * 0.998) << job.strategy << " " << job.runtime << " " << speed;
+            before = now;
+        }
+        EXPECT_TRUE(!job.waits || slowest > 1.1 * step(1)) << job.strategy << " " << job.runtime;
+    }
+}
+
 } // namespace
 } // namespace orrery::laws

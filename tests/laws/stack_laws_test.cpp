@@ -460,9 +460,27 @@ TEST(StackLaws, HooksOfModulesBoundSmallSteps) {
                            device, zero)))
             .report.step_time_s;
     };
-    const double modules = 32 * 9 * 2 * 700e-6; // seven linears and two norms a layer, there and back
-    EXPECT_GT(step(3, "h100-sxm-80gb"), modules);
+    const double there = 13 * 185e-6 + 7 * 400e-6, // of a layer: seven linears, two norms, four modules without parameters
+        back = 13 * 125e-6 + 7 * 280e-6 + 9 * 105e-6;
+    EXPECT_GT(step(3, "h100-sxm-80gb"), 32 * (there + back));
     EXPECT_NEAR(step(3, "h100-sxm-80gb") / step(3, "b200-192gb"), 1, 0.15);
+}
+
+// Adapters of all linears have three times as many modules with parameters, but no gathers of their own, and few gradients fill a bucket.
+TEST(StackLaws, HooksOfAdaptersAreNotThoseOfWeights) {
+    const auto step = [](const char* trainable) {
+        return predict(scenario(fmt::format(
+                           R"({{"model": {{"preset": "llama3-8b"{}}}, "cluster": {{"preset": "dgx-h100", "nodes": 1}},
+            "training": {{"global_batch_size": 8, "micro_batch_size": 1, "sequence_length": 256, "precision": "bf16"}},
+            "strategy": {{"framework": "deepspeed", "fused": false, "zero_stage": 3}}, "runtime": {{"year": 2025}}}})",
+                           trainable)))
+            .report.step_time_s;
+    };
+    const double full = step(""), lora = step(R"(, "trainable": {"lora": {"rank": 16}})"),
+                 few = step(R"(, "trainable": {"lora": {"rank": 16, "targets": ["qkv"]}})");
+    EXPECT_GT(lora, full);
+    EXPECT_LT(lora, 2 * full);
+    EXPECT_LT(few, lora);
 }
 
 // The tensor-parallel collectives of layer 1, forward and backward, each counted as often as the software makes it.

@@ -237,6 +237,34 @@ TEST(WhatIfLaws, AScaleOfRotationsIsNamedWhereItIsIdle) {
     named_where_idle(llama_job("megatron"), "/model/rope_base", 5e5, true);
 }
 
+// Norms and caps cost what they read and write; what a kernel does on its way, or a lookup, is named.
+TEST(WhatIfLaws, NormsAndCapsOfModelsAreNamedWhereTheyAreIdle) {
+    Json job = llama_job("fsdp2", "dgx-h100");
+    job["model"]["bias"] = false;
+    job["model"]["norm"] = "rmsnorm";
+    const double plain = predicted(job).report.step_time_s;
+    for (const auto& [field, value] : {std::pair<const char*, Json>{"norm_placement", "both"}, {"logit_cap", 30}}) {
+        named_where_idle(job, std::string("/model/") + field, value, false);
+        Json more = job;
+        more["model"][field] = value;
+        EXPECT_GT(predicted(more).report.step_time_s, plain) << field;
+    }
+    named_where_idle(job, "/model/rope_fraction", 0.5, true);
+    named_where_idle(job, "/model/parallel_norms", true, true);
+    named_where_idle(job, "/model/norm_bias", true, true);
+    named_where_idle(job, "/model/attention/qk_norm_across", true, true);
+    for (const bool fused : {false, true}) {
+        job["strategy"]["fused"] = fused;
+        named_where_idle(job, "/model/embedding_scale", 32, fused);
+    }
+    job["strategy"]["flash_attention"] = true;
+    job["runtime"] = {{"attention_kernel", "flash-2"}};
+    named_where_idle(job, "/model/attention/score_cap", 50, true);
+    job["strategy"]["flash_attention"] = false;
+    job["runtime"] = {{"attention_kernel", "unfused"}};
+    named_where_idle(job, "/model/attention/score_cap", 50, false);
+}
+
 // A fused loss reads 16-bit logits as they are where nothing makes a copy of them.
 TEST(WhatIfLaws, NarrowLossesAreNamedWhereTheyAreIdle) {
     named_where_idle(llama_job("jax", "tpu-v5p-pod", 2), "/runtime/loss_upcast", false, false);
@@ -395,6 +423,33 @@ TEST(WhatIfLaws, ASecondWordOnOneFigureIsNamed) {
     alone["training"]["gradient_clipping"] = 0;
     EXPECT_TRUE(is_named(notes(alone), "strategy.gradient_compression"));
     EXPECT_FALSE(is_named(notes(alone), "training.gradient_clipping"));
+}
+
+// All host times may be stated; else a host's speed is named where no device waits for it, which the simulation alone can tell.
+TEST(WhatIfLaws, ASpeedOfHostsThatNothingWaitsForIsNamed) {
+    Json stated = llama_job("fsdp2", "dgx-h100");
+    named_where_idle(stated, "/cluster/host/speed", 0.05, false);
+    stated["runtime"]["launch_us"] = 6;
+    named_where_idle(stated, "/cluster/host/speed", 0.05, true);
+    named_where_idle(llama_job("megatron", "dgx-h100"), "/cluster/host/speed", 0.05, false); // calls of modules
+    Json captured = llama_job("fsdp2", "dgx-h100");
+    captured["model"]["hidden_size"] = 4096;
+    captured["training"]["sequence_length"] = 4096;
+    captured["training"]["global_batch_size"] = 32;
+    captured["runtime"]["cuda_graphs"] = true;
+    PredictOptions shares;
+    shares.shares = true;
+    const auto predicted_at = [&](double speed, Json job) {
+        job["cluster"]["host"]["speed"] = speed;
+        return predict(parse_scenario(job.dump(), {}).scenario.value(), shares).report;
+    };
+    const double usual = predicted_at(1, captured).step_time_s;
+    for (const double speed : {0.9, 0.3, 0.01}) {
+        const Report r = predicted_at(speed, captured);
+        EXPECT_TRUE(!is_named(r, "cluster.host.speed") || r.step_time_s == usual) << speed;
+    }
+    EXPECT_TRUE(is_named(predicted_at(0.9, captured), "cluster.host.speed"));
+    EXPECT_FALSE(is_named(predicted_at(0.01, llama_job("fsdp2", "dgx-h100")), "cluster.host.speed")) << "launches of 600 us";
 }
 
 TEST(WhatIfLaws, RatesOfStorageAndDisksAreIdleAsLongAsNothingTakesThem) {

@@ -127,7 +127,8 @@ Pair kernels(Random& random) {
     Json job = job_on(random, c, devices, {{"framework", any<std::string>(random, {"megatron", "fsdp2", "torchtitan"})}});
     switch (one_of(random, 6)) {
     case 0:
-        return change("attention_kernel", job, "/runtime/attention_kernel", any<std::string>(random, {"unfused", "flash-2"}), "flash-3");
+        return change("attention_kernel", job, "/runtime/attention_kernel", any<std::string>(random, {"unfused", "flash-2", "flex"}),
+                      "flash-3");
     case 1:
         return change("runtime.fused_loss", job, "/runtime/fused_loss", false, true);
     case 2:

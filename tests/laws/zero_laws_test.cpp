@@ -4,6 +4,7 @@
 
 #include "sim/plan/verify.hpp"
 #include "sim/report/report.hpp"
+#include "sim/scenario/parameters.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -52,6 +53,19 @@ TEST(ZeroLaws, BytesOfModelStates) {
         EXPECT_NEAR(bytes, expected[zero], 1e-4 * expected[zero]) << "stage " << zero; // padding of the shards
         EXPECT_NEAR(bytes / P * 7.5e9 / 1e9, published_gb[zero], 0.06) << "stage " << zero;
     }
+}
+
+TEST(ZeroLaws, PlansHaveTheParametersThatAreCounted) {
+    Scenario s = Gpt{}.make();
+    for (const bool bias : {false, true})
+        for (const bool norm_bias : {false, true}) {
+            s.model.bias = bias;
+            s.model.norm_bias = norm_bias;
+            for (const bool qk_norm : {false, true}) {
+                s.model.attention.qk_norm = qk_norm;
+                EXPECT_EQ(parameters(lower(s)), static_cast<double>(parameter_count(s.model))) << bias << norm_bias << qk_norm;
+            }
+        }
 }
 
 TEST(ZeroLaws, MomentsOfSixteenBitsTakeFourBytesLess) {

@@ -41,7 +41,10 @@ struct Meeting {
 
 // Streams beyond that many share a connection to the device (8 where nothing is set, 32 at most: CUDA's programming guide), and work that
 // waits in one of them holds up the other: a rank of a pipeline with experts has more than 8.
-void prepare_cuda() { setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0); }
+void prepare_cuda() {
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+    setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0); // here, for no other thread reads the environment yet
+}
 
 Fleet cuda_fleet(const World& world, const std::optional<LaunchedRank>& launched, double patience) {
     prepare_cuda();
@@ -64,6 +67,10 @@ Fleet cuda_fleet(const World& world, const std::optional<LaunchedRank>& launched
         for (int i = 0; i < ranks; ++i) fleet.devices.push_back(opened(*plugin, i));
         fleet.store = std::make_shared<LocalStore>();
     } else {
+        if (gpus > 1 && launched->local_size > gpus) // with one each process may have been given its own
+            throw std::runtime_error(
+                std::to_string(launched->local_size) + " processes of this machine have " + std::to_string(gpus) +
+                " GPUs (CUDA_VISIBLE_DEVICES counts): start as many as there are GPUs, for no two ranks of NCCL share one");
         fleet.devices.push_back(opened(*plugin, launched->local_rank % gpus));
         const auto meeting = std::make_shared<Meeting>();
         const MeetingPlace at = meeting_place(*launched);

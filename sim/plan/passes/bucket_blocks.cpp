@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <utility>
 
 namespace orrery {
 
@@ -47,9 +48,9 @@ Op memory_op_beside(Work work, const Op& op) {
 }
 
 std::string bucket_name(const Bucket& b) {
-    return fmt::format("c{}.u{}{}{}", b.chunk,
+    return fmt::format("c{}.u{}{}{}{}", b.chunk,
                        b.units.size() == 1 ? std::to_string(b.units[0]) : fmt::format("{}-{}", b.units.front(), b.units.back()),
-                       b.expert ? ".experts" : "",
+                       b.expert ? ".experts" : "", b.muon ? ".muon" : "",
                        b.trained               ? ""
                        : b.dtype == DType::nf4 ? ".nf4"
                                                : ".frozen");
@@ -129,7 +130,9 @@ BufferId BucketBlocks::flat(const Bucket& b, const std::string& name, Role role,
     return l.add(std::move(f));
 }
 
-// The type gradients are cast to for their way (PyTorch DDP's fp16_compress_hook and bf16_compress_hook).
+// The type gradients are cast to for their way (PyTorch DDP's fp16_compress_hook and bf16_compress_hook, those of the same names for FSDP
+// in torch/distributed/algorithms/_comm_hooks/default_hooks.py, and DeepSpeed's communication_data_type: allreduce_bucket in
+// stage_1_and_2.py, __avg_scatter_grads in stage3.py).
 DType BucketBlocks::compressed() const {
     switch (l.scenario.strategy.compresses()) {
     case GradientCompression::fp16:
@@ -158,6 +161,15 @@ void BucketBlocks::reduce_compressed(Bucket& b, DType low, CommId comm, const st
     out.ops.push_back(pointwise_op("decompress." + name, PointwiseKind::cast, b.elements, phase, {small}, whole));
     out.ops.back().queue = queue_of(comm);
     out.ops.push_back(memory_op(Free{small}, phase));
+}
+
+// Gradients side by side in a buffer of their own, padded to whole shards, in the type they travel in.
+BufferId BucketBlocks::flatten(const Bucket& b, const char* what, DType dtype, const std::vector<BufferId>& whole, Block& out) {
+    const BufferId copy = flat(b, "g.flat", Role::flat_gradients, b.shard_elements * b.shards, dtype, MemoryKind::communication,
+                               Scope::action, PlacementKind::partial);
+    out.ops.push_back(memory_op(Alloc{copy}, Phase::gradient_reduce));
+    out.ops.push_back(pointwise_op(what + bucket_name(b), PointwiseKind::cast, b.elements, Phase::gradient_reduce, whole, {copy}));
+    return copy;
 }
 
 // The sum over the copies of a shard group.
@@ -250,9 +262,10 @@ void BucketBlocks::make_reduce(Bucket& b) {
     const AxisMask axes = static_cast<AxisMask>((dp.sharded(b) ? dp.shard_axes : dp.shard_axes | mask(Axis::dpr)) & ~l.plan.workers);
     const CommId comm = communicator(b, dp.fsdp && dp.sharded(b) ? "dp.shard" : "dp.reduce", axes);
     std::vector<BufferId> whole = gradients(b);
-    const Bytes full = bytes({dp.sharded(b) ? b.shard_elements * b.shards : b.elements}, grad_dtype);
+    const DType sent = dp.sharded(b) ? compressed() : grad_dtype; // whole ones: reduce_smaller
+    const Bytes full = bytes({dp.sharded(b) ? b.shard_elements * b.shards : b.elements}, sent);
     planned(b).reduce = comm;
-    planned(b).reduced_in = grad_dtype;
+    planned(b).reduced_in = sent;
     const std::string name = bucket_name(b);
     if (!dp.sharded(b)) {
         if (!reduce_smaller(b, comm, whole, out))
@@ -261,19 +274,20 @@ void BucketBlocks::make_reduce(Bucket& b) {
         return;
     }
     BufferId flat_copy = -1;
+    std::vector<BufferId> held;    // gradients that stay while a copy of them travels
     if (dp.fsdp && dp.zero >= 2) { // FSDP copies a unit's gradients into one flat buffer, in the dtype they are reduced in
-        flat_copy = flat(b, "g.flat", Role::flat_gradients, b.shard_elements * b.shards, grad_dtype, MemoryKind::communication,
-                         Scope::action, PlacementKind::partial);
-        out.ops.push_back(memory_op(Alloc{flat_copy}, phase));
-        out.ops.push_back(pointwise_op("flatten." + name, PointwiseKind::cast, b.elements, phase, whole, {flat_copy}));
+        flat_copy = flatten(b, "flatten.", sent, whole, out);
         for (BufferId g : whole) out.ops.push_back(memory_op(Free{g}, phase));
         whole = {flat_copy};
+    } else if (sent != grad_dtype) { // cast for their way, and back where they arrive
+        flat_copy = flatten(b, "compress.", sent, whole, out);
+        held = std::exchange(whole, {flat_copy});
     }
     BufferId part = b.gradient_shard;
     if (b.comes_with_backward && !b.accumulates) out.ops.push_back(memory_op(Alloc{part}, phase));
-    const bool widens = l.buffer(part).dtype != grad_dtype;
+    const bool widens = l.buffer(part).dtype != sent;
     if (b.accumulates || widens) {
-        part = flat(b, "g.part", Role::gradient_part, b.shard_elements, grad_dtype, MemoryKind::communication, Scope::action,
+        part = flat(b, "g.part", Role::gradient_part, b.shard_elements, sent, MemoryKind::communication, Scope::action,
                     PlacementKind::sharded);
         out.ops.push_back(memory_op(Alloc{part}, phase));
     }
@@ -282,15 +296,15 @@ void BucketBlocks::make_reduce(Bucket& b) {
     else {
         if (l.practice.copies_with_collectives)
             for (const char* how : {"to_bucket.", "join.", "divide."}) copy_in_place(how + name, b, comm, phase, whole, out);
-        out.ops.push_back(comm_op("reduce." + name, CollectiveKind::reduce_scatter, comm, full, grad_dtype, phase, whole, {part}));
+        out.ops.push_back(comm_op("reduce." + name, CollectiveKind::reduce_scatter, comm, full, sent, phase, whole, {part}));
         std::get<Collective>(out.ops.back().work).whole = l.practice.reduces_whole;
     }
     if (flat_copy >= 0 && l.practice.sharding == Sharding::per_parameter)
         b.drop = l.add(drop_block(b, flat_copy));
     else if (flat_copy >= 0)
         out.ops.push_back(memory_op(Free{flat_copy}, phase));
-    else if (dp.zero >= 2)
-        for (BufferId g : whole) out.ops.push_back(memory_op(Free{g}, phase));
+    if (dp.zero >= 2)
+        for (BufferId g : flat_copy >= 0 ? held : whole) out.ops.push_back(memory_op(Free{g}, phase));
     const bool once = b.accumulates && l.scenario.strategy.gradient_sync == GradientSync::boundary;
     if (b.replicas > 1 && once) b.replicate = l.add(replicate_block(b, b.gradient_shard));
     if (b.replicas > 1 && !once) add_replicas(b, part, out);

@@ -36,6 +36,7 @@ struct BucketBlocks {
   private:
     std::vector<BufferId> weights(const Bucket& b) const;
     DType compressed() const;
+    BufferId flatten(const Bucket& b, const char* what, DType dtype, const std::vector<BufferId>& whole, Block& out);
     void reduce_compressed(Bucket& b, DType low, CommId comm, const std::vector<BufferId>& whole, Block& out);
     bool reduce_smaller(Bucket& b, CommId comm, const std::vector<BufferId>& whole, Block& out);
     void add_replicas(Bucket& b, BufferId part, Block& out);

@@ -7,6 +7,7 @@
 // After it: every parameter that is replicated is in one bucket of Lowering::data_parallel. No program runs the buckets' blocks yet.
 #include "sim/plan/passes/bucket_blocks.hpp"
 #include "sim/plan/passes/gradients_anew.hpp"
+#include "sim/plan/passes/muon.hpp"
 #include "sim/plan/passes/offload_shards.hpp"
 #include "sim/plan/passes/optimizer_block.hpp"
 #include "sim/plan/passes/passes.hpp"
@@ -51,9 +52,13 @@ std::vector<Bucket> cut(const Lowering& l, int chunk, Bytes limit, DType grad_dt
     const Graph& g = l.graphs[chunk];
     const auto& parameters = l.parameters[g.stage];
     std::vector<Bucket> buckets;
-    // Shared parameters and experts, each divided into trained, frozen and 4-bit ones: they travel apart.
-    Bucket open[2][3];
-    const auto kind_of = [&](const Parameter& p) { return p.trained() ? 0 : l.plan.buffers[p.weight].dtype == DType::nf4 ? 2 : 1; };
+    // Shared parameters and experts, each divided into trained, frozen and 4-bit ones, and trained ones whose shards Muon steps on: they
+    // travel apart.
+    Bucket open[2][4];
+    const bool parted = l.data_parallel.zero > 0;
+    const auto kind_of = [&](const Parameter& p) {
+        return parted && by_muon(l, p) ? 3 : p.trained() ? 0 : l.plan.buffers[p.weight].dtype == DType::nf4 ? 2 : 1;
+    };
     const auto close = [&](Bucket& b) {
         if (const std::int64_t large = l.practice.alone_beyond; !b.parameters.empty() && large > 0)
             for (Bucket& one : apart(l, b, large)) buckets.push_back(std::move(one));
@@ -62,8 +67,9 @@ std::vector<Bucket> cut(const Lowering& l, int chunk, Bytes limit, DType grad_dt
         b = Bucket{};
     };
     for (int unit = g.units; unit-- > 0;)
-        for (const auto& [expert, kind] : {std::pair{false, 0}, {false, 1}, {false, 2}, {true, 0}, {true, 1}, {true, 2}}) {
-            if (kind > 0 && !l.data_parallel.gathers_in_step) continue; // nothing of it travels
+        for (const auto& [expert, kind] :
+             {std::pair{false, 0}, {false, 3}, {false, 1}, {false, 2}, {true, 0}, {true, 3}, {true, 1}, {true, 2}}) {
+            if ((kind == 1 || kind == 2) && !l.data_parallel.gathers_in_step) continue; // nothing of it travels
             Bucket& b = open[expert][kind];
             // In the order of the backward pass, so that what is full can go while the rest of its unit is still being made; a unit that is
             // gathered and reduced by itself keeps its own order.
@@ -74,6 +80,7 @@ std::vector<Bucket> cut(const Lowering& l, int chunk, Bytes limit, DType grad_dt
                 if (l.scenario.strategy.streaming() && !b.parameters.empty() && fragment_of(l, b) != fragment_of(l, parameters[i]))
                     close(b); // fragments travel apart
                 b.trained = parameters[i].trained();
+                b.muon = kind == 3;
                 b.dtype = l.plan.buffers[parameters[i].weight].dtype;
                 if (stands_alone(l, parameters[i])) {
                     Bucket alone;
@@ -148,10 +155,11 @@ void share_out(Lowering& l) {
                      st.offload.optimizer == Tier::none;
     // Gradients stay whole until the last microbatch, which is synchronised.
     if (st.gradient_sync == GradientSync::no_sync && l.scenario.microbatches() > 1) dp.zero = std::min(dp.zero, 1);
-    // (In a pipeline most microbatches come after the first backward pass, where all gradients are there. Of replicas that share them, the
-    // first of several microbatches is not told from the others.)
+    // (In a pipeline most microbatches come after the first backward pass, where all gradients are there. Where replicas share them, the
+    // first of several microbatches is not told from the others, nor the first of the two halves of a backward pass.)
+    const bool halves = std::any_of(l.chunks.begin(), l.chunks.end(), [](const ChunkBlocks& c) { return c.weight >= 0; });
     const bool updated = l.scenario.training.optimizer_in_backward,
-               shared_once = dp.active() && dp.zero == 0 && l.practice.gradients_none && !updated && l.plan.microbatches == 1 &&
+               shared_once = dp.active() && dp.zero == 0 && l.practice.gradients_none && !updated && l.plan.microbatches == 1 && !halves &&
                              !st.sends_signs() && !l.scenario.runtime.fused_weight_gradient_accumulation;
     dp.made_in_backward = ((!dp.active() && !dp.sends && (l.practice.gradients_none || updated)) || shared_once) && l.plan.stages == 1 &&
                           !l.schedule->asynchronous;

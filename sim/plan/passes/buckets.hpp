@@ -13,6 +13,7 @@ struct Bucket {
     int stage = 0, chunk = 0;
     bool expert = false;                  // of experts' parameters: their shards and sums are over expert-data ranks
     bool trained = true;                  // all of it, or nothing: what is not is gathered and never reduced
+    bool muon = false;                    // where shards are stepped on: all of it Muon's, or nothing
     DType dtype = DType::bf16;            // of its parameters
     bool alone = false;                   // one large parameter, gathered and reduced by itself
     int shards = 1, replicas = 1;         // ranks it is sharded over, and copies of that

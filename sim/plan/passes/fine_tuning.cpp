@@ -159,6 +159,15 @@ void add_adapters(Graph& g, const Lowering& l) {
     g.nodes = std::move(nodes);
 }
 
+// Of an RMS norm in several kernels autograd keeps an fp32 copy of the input, and for the weight's gradient the scaled rows, for which the
+// plan keeps the input itself. A frozen weight needs the copy alone: the input that the plan keeps is one half of it, this value the other.
+void keep_copies_alone(Graph& g) {
+    for (const Node& n : g.nodes) {
+        const bool copies = (n.kind == NodeKind::norm || n.kind == NodeKind::head_norm) && n.out.size() > 2;
+        if (copies && !g.value(n.params[0]).trained) g.value(n.out[2]).dtype = g.value(n.in[0]).dtype;
+    }
+}
+
 } // namespace
 
 void fine_tuning(Lowering& l) {
@@ -171,6 +180,7 @@ void fine_tuning(Lowering& l) {
                 const bool matrix = n.kind == NodeKind::linear && n.layer >= 0 && !n.keeps_precision && g.value(p).shape.size() > 1;
                 if (matrix && t.base_dtype == BaseDType::nf4) g.value(p).dtype = DType::nf4;
             }
+        keep_copies_alone(g);
         if (t.lora) add_adapters(g, l);
     }
 }

@@ -101,6 +101,9 @@ void lifetimes(Lowering& l) {
                         life.last = {b, static_cast<std::int32_t>(i)};
                     }
         }
+        for (BufferId cast : l.cached_casts) // those that the backward pass does not read
+            if (Life& life = lives[cast]; l.buffer(cast).stage == stage && plan.blocks[life.last.block].kind == BlockKind::forward)
+                life.last.op = static_cast<std::int32_t>(plan.blocks[life.last.block].ops.size()) - 1;
         for (BufferId buffer : met) {
             const auto id = static_cast<std::size_t>(buffer);
             const Life& life = lives[id];

@@ -21,6 +21,7 @@ std::optional<OffloadOp> kind_of(const Node& n) {
     case NodeKind::attention:
     case NodeKind::ring_attention:
     case NodeKind::scores:
+    case NodeKind::score_cap:
     case NodeKind::softmax:
     case NodeKind::attention_dropout:
     case NodeKind::context:

@@ -12,6 +12,8 @@
 // In the backward pass (training.optimizer_in_backward), a bucket's gradients go to the host, are used there and gone as soon as they are
 // complete, beside the rest of the pass (SuperOffload, arXiv:2509.21271; without clipping, or with a norm that is checked afterwards).
 //
+// Workers meet with slices of what the optimizer steps on (meeting_slices), each with an fp32 copy of its own: groups are these slices.
+//
 // After it: every optimizer step that works on the host reads and writes the host's buffers alone, and copies bring its gradients and take
 // back what it made. With overlap.offload it works bucket by bucket, so that copies both ways run beside it; else all gradients come first,
 // and parameters leave when all are done.
@@ -46,9 +48,10 @@ class HostStep {
     Operands operands(const Op& op) const;
     void divide(const Operands& all);
     std::vector<Operands> groups() const;
+    std::vector<Operands> groups_of_meetings() const;
     BufferId on_host(BufferId b);
     BufferId arriving(BufferId gradient);
-    std::vector<BufferId> host_states(const Operands& group, std::size_t index);
+    std::vector<BufferId> host_states(const Operands& group, std::size_t index, bool several);
     void send(BufferId gradient, BufferId home);
     std::vector<BufferId> room_for(const std::vector<BufferId>& states);
     void step_on_host(const Operands& group, std::size_t index, bool several);
@@ -57,6 +60,7 @@ class HostStep {
     std::vector<Op> take_turns();
     bool sends_masters(const std::vector<BufferId>& states) const;
     void take_back(const Operands& group, const Op& step, const std::vector<BufferId>& states, const std::string& suffix);
+    void take_back_master(BufferId home, const std::vector<BufferId>& weights, const std::string& suffix);
     void keep_on_device();
     void drop_room_for_moments();
     bool states_on_disk() const { return l_.scenario.strategy.offload.optimizer == Tier::nvme; }
@@ -112,6 +116,7 @@ void HostStep::divide(const Operands& all) {
 // One, or one for about each bucket's bytes; on disk as many operands as a sub-group may have elements, at least one.
 std::vector<Operands> HostStep::groups() const {
     if (!l_.scenario.strategy.overlap.offload && !in_groups()) return {host_};
+    if (l_.plan.workers != 0) return groups_of_meetings();
     std::vector<Operands> groups;
     Bytes bytes;
     for (std::size_t i = 0; i < host_.gradients.size(); ++i) {
@@ -126,6 +131,18 @@ std::vector<Operands> HostStep::groups() const {
         groups.back().weights.push_back(host_.weights[i]);
         groups.back().elements += elements_of(of(host_.gradients[i]));
         bytes += of(host_.gradients[i]).bytes;
+    }
+    return groups;
+}
+
+std::vector<Operands> HostStep::groups_of_meetings() const {
+    std::vector<Operands> groups;
+    std::size_t next = 0;
+    for (const std::vector<BufferId>& slice : meeting_slices(l_, host_.weights)) {
+        Operands& group = groups.emplace_back();
+        group.weights = slice;
+        for (std::size_t i = 0; i < slice.size(); ++i) group.gradients.push_back(host_.gradients[next++]);
+        group.elements = elements_of(l_, slice);
     }
     return groups;
 }
@@ -152,11 +169,20 @@ BufferId HostStep::arriving(BufferId gradient) {
     return held;
 }
 
-std::vector<BufferId> HostStep::host_states(const Operands& group, std::size_t index) {
+std::vector<BufferId> HostStep::host_states(const Operands& group, std::size_t index, bool several) {
     std::vector<BufferId> states;
+    const auto is_master = [&](BufferId s) { return of(s).role == Role::master; };
+    const bool by_slice = std::count_if(states_.begin(), states_.end(), is_master) > 1; // masters; moments are of all slices
+    std::size_t slice = 0;
     for (BufferId s : states_) {
         Buffer x = of(s);
         x.space = Space::host;
+        if (by_slice && is_master(s)) {
+            if (++slice; several && slice != index + 1) continue;
+            l_.buffer(s) = x;
+            states.push_back(s);
+            continue;
+        }
         x.shape = {group.elements};
         x.bytes = bytes(x.shape, x.dtype);
         if (here_.gradients.empty() && index == 0) { // none stays: these move themselves
@@ -273,8 +299,14 @@ void HostStep::take_back(const Operands& group, const Op& step, const std::vecto
             if (!l_.homes.contains(group.weights[i])) back_.push_back(copy_op(l_, step.out[i], group.weights[i]));
         return;
     }
+    const std::vector<std::vector<BufferId>> slices = meeting_slices(l_, group.weights);
+    for (std::size_t i = 0; i < slices.size(); ++i)
+        take_back_master(states[i], slices[i], slices.size() > 1 ? fmt::format("{}.b{}", suffix, i) : suffix);
+}
+
+void HostStep::take_back_master(BufferId home, const std::vector<BufferId>& weights, const std::string& suffix) {
     const bool keeps = l_.practice.keeps_master_on_device;
-    Buffer there = of(states.front());
+    Buffer there = of(home);
     there.name = "opt.master.device" + suffix;
     there.role = Role::master_copy;
     there.space = Space::device;
@@ -284,9 +316,10 @@ void HostStep::take_back(const Operands& group, const Op& step, const std::vecto
     }
     const BufferId master = l_.add(std::move(there));
     if (!keeps) back_.push_back(memory_op(Alloc{master}, Phase::offload));
-    back_.push_back(copy_op(l_, states.front(), master));
+    back_.push_back(copy_op(l_, home, master));
     back_.back().name = "from_host.master" + suffix;
-    back_.push_back(pointwise_op("cast.master" + suffix, PointwiseKind::cast, group.elements, Phase::optimizer, {master}, group.weights));
+    back_.push_back(
+        pointwise_op("cast.master" + suffix, PointwiseKind::cast, elements_of(l_, weights), Phase::optimizer, {master}, weights));
     if (!keeps) back_.push_back(memory_op(Free{master}, Phase::offload));
 }
 
@@ -315,7 +348,7 @@ void HostStep::step_on_host(const Operands& group, std::size_t index, bool sever
         step.in.push_back(passing(arriving(g)));
         if (!l_.homes.contains(g)) send(g, step.in.back());
     }
-    const std::vector<BufferId> homes = host_states(group, index), states = states_on_disk() ? room_for(homes) : homes;
+    const std::vector<BufferId> homes = host_states(group, index, several), states = states_on_disk() ? room_for(homes) : homes;
     if (l_.practice.keeps_master_on_device || !sends_masters(states)) // else the host has the masters alone
         for (BufferId w : group.weights) step.out.push_back(passing(on_host(w)));
     for (std::size_t i = 0; states_on_disk() && i < states.size(); ++i) on_disk.emplace_back(states[i], homes[i]);

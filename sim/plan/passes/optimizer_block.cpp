@@ -1,6 +1,7 @@
 #include "sim/plan/passes/optimizer_block.hpp"
 
 #include "sim/plan/passes/bucket_blocks.hpp"
+#include "sim/plan/passes/muon.hpp"
 #include "sim/plan/passes/passes.hpp"
 #include "sim/plan/passes/sign_exchange.hpp"
 
@@ -24,6 +25,8 @@ OptimizerKind optimizer_kind(Optimizer optimizer) {
         return OptimizerKind::lamb;
     case Optimizer::lars:
         return OptimizerKind::lars;
+    case Optimizer::muon:
+        return OptimizerKind::muon;
     }
     return OptimizerKind::adam;
 }
@@ -34,6 +37,7 @@ int moments(OptimizerKind k) {
         return 0;
     case OptimizerKind::momentum:
     case OptimizerKind::lars:
+    case OptimizerKind::muon:
         return 1;
     default:
         return 2;
@@ -66,11 +70,13 @@ void add_owned(const Lowering& l, const DataParallel& dp, const Bucket& b, Part&
     }
 }
 
-// fragment: of streaming DiLoCo, what goes with it alone (buckets end where fragments do); -1: all.
-Part owned(const Lowering& l, const DataParallel& dp, int stage, int fragment = -1) {
+// fragment: of streaming DiLoCo, what goes with it alone (buckets end where fragments do); -1: all. beside_muon: what Muon leaves to AdamW.
+Part owned(const Lowering& l, const DataParallel& dp, int stage, int fragment = -1, bool beside_muon = false) {
     Part p;
     const auto& parameters = l.parameters[stage];
-    const auto wanted = [&](const Parameter& x) { return x.trained() && (fragment < 0 || fragment_of(l, x) == fragment); };
+    const auto wanted = [&](const Parameter& x) {
+        return x.trained() && (fragment < 0 || fragment_of(l, x) == fragment) && !(beside_muon && by_muon(l, x));
+    };
     if (!dp.sharded()) {
         const int length = static_cast<int>(l.chunks.size()) / l.plan.directions;
         for (const Parameter& x : parameters) {
@@ -249,7 +255,7 @@ struct OptimizerBlock {
     std::vector<BufferId> in = part.gradients; // of the step
     const Training& t = l.scenario.training;
     const bool fused = l.scenario.runtime.fused_optimizer;
-    const OptimizerKind kind = optimizer_kind(t.optimizer);
+    OptimizerKind kind = optimizer_kind(t.optimizer);
 
     // Post-validation checks the norm after the step and rolls back (zero-bubble paper): nothing waits for it, and nothing is clipped.
     bool post_validation() const { return l.scenario.strategy.post_validation; }
@@ -335,7 +341,8 @@ struct OptimizerBlock {
 
     // Parameters that are fp32 as shards, or at their homes on the host, need no other copy of it.
     bool masters_at_home() const {
-        return dp.wide_shards || std::all_of(part.weights.begin(), part.weights.end(), [&](BufferId w) {
+        return dp.wide_shards || casts_weights(l.scenario, l.practice) ||
+               std::all_of(part.weights.begin(), part.weights.end(), [&](BufferId w) {
                    const auto home = l.homes.find(w);
                    return home != l.homes.end() && l.buffer(home->second).dtype == DType::fp32;
                });
@@ -425,7 +432,8 @@ struct OptimizerBlock {
             in.push_back(norms);
         }
         in.insert(in.end(), kept.begin(), kept.end());
-        if (dp.wide_shards && part_of_step == OptimizerStep::Part::whole) // what it steps on is read, too
+        const bool steps_on_wide = dp.wide_shards || casts_weights(l.scenario, l.practice);
+        if (steps_on_wide && part_of_step == OptimizerStep::Part::whole) // what it steps on is read, too
             in.insert(in.end(), part.weights.begin(), part.weights.end());
         const bool keeps_moments = norms >= 0 && kind == OptimizerKind::lamb;
         std::vector<BufferId> result = part.weights;
@@ -491,6 +499,28 @@ struct OptimizerBlock {
                l.plan.workers == 0 && l.scenario.strategy.offload.optimizer == Tier::none;
     }
 
+    // Matrices of layers by Muon, then all else by AdamW: as two optimizers, one after the other.
+    void step_as_muon() {
+        const std::vector<BufferId> scale(in.begin() + static_cast<std::ptrdiff_t>(part.gradients.size()), in.end());
+        const std::vector<MuonSet> sets = muon_sets(l, stage);
+        for (std::size_t i = 0; i < sets.size(); ++i) {
+            part = Part{};
+            part.gradients = sets[i].gradients;
+            part.weights = sets[i].weights;
+            part.elements = sets[i].elements;
+            suffix = sets.size() > 1 ? fmt::format(".m{}", i) : "";
+            const std::vector<BufferId> kept = states();
+            orrery::step_by_muon(l, stage, sets[i], {kept.size() > 1 ? kept.front() : -1, kept.back(), scale}, suffix, out);
+        }
+        part = owned(l, dp, stage, -1, true);
+        if (part.weights.empty()) return;
+        kind = OptimizerKind::adam;
+        suffix = ".adamw";
+        in = part.gradients;
+        in.insert(in.end(), scale.begin(), scale.end());
+        step();
+    }
+
     // Fragments of the model that are sent apart have states of their own.
     void step_on_fragments() {
         const std::vector<BufferId> scale(in.begin() + static_cast<std::ptrdiff_t>(part.gradients.size()), in.end());
@@ -537,6 +567,8 @@ std::int32_t make_optimizer_block(Lowering& l, int stage) {
         if (l.plan.served) return l.add(std::move(made.out));
         if (l.scenario.strategy.streaming())
             made.step_on_fragments();
+        else if (made.kind == OptimizerKind::muon)
+            made.step_as_muon();
         else
             made.steps_on_groups() ? made.step_on_groups() : made.step();
     }

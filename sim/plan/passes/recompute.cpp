@@ -21,8 +21,8 @@ namespace orrery {
 namespace {
 
 bool attention_core(NodeKind k) {
-    return k == NodeKind::attention || k == NodeKind::ring_attention || k == NodeKind::scores || k == NodeKind::softmax ||
-           k == NodeKind::attention_dropout || k == NodeKind::context;
+    return k == NodeKind::attention || k == NodeKind::ring_attention || k == NodeKind::scores || k == NodeKind::score_cap ||
+           k == NodeKind::softmax || k == NodeKind::attention_dropout || k == NodeKind::context;
 }
 
 // The core of attention, and the cast to 8 bits ahead of it: Transformer Engine's fused attention casts what it is given, so that a

@@ -13,7 +13,8 @@
 // far apart as can be. A fragment is sent some inner steps before what came back is merged with what the worker has become since.
 //
 // The outer optimizer's states may live in the host's memory, as OpenDiLoCo's do (arXiv:2407.07852): what a slice or fragment needs of
-// them is copied to the device when workers meet, and back.
+// them is copied to the device when workers meet, and back. So are the fp32 copies of a worker's own optimizer where it steps on the host;
+// where that steps on parameters themselves, its copies of them get what the workers agreed on.
 //
 // 0/1 Adam (Lu et al., arXiv:2202.06009, with the variance at rest): what a worker moved, times what Adam divides by, is summed as signs;
 // the mean leads all from what they had in common to the same parameters, and is their momentum from there on.
@@ -30,6 +31,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <map>
 #include <utility>
 
 namespace orrery {
@@ -46,6 +48,25 @@ Op averaging_op(std::string name, Work work, QueueId queue, std::vector<BufferId
     return op;
 }
 
+// The copies of a stage's weights that the host's optimizer writes, by weight.
+std::map<BufferId, BufferId> weights_on_host(const Lowering& l, int stage) {
+    if (l.scenario.strategy.offload.optimizer == Tier::none) return {};
+    const Plan& plan = l.plan;
+    const auto what = [&](BufferId b) { return std::pair(plan.buffers[b].tensor, plan.buffers[b].bucket); };
+    std::map<std::pair<TensorId, std::int32_t>, BufferId> there;
+    for (const Block& block : plan.blocks)
+        for (const Op& op : block.ops) {
+            const auto* step = std::get_if<OptimizerStep>(&op.work);
+            if (!step || !step->on_host || block.stage != stage) continue;
+            for (BufferId b : op.out)
+                if (plan.buffers[b].kind == MemoryKind::parameters) there[what(b)] = b;
+        }
+    std::map<BufferId, BufferId> copies;
+    for (BufferId w : stepped_weights(l, stage))
+        if (const auto copy = there.find(what(w)); copy != there.end()) copies[w] = copy->second;
+    return copies;
+}
+
 struct Meeting {
     Lowering& l;
     CommId workers;
@@ -53,6 +74,7 @@ struct Meeting {
     Block block{};
     const Synchronization& how = l.scenario.strategy.synchronization;
 
+    const std::map<BufferId, BufferId> on_host = weights_on_host(l, stage);
     Scope on_way = Scope::action; // the scope of room that is taken when something is sent: it is merged in this block, or in another
     std::int32_t left = -1;       // the last op that took a state back to the host: there is room for others
 
@@ -64,6 +86,7 @@ struct Meeting {
     struct Sent {
         std::string name;
         std::vector<BufferId> buffers, followers; // followers: parameters that are cast from these
+        State master{};                           // the fp32 copy that is among `buffers`; none: there is none
         State common{};                           // of an outer optimizer: where all started; none: the buffers are averaged
         std::vector<BufferId> way{};              // what the mean of their moves comes in, and further room that it takes until then
     };
@@ -104,12 +127,37 @@ struct Meeting {
         l.scenario.strategy.diloco() ? send_moves(s) : sum_in_place(s);
         return s;
     }
+    Sent send_master(const std::string& name, BufferId home, const std::vector<BufferId>& followers) {
+        const State master = fetch(home);
+        Sent s = send(name, {master.here}, followers);
+        s.master = master;
+        return s;
+    }
     void merge(const Sent& s) {
         if (s.way.empty()) {
             pointwise("average." + s.name, PointwiseKind::average, elements(s.buffers), s.buffers, s.buffers);
             if (!s.followers.empty()) cast(s.name, s.buffers, s.followers);
         } else {
             step_outside(s);
+        }
+        tell_host(s);
+    }
+
+    // The host's optimizer goes on from what the workers agreed on: from its fp32 copies, or from the parameters themselves. What it keeps
+    // of them beside fp32 copies, from where they go to the device, is cast there.
+    void tell_host(const Sent& s) {
+        if (s.master.home >= 0) leave(s.master);
+        const std::vector<BufferId>& weights = s.master.home >= 0 ? s.followers : s.buffers;
+        std::vector<BufferId> copies;
+        for (BufferId w : weights)
+            if (const auto kept = on_host.find(w); kept != on_host.end()) copies.push_back(kept->second);
+        if (copies.empty()) return;
+        if (s.master.home < 0)
+            for (BufferId w : weights) copy(CopyKind::device_to_host, w, on_host.at(w));
+        else if (l.plan.buffers[s.master.home].space == Space::host) {
+            Op& op = pointwise("cast.host." + s.name, PointwiseKind::cast, elements(copies), {s.master.home}, copies);
+            op.queue = host_queue;
+            op.phase = Phase::offload;
         }
     }
 
@@ -160,9 +208,10 @@ struct Meeting {
         return b;
     }
     State fetch(BufferId home) {
-        if (!how.outer_on_host) return {home, home};
         const Buffer& x = l.buffer(home);
-        const BufferId here = add("here." + x.name, x.role, MemoryKind::communication, Scope::action, x.shape, x.dtype);
+        if (x.space != Space::host) return {home, home};
+        const Role role = x.role == Role::master ? Role::master_copy : x.role;
+        const BufferId here = add("here." + x.name, role, MemoryKind::communication, Scope::action, x.shape, x.dtype);
         block.ops.push_back(memory_op(Alloc{here}, Phase::optimizer));
         copy(CopyKind::host_to_device, home, here);
         return {home, here};
@@ -267,7 +316,7 @@ std::int32_t averaging_block(Lowering& l, int stage) {
     std::vector<Meeting::Sent> sent; // each is merged while the next one is on its way
     for (std::size_t i = 0; i < slices.size(); ++i) {
         const std::string name = fmt::format("b{}", i);
-        sent.push_back(masters.empty() ? a.send(name, slices[i], {}) : a.send(name, {masters[i]}, slices[i]));
+        sent.push_back(masters.empty() ? a.send(name, slices[i], {}) : a.send_master(name, masters[i], slices[i]));
         if (i > 0) a.merge(sent[i - 1]);
     }
     a.merge(sent.back());
@@ -292,7 +341,7 @@ std::pair<std::int32_t, std::int32_t> fragment_blocks(Lowering& l, int stage, in
     if (!weights.empty()) {
         const std::string name = fmt::format("f{}", f);
         const BufferId master = master_of(l.plan, weights);
-        Meeting::Sent sent = master >= 0 ? sends.send(name, {master}, weights) : sends.send(name, weights, {});
+        Meeting::Sent sent = master >= 0 ? sends.send_master(name, master, weights) : sends.send(name, weights, {});
         sends.drop(sent.common);
         sent.common = merges.fetch(sent.common.home);
         merges.merge(sent);

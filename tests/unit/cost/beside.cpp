@@ -9,12 +9,12 @@ using namespace cost_test;
 constexpr double mib = 1048576;
 constexpr auto gather = CollectiveKind::all_gather;
 
-// The ring that the constants are of: 0.25, by 24 of 132 processors and 3 x 363 of 3352 GB/s; copy engines 0.34 of it.
+// The ring that the constants are of: 0.43, by 24 of 132 processors and 3 x 363 of 3352 GB/s; copy engines 0.37 of it.
 TEST(Beside, TheRingOfEightH100IsTheMeasuredWhole) {
     const CommCost ring = Costs(on_device("h100-sxm-80gb")).collective(gather, 512 * mib, ranks(8));
     EXPECT_EQ(ring.processors, 24);
-    EXPECT_NEAR(ring.slows, 0.25, 0.003);
-    EXPECT_NEAR(ring.slows_by_bytes, 0.085, 0.003);
+    EXPECT_NEAR(ring.slows, 0.43, 0.005);
+    EXPECT_NEAR(ring.slows_by_bytes, 0.159, 0.005);
     const CommCost multicast = Costs(on_device("h100-sxm-80gb")).collective(CollectiveKind::all_reduce, 512 * mib, ranks(8));
     ASSERT_EQ(multicast.algorithm, "nvls");
     EXPECT_EQ(multicast.processors, 16);
@@ -28,6 +28,35 @@ TEST(Beside, BetweenNodesTheWholeServes) {
                                  c.model.transfer(Bytes::mebibytes(64), 0, 8)})
         EXPECT_LT(cost.slows, 0);
     EXPECT_GT(c.model.transfer(Bytes::mebibytes(64), 0, 1).slows, 0.1);
+}
+
+// The measurement itself (pytorch/pytorch pull request 172714): a product of 1.57 ms begins with a gather of 1.3 ms, whose ring or copy
+// engines run beside it, and ends at 2.02 or 1.77 ms.
+TEST(Beside, AProductBesideAGatherTakesAsLongAsMeasured) {
+    const CommCost ring = Costs(on_device("h100-sxm-80gb")).collective(gather, 512 * mib, ranks(8));
+    const auto ends = [](double slows) { return 1.57 + 1.3 * slows / (1 + slows); };
+    EXPECT_NEAR(ends(ring.slows), 2.02, 0.08);
+    EXPECT_NEAR(ends(ring.slows_by_bytes), 1.77, 0.03);
+}
+
+// Two channels for each link between the pair, of the twelve that a V100's six links have: all of them behind a switch, two where each two
+// of eight devices have a link of their own.
+TEST(Beside, AMessageHoldsTheChannelsOfThePairsLinks) {
+    const auto held = [](IntraKind kind) {
+        Scenario s = on_device("v100-sxm2-32gb");
+        s.cluster.intra.kind = kind;
+        return Costs(s).model.transfer(Bytes::mebibytes(64), 0, 1).processors;
+    };
+    EXPECT_EQ(held(IntraKind::nvswitch), 12);
+    EXPECT_EQ(held(IntraKind::nvlink_mesh), 2);
+}
+
+TEST(Beside, FewProcessorsAreNeverAllMissed) {
+    Scenario s = on_device("h100-sxm-80gb");
+    s.cluster.device.processors = 20; // fewer than the kernels ask for
+    const double slows = Costs(s).collective(gather, 512 * mib, ranks(8)).slows;
+    EXPECT_GT(slows, 1);
+    EXPECT_LT(slows, 20);
 }
 
 TEST(Beside, MoreProcessorsOrFasterMemoryAreNeverSlower) {
@@ -73,17 +102,16 @@ TEST(Beside, OfOtherKernelsNothingIsKnown) {
     }
 }
 
-TEST(Beside, AllLieBetweenTheLeastAndTheMost) {
+TEST(Beside, NothingSlowsMoreThanTheMost) {
     for (const char* preset : {"dgx-a100-80gb", "dgx-h100", "dgx-b200"}) {
         const Costs c(on_cluster(preset, 2));
-        const CostModel::Slowdowns range = c.model.slowdowns();
+        const double most = c.model.most_slowdown();
         for (const CollectiveKind kind : {gather, CollectiveKind::all_reduce, CollectiveKind::all_to_all})
             for (const auto& group : {ranks(8), ranks(4), ranks(16), ranks(2, 0, 8)})
                 for (const double size : {0.01, 1.0, 512.0}) {
                     const CommCost cost = c.collective(kind, size * mib, group);
                     const double slows = cost.slows < 0 ? c.model.interference().compute_slowdown : cost.slows;
-                    EXPECT_GE(slows, range.least) << preset;
-                    EXPECT_LE(slows, range.most) << preset;
+                    EXPECT_LE(slows, most) << preset;
                 }
     }
 }

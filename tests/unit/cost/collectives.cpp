@@ -407,6 +407,23 @@ TEST(Collectives, AMeshHasTheLinksThatLeadToMembers) {
     EXPECT_NEAR(bus(8), 313, 30);
 }
 
+// The two dies of an MI250X's package have 200 GB/s between them, and a ring through all eight dies 150.
+TEST(Collectives, DiesOfAPackageReduceFastest) {
+    const Costs c(on_cluster("frontier"));
+    auto bus = [&](std::vector<int> members) {
+        const int n = static_cast<int>(members.size());
+        return 4e9 / alone_us(c.collective(CollectiveKind::all_reduce, 4e9, members)) * 1e-3 * volume(CollectiveKind::all_reduce, n);
+    };
+    EXPECT_NEAR(bus({0, 1}), 0.83 * 0.95 * 200, 8); // what reduces reaches 0.95 of what gathers do
+    EXPECT_NEAR(bus(ranks(8)), 0.83 * 0.95 * 150, 6);
+    EXPECT_GT(bus({0, 1}), bus(ranks(8)));
+    EXPECT_GT(bus(ranks(8)), bus(ranks(4)));
+    EXPECT_GT(bus(ranks(4)), bus({0, 2}));
+    EXPECT_LE(bus({0, 2}), 25);
+    const auto send = [&](int to) { return alone_us(c.model.transfer(Bytes::mebibytes(256), 0, to)); };
+    EXPECT_LT(send(1), send(2));
+}
+
 // Four TPU v5e in a row that does not close: 34 MB gathered at one link of 50 GB/s; Google's book expects 560 us and measures 680.
 TEST(Collectives, ARowThatDoesNotCloseHasHalfARing) {
     Scenario s = on_cluster("tpu-v5e-pod");

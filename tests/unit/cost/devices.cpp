@@ -20,7 +20,8 @@ std::vector<Work> all_work(DType t) {
     }
     out.push_back(Linear{Direction::weight_gradient, 4096, 1536, 6144, 8, t, DType::fp32, true});
     for (Direction d : {Direction::forward, Direction::backward}) {
-        for (AttentionKernel k : {AttentionKernel::flash1, AttentionKernel::flash2, AttentionKernel::flash3, AttentionKernel::cudnn}) {
+        for (AttentionKernel k :
+             {AttentionKernel::flash1, AttentionKernel::flash2, AttentionKernel::flash3, AttentionKernel::cudnn, AttentionKernel::flex}) {
             out.push_back(Attention{d, 2, 2048, 2048, 12, 4, 128, 128, true, 0.5, t, k, 0.1});
             out.push_back(Attention{d, 1, 1024, 4096, 16, 16, 192, 128, false, 1, t, k, 0});
             out.push_back(Attention{d, 1, 512, 512, 4, 4, 40, 40, true, 0.5, t, k, 0});
@@ -36,7 +37,7 @@ std::vector<Work> all_work(DType t) {
     }
     for (bool fused : {false, true}) {
         for (int p = 0; p < 4; ++p) out.push_back(CrossEntropy{static_cast<CrossEntropy::Part>(p), 4096, 32000, fused});
-        for (int k = 0; k <= static_cast<int>(OptimizerKind::lars); ++k)
+        for (int k = 0; k <= static_cast<int>(OptimizerKind::muon); ++k)
             for (bool host : {false, true}) out.push_back(OptimizerStep{static_cast<OptimizerKind>(k), 10000000, fused, host});
         out.push_back(GradientNorm{10000000, fused});
     }

@@ -140,6 +140,23 @@ TEST(Gemm, HoldsOnMeasuredPoints) {
               0.08);
 }
 
+// Kernels within a training step on an MI300X (AMD-AGI/TraceLens 4dc822d, evals/e2e_tests_comparative/llama3_2, hipBLASLt of early 2025),
+// at the sustained clock. The last one is a weight's gradient, whose layouts have no table: it was seen to be slower.
+TEST(Gemm, ProductsOfAStepOnMi300XTakeAsLongAsSeen) {
+    const Device d = *find_device("mi300x");
+    const KernelTables t = kernel_tables(d);
+    GemmDevice g = burst(d);
+    g.clock = t.sustained_16;
+    const double seen[][4] = {{12864, 1280, 1280, 97.0},
+                              {12864, 1280, 1280, 95.1},
+                              {12864, 5120, 1280, 356.0},
+                              {12864, 1280, 5120, 372.7},
+                              {5120, 1280, 12864, 363.3}};
+    for (const auto& [m, n, k, us] : seen)
+        EXPECT_NEAR(gemm_us(t.gemm.at("bf16"), g, {m, n, k}), us, 0.08 * us) << m << " " << n << " " << k;
+    EXPECT_LT(gemm_us(t.gemm.at("bf16"), g, {1280, 1280, 12864}), 128.0);
+}
+
 // Fits were made against these datasheet figures: a preset that drifts from them breaks the fit silently.
 TEST(Gemm, PresetsAgreeWithTheFiguresTheFitsWereMadeWith) {
     struct Reference {

@@ -113,5 +113,123 @@ TEST(HostCost, AnEpilogueCostsPartOfItsTraffic) {
     EXPECT_EQ(host_us(megatron(false), op_of(inside), 0), 0);
 }
 
+Scenario zero_three(int ranks = 8) {
+    Scenario s = on_device("h100-sxm-80gb");
+    s.strategy.framework = Framework::deepspeed;
+    s.strategy.zero_stage = 3;
+    s.strategy.data_parallel = ranks;
+    s.strategy.fused = false;
+    s.strategy.bucket_bytes = Bytes{2 << 24};
+    s.training.gradient_dtype = DType::bf16;
+    s.runtime.year = 2025;
+    return s;
+}
+
+// Hooks of DeepSpeed's ZeRO-3 run around modules without parameters too: those of attention and of an activation, and containers. What is
+// gathered costs more, and one rank gathers nothing.
+TEST(HostCost, HooksRunAroundEveryModule) {
+    const Scenario s = zero_three();
+    Scenario earlier = s;
+    earlier.runtime.year = 2021;
+    const Op product = op_of(linear(1, DType::bf16)), norm = op_of(Norm{Direction::forward, NormKind::rmsnorm, 1024, 2048, false}),
+             heads = op_of(Norm{Direction::forward, NormKind::rmsnorm, 1024, 128, false, 8}),
+             act = op_of(Pointwise{PointwiseKind::swiglu, Direction::forward, 1 << 20, false}),
+             sum = op_of(Pointwise{PointwiseKind::add, Direction::forward, 1 << 20, false});
+    const double launch = host_us(s, sum), module = host_us(s, norm) - launch;
+    EXPECT_EQ(launch, host_us(earlier, sum));
+    EXPECT_EQ(launch, host_us(earlier, product));
+    EXPECT_GT(module, 100);
+    EXPECT_NEAR(host_us(s, act) - launch, 2 * module, 1e-3) << "its own and the MLP's";
+    EXPECT_NEAR(host_us(s, heads) - launch, 2 * module, 1e-3) << "queries' and keys'";
+    EXPECT_GT(host_us(s, product) - launch, 2 * module);
+    EXPECT_LT(host_us(zero_three(1), product), host_us(s, product));
+    EXPECT_EQ(host_us(zero_three(1), norm), host_us(s, norm)) << "small parameters stay";
+}
+
+// Autograd functions with a setup_context take the forward pass longer, once a module.
+TEST(HostCost, HooksOf2026TakeLongerForward) {
+    Scenario later = zero_three();
+    later.runtime.year = 2026;
+    const auto more = [&](const Op& op) { return host_us(later, op) - host_us(zero_three(), op); };
+    const double module = more(op_of(Norm{Direction::forward, NormKind::rmsnorm, 1024, 2048, false}));
+    EXPECT_GT(module, 50);
+    EXPECT_NEAR(more(op_of(linear(1, DType::bf16))), module, 1e-3);
+    EXPECT_NEAR(more(op_of(Pointwise{PointwiseKind::swiglu, Direction::forward, 1 << 20, false})), 2 * module, 1e-3);
+    EXPECT_NEAR(more(op_of(linear(1, DType::bf16, Direction::input_gradient))), 0, 1e-3);
+}
+
+TEST(HostCost, HooksOfAWeightsGradientFillBuckets) {
+    const auto us = [](const Scenario& s, Direction d) { return host_us(s, op_of(linear(1, DType::bf16, d))); };
+    const Scenario small = zero_three();
+    Scenario large = small;
+    large.strategy.bucket_bytes = Bytes{1 << 30};
+    EXPECT_LT(us(large, Direction::weight_gradient), us(small, Direction::weight_gradient));
+    EXPECT_EQ(us(large, Direction::input_gradient), us(small, Direction::input_gradient));
+    EXPECT_GT(us(large, Direction::weight_gradient), 50) << "a gradient is copied into the bucket all the same";
+}
+
+// PEFT's A and B are gathered with the weight beside them; with A go the dropout and the module that calls all.
+TEST(HostCost, AnAdaptersHooksCostLessThanAWeights) {
+    Scenario s = zero_three();
+    s.model.trainable.lora = true;
+    s.model.trainable.rank = 16;
+    const auto op = [](std::int64_t n, std::int64_t k, Direction d) {
+        return op_of(Linear{d, 1024, n, k, 1, DType::bf16, DType::bf16, false});
+    };
+    const auto of = [&](std::int64_t n, std::int64_t k, Direction d = Direction::forward) {
+        Op made = op(n, k, d);
+        made.of_adapter = n == 16;
+        return host_us(s, made);
+    };
+    const Op router = op(16, 2048, Direction::forward); // with as many experts as the adapters' rank
+    EXPECT_EQ(host_us(s, router), of(2048, 2048));
+    for (const Direction d : {Direction::forward, Direction::input_gradient}) {
+        const double weight = of(2048, 2048, d), a = of(16, 2048, d), b = of(2048, 16, d);
+        EXPECT_LT(b, 0.5 * weight);
+        EXPECT_LT(a, weight);
+        EXPECT_GT(a, b);
+    }
+    EXPECT_LT(of(16, 2048, Direction::weight_gradient), of(2048, 2048, Direction::weight_gradient)) << "it fills no bucket";
+}
+
+// A mixture that is one module to the hooks gathers the weights of all its experts at once.
+TEST(HostCost, HooksOfAMixtureGatherAllExperts) {
+    Scenario loop = zero_three(), grouped = loop;
+    for (Scenario* s : {&loop, &grouped}) s->model.moe.emplace();
+    grouped.runtime.year = 2026;
+    const Op few = op_of(linear(8, DType::bf16)), many = op_of(linear(64, DType::bf16)), one = op_of(linear(1, DType::bf16));
+    EXPECT_GT(host_us(loop, many), host_us(loop, few));
+    EXPECT_LT(host_us(loop, many), 64 * host_us(loop, one));
+    EXPECT_EQ(host_us(grouped, many), host_us(grouped, few)) << "experts are one parameter";
+    Scenario first = loop, second = loop; // the experts' first linears read the hidden size, and with them all are gathered
+    first.model.hidden_size = 2048, second.model.hidden_size = 1536;
+    EXPECT_GT(host_us(first, few), host_us(second, few) + 200);
+    EXPECT_NEAR(host_us(second, many) - host_us(second, few), host_us(first, many) - host_us(first, few), 1e-3);
+}
+
+// Calls, hooks, captured regions and exchanges are the host's: at half its speed they take twice as long. A stated launch is its own.
+TEST(HostCost, FollowsTheHostsSpeed) {
+    const Op product = op_of(linear(8, DType::fp8)),
+             reduce = op_of(Collective{CollectiveKind::reduce_scatter, 0, Bytes{1 << 26}, DType::bf16});
+    Scenario mixture = megatron(true);
+    mixture.model.moe.emplace();
+    const Op router = op_of(Router{Direction::backward, 1024, 8, 2, false, 1, true});
+    for (Scenario s : {megatron(false), megatron(true), mixture, zero_three()})
+        for (const Op& op : {product, reduce, router}) {
+            const double usual = host_us(s, op, 3);
+            s.cluster.host.speed = 0.5;
+            EXPECT_NEAR(host_us(s, op, 3), 2 * usual, 1e-5 * usual) << op.work.index();
+            s.cluster.host.speed = 1;
+        }
+    Scenario stated = megatron(false, 2021); // no calls of modules yet
+    stated.runtime.launch_us = 5;
+    stated.strategy.pipeline_parallel = 2;
+    const double exchange = microseconds(Costs(stated).model.exchange_sync());
+    stated.cluster.host.speed = 0.25;
+    EXPECT_NEAR(host_us(stated, product), 5, 1e-6);
+    EXPECT_GT(exchange, 0);
+    EXPECT_NEAR(microseconds(Costs(stated).model.exchange_sync()), 4 * exchange, 1e-3);
+}
+
 } // namespace
 } // namespace orrery

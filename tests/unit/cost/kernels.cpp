@@ -1,6 +1,8 @@
 // Attention and memory-bound kernels: published rates, bytes over bandwidth, fused against eager.
 #include "fixture.hpp"
 
+#include "sim/cost/calibration.hpp"
+
 #include <cmath>
 
 namespace orrery {
@@ -30,6 +32,18 @@ TEST(AttentionCost, FollowsThePublishedRates) {
 
 // Kernel lists of Qwen3-8B on H100, per layer: 46 us for the keys' 4,096 rows and 76 for the queries' 16,384 with tensor parallelism of 8;
 // 79 and 80 with 16,384 and 65,536. PyTorch's norms have no such kernel.
+// Queries and keys have a norm each: one start more.
+TEST(NormCost, NormsAcrossHeadsAreTwoKernels) {
+    const Costs c(on_device("h100-sxm-80gb"));
+    const auto cost = [&](bool across) {
+        Op op;
+        op.work = Norm{Direction::forward, NormKind::rmsnorm, 8192, 4096, true, across ? 32 : 0, across};
+        return c.model.compute(Plan{}, op);
+    };
+    EXPECT_EQ(cost(true).kernels, 2 * cost(false).kernels);
+    EXPECT_GT(cost(true).duration.ps, cost(false).duration.ps);
+}
+
 TEST(NormCost, WeightGradientsOfHeadNormsAreAddedUpByFewBlocks) {
     Scenario s = on_device("h100-sxm-80gb");
     s.strategy.framework = Framework::fsdp2;
@@ -115,9 +129,60 @@ TEST(AttentionCost, HeadsAreFilledUpToADimensionThereIsAKernelFor) {
     EXPECT_LT(of(AttentionKernel::flash2, 96), of(AttentionKernel::flash2, 104));
     EXPECT_DOUBLE_EQ(of(AttentionKernel::flash1, 96), of(AttentionKernel::flash1, 128));
     EXPECT_LT(of(AttentionKernel::cudnn, 80), of(AttentionKernel::cudnn, 96));
+    EXPECT_DOUBLE_EQ(of(AttentionKernel::flex, 80), of(AttentionKernel::flex, 128));
+    EXPECT_DOUBLE_EQ(of(AttentionKernel::flex, 192), of(AttentionKernel::flex, 256));
     Attention latent = attention(Direction::forward, 4096); // keys of 192, values of 128
     latent.qk_dim = 192;
     EXPECT_LT(c.compute_us(latent), of(AttentionKernel::flash2, 192));
+    latent.kernel = AttentionKernel::flex; // which fills keys up to 256
+    EXPECT_LT(c.compute_us(latent), of(AttentionKernel::flex, 192));
+    EXPECT_GT(c.compute_us(latent), 1.3 * of(AttentionKernel::flex, 128));
+}
+
+// TFLOP/s of the kernels that torch.compile makes, tuned: H100 by pytorch/benchmark pull request 2443 (16,384 tokens in all, 16 heads),
+// B200 by pytorch/pytorch pull requests 188644 and 163318.
+TEST(AttentionCost, FlexAttentionFollowsItsMeasurements) {
+    const auto tflops = [](const char* device, Direction d, std::int64_t rows, bool causal) {
+        const Costs c(on_device(device));
+        const Attention a = attention(d, rows, AttentionKernel::flex, causal);
+        return readme_tflops(c, a) * 0.845 / kernel_tables(c.scenario.cluster.device).sustained_attention;
+    };
+    const double full[][2] = {{512, 266}, {1024, 328}, {2048, 370}, {4096, 391.5}, {8192, 401.5}, {16384, 408}};
+    for (const auto& [rows, rate] : full)
+        EXPECT_NEAR(tflops("h100-sxm-80gb", Direction::forward, static_cast<std::int64_t>(rows), false), rate, 0.05 * rate) << rows;
+    EXPECT_NEAR(tflops("h100-sxm-80gb", Direction::forward, 512, true), 170, 0.05 * 170);
+    EXPECT_NEAR(tflops("h100-sxm-80gb", Direction::forward, 1024, true), 238, 0.05 * 238);
+    EXPECT_NEAR(tflops("b200-192gb", Direction::forward, 1024, false), 381, 0.05 * 381);
+    EXPECT_NEAR(tflops("b200-192gb", Direction::forward, 1024, true), 246, 0.05 * 246);
+    EXPECT_NEAR(tflops("b200-192gb", Direction::backward, 16384, false), 520, 0.05 * 520);
+    for (const std::int64_t dim : {64, 128, 256})
+        for (const std::int64_t rows : {128, 256, 512, 1024, 4096})
+            for (const bool causal : {false, true}) {
+                Attention a = attention(Direction::backward, rows, AttentionKernel::flex, causal);
+                a.qk_dim = a.v_dim = dim;
+                EXPECT_LE(Costs(on_device("b200-192gb")).compute_us(a), Costs(on_device("h100-sxm-80gb")).compute_us(a))
+                    << dim << " " << rows;
+            }
+}
+
+TEST(AttentionCost, FlexAttentionIsSlowerThanCudnnAndNoFasterThanFlashWhereNobodyMeasuredIt) {
+    for (const char* name : {"h100-sxm-80gb", "h200-sxm-141gb", "b200-192gb", "gb200", "gb300"})
+        for (const int year : {2025, 2026})
+            for (const Direction d : {Direction::forward, Direction::backward})
+                for (const std::int64_t rows : {1024, 4096, 16384})
+                    for (const bool causal : {false, true}) {
+                        Scenario s = on_device(name);
+                        s.runtime.year = year;
+                        const Costs c(s);
+                        EXPECT_GT(c.compute_us(attention(d, rows, AttentionKernel::flex, causal)),
+                                  c.compute_us(attention(d, rows, AttentionKernel::cudnn, causal)))
+                            << name << " " << year << " " << rows;
+                    }
+    for (const char* name : {"mi300x", "h20-sxm-96gb", "l40s", "rtx-4090"}) { // not what H100's or A100's rates would give
+        const KernelTables t = kernel_tables(*find_device(name));
+        EXPECT_EQ(t.attention.at("flex").forward.causal.back().tflops, t.attention.at("flash-2").forward.causal.back().tflops) << name;
+        EXPECT_EQ(t.attention.at("flex").source.kind, "assumed") << name;
+    }
 }
 
 // A window's rows have two edges; a window as long as the sequence is no window.
@@ -206,6 +271,34 @@ TEST(PointwiseCost, CastsTo16BitsHaveAKernelOfTheirOwnOnHopperSince2025) {
     EXPECT_LT(narrow("h200-sxm-141gb", 2025), narrow("h200-sxm-141gb", 2024));
     EXPECT_EQ(narrow("a100-sxm-40gb", 2025), narrow("a100-sxm-40gb", 2024));
     EXPECT_LE(narrow("h200-sxm-141gb", 2025), cast_us(eager_torch("h200-sxm-141gb", 2025), DType::bf16, DType::fp32));
+}
+
+// Every class of eager kernels that has a rate on NVIDIA's architectures has one on AMD's.
+TEST(PointwiseCost, AmdHasARateOfEveryClassOfEagerKernels) {
+    const PointwiseTable table = pointwise_table();
+    for (const char* architecture : {"cdna2", "cdna3", "cdna4", "hopper", "blackwell"}) {
+        EXPECT_TRUE(table.unlike.elements.contains(architecture)) << architecture;
+        EXPECT_TRUE(table.strided.elements.contains(architecture)) << architecture;
+    }
+    for (const std::string& name : device_names())
+        if (const Device d = *find_device(name); d.vendor == "amd") {
+            EXPECT_TRUE(table.unlike.elements.contains(d.architecture)) << name;
+            EXPECT_TRUE(table.strided.elements.contains(d.architecture)) << name;
+        }
+}
+
+// 52.5 million elements on an MI300X (AMD-AGI/TraceLens, kernel lists of Llama 3.2 11B): 124.6 us to 32 bits, 80.9 to 16, 114.0 for a copy
+// of rows that are not contiguous. cast_us casts 67.1 million.
+TEST(PointwiseCost, AmdsEagerKernelsTakeWhatTheyDoAlone) {
+    const double more = 67.1 / 52.46;
+    const auto us = [](int year, DType from, DType to) { return cast_us(eager_torch("mi300x", year), from, to); };
+    EXPECT_NEAR(us(2025, DType::bf16, DType::fp32), 124.6 * more, 0.05 * 124.6 * more);
+    EXPECT_NEAR(us(2025, DType::fp32, DType::bf16), 80.9 * more, 0.2 * 80.9 * more);
+    EXPECT_LT(us(2026, DType::bf16, DType::fp32), us(2025, DType::bf16, DType::fp32)) << "a kernel of its own";
+    EXPECT_EQ(cast_us(eager_torch("h200-sxm-141gb", 2026), DType::bf16, DType::fp32),
+              cast_us(eager_torch("h200-sxm-141gb", 2025), DType::bf16, DType::fp32))
+        << "for AMD's devices alone";
+    EXPECT_NEAR(pointwise_table().strided.elements.at("cdna3") * 304, 52.46e6 / 114.0, 0.01 * 52.46e6 / 114.0);
 }
 
 TEST(PointwiseCost, MoreProcessorsNeverMakeACastSlower) {
@@ -318,6 +411,20 @@ TEST(NormCost, PyTorchsOwnKernelsTakeALeastTimeOfARow) {
               us(Direction::backward, NormKind::layernorm, 16384, 768));
 }
 
+// MI300X: 48.5 us forward, 86.0 and 39.9 backward of 12,864 rows of 1,280 in 16 bits (AMD-AGI/TraceLens, Llama 3.2 11B).
+TEST(NormCost, RowsTakeLongerOnAmdsProcessors) {
+    const double elements = 12864.0 * 1280;
+    const auto us = [&](const Costs& c, Direction d) {
+        return c.compute_us(Norm{d, NormKind::layernorm, 12864, 1280, true}, (d == Direction::forward ? 4 : 6) * elements);
+    };
+    const Costs c = eager_torch("mi300x", 2025);
+    EXPECT_NEAR(us(c, Direction::forward), 48.5, 5);
+    EXPECT_NEAR(us(c, Direction::backward), 126, 32) << "the weight's gradient as on Hopper";
+    Scenario more = c.scenario;
+    more.cluster.device.processors *= 2;
+    for (const Direction d : {Direction::forward, Direction::backward}) EXPECT_LT(us(Costs(more), d), us(c, d));
+}
+
 // 36.6 us in the mean of GPT-2 124M's four widths of 16,384 rows on our H200.
 TEST(PointwiseCost, EagerBiasGradientsAreSumsOfColumns) {
     const Costs c = eager_torch("h200-sxm-141gb", 2026);
@@ -331,7 +438,12 @@ TEST(PointwiseCost, EagerBiasGradientsAreSumsOfColumns) {
 // Operators that PyTorch dispatches for Transformers' norm and rotation, bytes an element: 36 and 92 (28 and 92 on rows of 32 bits), 20.2
 // and 28.2.
 TEST(PointwiseCost, EagerNormsAndRotationsMoveWhatTheirOperatorsDo) {
-    const Costs c = eager_torch("mi300x", 2025); // where nothing is known to bind but bytes
+    Scenario nobodys = on_device("mi300x");
+    nobodys.cluster.device.architecture = "nobody's"; // where nothing is known to bind but bytes
+    nobodys.strategy.framework = Framework::ddp;
+    nobodys.strategy.fused = false;
+    nobodys.runtime.year = 2025;
+    const Costs c(nobodys);
     constexpr double elements = 1 << 28, rate = 0.85 * 5300e3;
     const auto moved = [&](Work w, double buffers) { return c.compute_us(std::move(w), buffers * elements) * rate / elements; };
     constexpr std::int64_t rows = 1 << 16, cols = 1 << 12;
@@ -504,6 +616,25 @@ TEST(PointwiseCost, AutocastCastsWeightsInEachForwardPass) {
     EXPECT_LT(longer, 3 * 6.0 * n * k / 3.35e6);
     for (const Direction d : {Direction::input_gradient, Direction::weight_gradient})
         EXPECT_EQ(autocast.compute_us(product(d)), pure.compute_us(product(d)));
+    // Where the cast is an op of the plan, the two together take as long.
+    Plan plan;
+    Buffer x, w, cast;
+    w.role = Role::parameter;
+    w.dtype = DType::fp32;
+    w.shape = {n, k};
+    w.bytes = Bytes{4 * n * k};
+    cast.shape = w.shape;
+    cast.bytes = Bytes{2 * n * k};
+    const BufferId in = plan.buffers.add(std::move(x)), weight = plan.buffers.add(std::move(w)), narrow = plan.buffers.add(std::move(cast));
+    Op narrows, multiplies;
+    narrows.work = Pointwise{PointwiseKind::cast, Direction::forward, n * k, false};
+    narrows.in = {weight};
+    narrows.out = {narrow};
+    multiplies.work = product(Direction::forward);
+    multiplies.in = {in, narrow};
+    const double apart = microseconds(autocast.model.compute(plan, narrows).duration + autocast.model.compute(plan, multiplies).duration),
+                 together = autocast.compute_us(product(Direction::forward));
+    EXPECT_NEAR(apart, together, 0.01);
 }
 
 // Megatron's vocabulary-parallel loss moves 38 + 14 bytes per logit unfused, 28 fused.
@@ -531,6 +662,30 @@ TEST(PointwiseCost, OptimizerMovesItsStates) {
     EXPECT_GT(c.compute_us(OptimizerStep{OptimizerKind::adam, 1000000000, false, false}), 1.8 * fused);
     EXPECT_GT(c.compute_us(OptimizerStep{OptimizerKind::adam, 1000000000, true, true}), 10 * fused); // on the host's memory
     EXPECT_LT(c.compute_us(OptimizerStep{OptimizerKind::sgd, 1000000000, true, false}), fused);
+}
+
+// Newton-Schulz iterations are products: at a large size a good part of the peak, and more of them take as much longer.
+TEST(PointwiseCost, MuonMultiplies) {
+    const Costs c(on_device("h100-sxm-80gb"));
+    const auto step = [](OptimizerStep::Part part, std::int64_t matrices, std::int64_t rows, std::int64_t cols) {
+        OptimizerStep w{OptimizerKind::muon, matrices * rows * cols, false, false, part};
+        w.matrices = matrices;
+        w.rows = rows;
+        w.cols = cols;
+        return w;
+    };
+    const auto us = [&](std::int64_t matrices, std::int64_t rows, std::int64_t cols) {
+        return c.compute_us(step(OptimizerStep::Part::orthogonal, matrices, rows, cols));
+    };
+    const OptimizerStep large = step(OptimizerStep::Part::orthogonal, 1, 8192, 8192);
+    EXPECT_DOUBLE_EQ(flops(large).count, 5 * 6 * std::pow(8192.0, 3));
+    EXPECT_GT(c.compute_us(large), flops(large).count / 989e6);
+    EXPECT_LT(c.compute_us(large), flops(large).count / (0.5 * 989e6));
+    EXPECT_NEAR(us(7, 4096, 1024), 7 * us(1, 4096, 1024), 1e-6 * us(7, 4096, 1024));
+    EXPECT_DOUBLE_EQ(us(3, 4096, 1024), us(3, 1024, 4096)) << "on the shorter side";
+    for (std::int64_t m = 256; m < 4096; m *= 2) EXPECT_LT(us(1, m, 4096), us(1, 2 * m, 4096)) << m;
+    for (const auto part : {OptimizerStep::Part::direction, OptimizerStep::Part::apply})
+        EXPECT_LT(c.compute_us(step(part, 1, 8192, 8192)), 0.1 * c.compute_us(large));
 }
 
 // PyTorch's own loss of an undivided vocabulary moves 40 bytes per logit beside two casts that look their types up (1.7 elements a ns and

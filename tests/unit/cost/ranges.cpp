@@ -36,6 +36,14 @@ TEST(CalibrationRanges, HoldOfEveryCompiledInFile) {
     EXPECT_GT(files, 15);
 }
 
+// Without the power of other kernels a mix would say that they draw nothing.
+TEST(CalibrationRanges, AMixNeedsThePowerOfOtherKernels) {
+    Json file{{"sustained", {{"bf16", 0.9}, {"fp8", 0.8}, {"other", 0.95}, {"matrix_share", 1}}}};
+    EXPECT_NE(refusal(file).find("sustained.memory_power"), std::string::npos) << refusal(file);
+    file["sustained"]["memory_power"] = 0.4;
+    EXPECT_EQ(refusal(file), "");
+}
+
 // A constant below its limit made predictions faster, or negative.
 TEST(CalibrationRanges, RefuseWhatIsBeyondThem) {
     const Json h100 = file_of("kernels_h100-sxm-80gb");

@@ -5,6 +5,7 @@
 
 #include <nccl.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 
@@ -55,6 +56,7 @@ TEST(Failure, AHangingRankIsNamedWithItsCommunicator) {
         << o.said;
     EXPECT_NE(o.said.find("no progress for 1 s"), std::string::npos) << o.said;
     EXPECT_GE(fake::aborted(), 4 * 2); // every rank's, the one of all ranks and at least one more
+    EXPECT_EQ(std::ranges::count(fake::misuse(), std::string("ncclCommAbort alone")), 0);
     EXPECT_EQ(fake::live_streams() + fake::live_allocations(), 0);
 }
 

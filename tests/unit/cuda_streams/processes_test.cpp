@@ -462,8 +462,10 @@ TEST(Launch, SlurmsPmiIsSlurm) {
 
 TEST(Launch, TellsCudaHowManyStreamsThereAre) {
     unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
+    unsetenv("NCCL_LAUNCH_ORDER_IMPLICIT");
     prepare_cuda();
     EXPECT_STREQ(getenv("CUDA_DEVICE_MAX_CONNECTIONS"), "32");
+    EXPECT_STREQ(getenv("NCCL_LAUNCH_ORDER_IMPLICIT"), "1");
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 1); // a user's own setting stands
     prepare_cuda();
     EXPECT_STREQ(getenv("CUDA_DEVICE_MAX_CONNECTIONS"), "1");

@@ -45,6 +45,35 @@ TEST_P(OnStandIns, SerialToTheBit) {
 INSTANTIATE_TEST_SUITE_P(Strategies, OnStandIns, testing::ValuesIn(agree::strategies()),
                          [](const auto& tested) { return tested.param.name; });
 
+// Steps of an asynchronous pipeline flow into each other: one program has several of them, and a stage several versions of its weights.
+// Kernels of NCCL begin in the order of their launches, which must hold up no stage.
+TEST(PipeDream, TrainsToTheSerialBits) {
+    for (const auto& [versions, stages, microbatches] : {std::tuple("stash", 4, 1), std::tuple("2bw", 4, 4), std::tuple("2bw", 3, 4)}) {
+        const Scenario scenario = agree::tiny({"strategy.schedule=pipedream-async", "strategy.pipeline_parallel=" + std::to_string(stages),
+                                               "model.layers=" + std::to_string(stages), "strategy.flush_every=5",
+                                               "training.global_batch_size=" + std::to_string(2 * microbatches),
+                                               std::string("strategy.weight_versions=") + versions, "strategy.data_parallel=2",
+                                               "model.tied_embeddings=false", "training.optimizer=sgd"});
+        fake::reset(scenario.world_size());
+        fake::set_progress_polls(2);
+        const auto after_two_rounds = [&](auto&& executor_of) {
+            const auto world = make_world(scenario, DType::fp32);
+            initialise(*world);
+            const std::unique_ptr<Executor> executor = executor_of(*world);
+            for (std::int64_t step = 0; step < 2 * world->plan.steps; step += world->plan.steps) {
+                load_batch(*world, {"", scenario.model.vocab_size, scenario.training.seed}, step);
+                executor->step(nullptr);
+            }
+            executor->fetch();
+            return gather(*world, Quantity::parameters).tensors;
+        };
+        const auto serial = after_two_rounds([](World& w) { return make_executor("serial", w); });
+        const auto gpus = after_two_rounds([](World& w) { return queues_executor(w, stand_ins(w)); });
+        EXPECT_EQ(difference(serial, gpus).relative, 0) << versions << ": " << difference(serial, gpus).worst;
+        EXPECT_TRUE(fake::misuse().empty()) << fake::misuse().front();
+    }
+}
+
 // One order of launches for all communicators that two devices share: what NCCL wants of host threads.
 TEST(LaunchOrder, IsTheSameOnEveryTwoDevices) {
     const Scenario scenario =

@@ -1,6 +1,7 @@
 // From a scenario to the report of its whole run: sizes of saves, their best interval, what the text and the JSON say.
 #include "sim/job/whole_run.hpp"
 #include "sim/scenario/csv.hpp"
+#include "sim/scenario/parameters.hpp"
 #include "sim/scenario/parse.hpp"
 #include "topology/input_error.hpp"
 
@@ -39,6 +40,16 @@ TEST(WholeRun, SavesAreAsLargeAsMlperfs) {
     EXPECT_EQ(state_bytes(scenario({"training.precision=fp32"}), 1, 1), 12);
     EXPECT_EQ(state_bytes(scenario({"run.checkpoint.gb=7"}), 1, 1), 7e9);
     EXPECT_EQ(state_bytes(scenario({"training.moment_dtype=int8"}), 1, 1), 2 + 4 + 2);
+    EXPECT_EQ(state_bytes(scenario({"strategy.framework=ddp", "strategy.tensor_parallel=1", "training.precision=bf16"}), 1, 1), 12)
+        << "autocast's parameters are fp32";
+}
+
+// Muon has one moment of matrices; tables have AdamW's two.
+TEST(WholeRun, SavesOfMuonLackAMoment) {
+    const Scenario s = scenario({"training.optimizer=muon"}); // positions as long as the sequence, one table for both ends
+    const double tables = (32000.0 + 1024) * 1024, parameters = tables + 1e9;
+    EXPECT_EQ(static_cast<double>(table_parameters(s.model)), tables);
+    EXPECT_EQ(state_bytes(s, parameters, parameters), 10e9 + 14 * tables);
 }
 
 // Frozen parameters have no optimizer states: a save holds them as they are.

@@ -13,6 +13,7 @@ struct Shape {
     int window;
     bool alibi;
     std::int64_t document = 0;
+    double cap = 0;
     friend std::ostream& operator<<(std::ostream& out, const Shape& s) { return out << s.name; }
 };
 
@@ -22,6 +23,8 @@ const std::vector<Shape> shapes{{"causal", 2, 2, 8, 8, true, 0, false},
                                 {"latent", 2, 2, 12, 8, true, 0, false},
                                 {"window", 2, 1, 8, 8, true, 5, false},
                                 {"alibi", 4, 4, 8, 8, true, 0, true},
+                                {"capped", 4, 2, 8, 8, true, 0, false, 0, 0.7},
+                                {"capped_window", 2, 1, 8, 8, true, 5, false, 0, 0.7},
                                 {"documents", 4, 2, 8, 8, true, 0, false, 24},
                                 {"full_documents", 2, 2, 8, 8, false, 0, false, 48},
                                 {"window_in_documents", 2, 1, 8, 8, true, 5, false, 16}};
@@ -41,6 +44,7 @@ Rank rank_for(const Shape& s, int ranks = 1, int r = 0) {
     rank.facts.causal = s.causal;
     rank.facts.window = s.window;
     rank.facts.alibi = s.alibi;
+    rank.facts.score_cap = s.cap;
     rank.facts.document = s.document;
     rank.facts.deals_documents = ranks > 1 && s.document > 0;
     return rank;
@@ -88,8 +92,9 @@ void reference(const Shape& s, Whole& w) {
                         dot += w.q[row * s.heads * s.qk_dim + h * s.qk_dim + d] * w.kv[(b * sequence + j) * width + g * s.qk_dim + d];
                     const bool together = s.document == 0 || i / s.document == j / s.document,
                                seen = together && (!s.causal || (j <= i && (s.window == 0 || i - j < s.window)));
-                    p.push_back(seen ? std::exp(dot / std::sqrt(static_cast<double>(s.qk_dim)) + slope(s, h) * static_cast<double>(j - i))
-                                     : 0);
+                    double score = dot / std::sqrt(static_cast<double>(s.qk_dim));
+                    if (s.cap > 0) score = s.cap * std::tanh(score / s.cap);
+                    p.push_back(seen ? std::exp(score + slope(s, h) * static_cast<double>(j - i)) : 0);
                     sum += p.back();
                 }
                 w.lse[row * s.heads + h] = std::log(sum);

@@ -112,6 +112,7 @@ TEST(LowersAlike, OnlyWhatHasOnePlan) {
                                           "cluster.inter_node.latency_us=9",
                                           "cluster.devices_per_node=4",
                                           "cluster.devices_per_node=16",
+                                          "cluster.host.speed=0.5",
                                           "perturb=[{\"slow\": 2, \"rank\": 1}]",
                                           "training.learning_rate=0.01",
                                           "training.warmup_steps=7",

@@ -2,6 +2,7 @@
 #include "tests/unit/plan/plans.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <set>
@@ -39,6 +40,12 @@ const Buffer* buffer_named(const Plan& plan, const std::string& name, int stage)
     for (const Buffer& b : plan.buffers)
         if (b.name == name && b.stage == stage) return &b;
     return nullptr;
+}
+
+std::int64_t elements_of(const Plan& plan, BufferId b) {
+    std::int64_t n = 1;
+    for (std::int64_t d : plan.buffers[at(b)].shape) n *= d;
+    return n;
 }
 
 double total_flops(const Block& block) {
@@ -140,6 +147,15 @@ TEST(Adjoint, SplitHalvesAddUpToTheWhole) {
     }
 }
 
+// Replicas that share the gradients of one microbatch have them whole before both halves of its backward pass, on one stage too.
+TEST(Adjoint, HalvesOfOneStageShareTheirGradients) {
+    for (const char* schedule : {"zb-h1", "zb-h2", "zb-v"})
+        for (const char* framework : {"ddp", "fsdp2", "megatron"}) {
+            const Plan plan = plan_of({std::string("strategy.framework=") + framework, std::string("strategy.schedule=") + schedule});
+            EXPECT_TRUE(verify(plan).empty()) << schedule << " " << framework << ": " << to_text(verify(plan));
+        }
+}
+
 // Its gradient collective is issued before the weight gradient that hides it.
 TEST(Adjoint, WeightGradientsRunUnderTheReductionOfTheInputGradient) {
     const auto order = [](const std::vector<std::string>& overrides) {
@@ -238,6 +254,62 @@ TEST(Windows, LayersThatSeeAllAreAsOftenAsSaid) {
     s.model.attention.full_every = 2;
     EXPECT_DOUBLE_EQ(share(lower(s), 0), windowed);
     EXPECT_DOUBLE_EQ(share(lower(s), 1), 0.5);
+}
+
+// OLMo 2 has no norm ahead of a product, but one of its result; Gemma has both. The residual stream takes what the last norm made.
+TEST(Norms, StandWhereTheModelHasThem) {
+    const auto plan_with = [](const char* placement) {
+        return plan_of(sp2 + llama_like + std::vector<std::string>{std::string("model.norm_placement=") + placement});
+    };
+    for (const auto& [placement, norms] : {std::pair{"before", 2}, {"after", 2}, {"both", 4}}) {
+        const Plan plan = plan_with(placement);
+        const Block &forward = block_named(plan, "F0"), &backward = block_named(plan, "B0");
+        const auto is_norm = [](const Op& op) { return std::holds_alternative<Norm>(op.work) && op.layer == 0; };
+        EXPECT_EQ(count(forward, is_norm), norms) << placement;
+        EXPECT_EQ(count(backward, is_norm), norms) << placement;
+        EXPECT_EQ(collectives(forward, CollectiveKind::all_gather, 0), 2) << placement;
+        EXPECT_EQ(collectives(forward, CollectiveKind::reduce_scatter, 0), 2) << placement;
+        const bool behind = std::string(placement) != "before";
+        const Op& add = op_named(forward, "l0.residual2");
+        EXPECT_EQ(plan.buffers[at(add.in[0])].name.find("post_norm2") != std::string::npos, behind) << plan.buffers[at(add.in[0])].name;
+        if (behind) {
+            EXPECT_EQ(elements_of(plan, op_named(forward, "l0.post_norm1").in[0]), elements_of(plan, add.in[0])) << "a shard of the rows";
+        }
+    }
+}
+
+// A norm over all queries of a token has a statistic for them and one for the keys, and weights for every column.
+TEST(Norms, GoAcrossHeadsWhereSaid) {
+    const std::vector<std::string> heads = llama_like + std::vector<std::string>{"model.attention.qk_norm=true"};
+    const Plan each = plan_of(heads), across = plan_of(heads + std::vector<std::string>{"model.attention.qk_norm_across=true"});
+    const auto statistics = [](const Plan& plan) {
+        return plan.buffers[at(op_named(block_named(plan, "F0"), "l0.qk_norm").out[1])].shape.back();
+    };
+    EXPECT_EQ(statistics(each), 8 + 4);
+    EXPECT_EQ(statistics(across), 2);
+    EXPECT_EQ(buffer_named(each, "w.l0.q_norm.weight", 0)->shape, (std::vector<std::int64_t>{8}));
+    EXPECT_EQ(buffer_named(across, "w.l0.q_norm.weight", 0)->shape, (std::vector<std::int64_t>{64}));
+    EXPECT_EQ(buffer_named(across, "w.l0.k_norm.weight", 0)->shape, (std::vector<std::int64_t>{32}));
+}
+
+// Scores of separate steps are not scaled yet: their cap is larger by the root of the heads' width. A fused kernel caps on its way.
+TEST(Caps, StandBetweenAProductAndItsSoftmax) {
+    const std::vector<std::string> capped{"model.attention.score_cap=50", "model.logit_cap=30"};
+    const auto caps = [](const Plan& plan) {
+        std::vector<std::pair<std::string, double>> found;
+        for (const Op& op : block_named(plan, "F0").ops)
+            if (const auto* p = std::get_if<Pointwise>(&op.work); p && p->kind == PointwiseKind::softcap)
+                found.emplace_back(op.name, p->cap);
+        return found;
+    };
+    const Plan fused = plan_of(capped), steps = plan_of(capped + unfused_attention);
+    ASSERT_EQ(caps(fused).size(), 1u);
+    EXPECT_EQ(caps(fused)[0].first, "logits.cap");
+    EXPECT_EQ(caps(fused)[0].second, 30);
+    ASSERT_EQ(caps(steps).size(), 3u) << "of two layers' scores and of the logits";
+    EXPECT_NEAR(caps(steps)[0].second, 50 * std::sqrt(8.0), 1e-9);
+    const auto in_backward = count(block_named(steps, "B0"), [](const Op& op) { return op.name.ends_with(".cap.bwd"); });
+    EXPECT_EQ(in_backward, 3);
 }
 
 TEST(Layers, UnevenSplitsPutEachLayerWhereItIsSaid) {

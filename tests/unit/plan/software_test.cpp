@@ -323,6 +323,22 @@ TEST(SoftwareOfItsYear, MegatronOf2023KeepsCopiesOfKeysAndValues) {
     EXPECT_EQ(copies("2023").count, 2 * bytes_of(plan, ".attention").count);
 }
 
+// Ahead of FlashAttention too, where several queries share a key: beside a layer's own keys and values those that are repeated.
+TEST(SoftwareOfItsYear, MegatronOf2023RepeatsSharedKeysForFusedAttention) {
+    const auto copies = [](const char* year, const std::vector<std::string>& more) {
+        return bytes_of(plan_of(llama_like + std::vector<std::string>{std::string("runtime.year=") + year} + more), ".heads");
+    };
+    const Scenario s = scenario_of(llama_like);
+    const std::int64_t queries = s.model.attention_heads, keys = s.model.kv_heads;
+    ASSERT_LT(keys, queries);
+    const Bytes rows = bytes_of(plan_of(llama_like + std::vector<std::string>{"runtime.year=2023"}), ".attention");
+    EXPECT_EQ(copies("2023", {}).count, 2 * rows.count * (queries - keys) / queries);
+    EXPECT_EQ(copies("2023", {"model.kv_heads=" + std::to_string(queries)}).count, 0) << "nothing is shared";
+    EXPECT_EQ(copies("2022", {}).count, 0);
+    EXPECT_EQ(copies("2024", {}).count, 0) << "Transformer Engine's attention shares them";
+    EXPECT_TRUE(verify(plan_of(llama_like + sp2 + std::vector<std::string>{"runtime.year=2023"})).empty());
+}
+
 // A checkpointed layer's parameters before DeepSpeed recorded their uses: forward pass, the one made again, backward pass.
 TEST(SoftwareOfItsYear, DeepSpeedGatheredBehindRecomputationOnceMore) {
     const auto gathers = [](const char* year) {
@@ -450,6 +466,93 @@ TEST(Autocast, CastsAreKernelsOnlyWhereTheyAreNeeded) {
     EXPECT_EQ(casts({"training.precision=fp32"}), 0);
 }
 
+// Of every layer: the first one's too, whose input has no gradient where only adapters are trained.
+void expect_casts_until_backward(const Plan& plan) {
+    for (const Block& b : plan.blocks)
+        for (const Op& op : b.ops)
+            if (const auto* free = std::get_if<Free>(&op.work); free && plan.buffers[free->buffer].name.ends_with(".input.casts")) {
+                EXPECT_EQ(b.kind, BlockKind::backward) << plan.buffers[free->buffer].name;
+            }
+}
+
+// Three modules read a norm of attention, two one of a gated MLP, and each casts it for itself: copies that live until the backward pass.
+TEST(Autocast, EachModuleKeepsItsOwnCastOfWhatItReads) {
+    const auto plan_with = [](const std::vector<std::string>& fields) {
+        return plan_of(llama_like + std::vector<std::string>{"strategy.framework=ddp"} + fields);
+    };
+    const Plan plan = plan_with({});
+    EXPECT_EQ(bytes_of(plan, ".qkv.input.casts").count, 2 * bytes_of(plan, ".norm1.cast").count);
+    EXPECT_EQ(bytes_of(plan, ".fc1.input.casts").count, bytes_of(plan, ".norm2.cast").count);
+    EXPECT_GT(bytes_of(plan, ".norm1.cast").count, 0);
+    expect_casts_until_backward(plan);
+    EXPECT_TRUE(verify(plan).empty());
+    EXPECT_TRUE(verify(plan_with({"strategy.recompute=full"})).empty());
+    const auto casts = [&](const std::vector<std::string>& fields) { return bytes_of(plan_with(fields), ".input.casts").count; };
+    EXPECT_EQ(casts({"strategy.fused=true"}), 0) << "a compiler makes one";
+    EXPECT_EQ(casts({"training.precision=fp32"}), 0);
+    EXPECT_EQ(casts({"model.activation=gelu"}), 0) << "one linear for queries, keys and values";
+    // In a parallel block of one norm the first cast is the queries'.
+    EXPECT_EQ(casts({"model.parallel_block=true"}), casts({"model.parallel_block=true", "model.parallel_norms=true"}) / 3 * 4);
+    EXPECT_EQ(bytes_of(plan_of(llama_like + std::vector<std::string>{"strategy.framework=fsdp2"}), ".input.casts").count, 0);
+}
+
+// Parameters are fp32 and the optimizer steps on them; 16-bit casts of what is multiplied come with the forward pass and go with the
+// backward pass, so that none is alive when the optimizer steps. Embedding and norms are read as they are.
+TEST(Autocast, WeightsAreCastForEachPassAndGoWithIt) {
+    const auto plan_with = [](const std::vector<std::string>& fields) {
+        return plan_of(llama_like + std::vector<std::string>{"strategy.framework=ddp"} + fields);
+    };
+    const auto is_cast = [](const std::string& name) { return name.ends_with(".narrow") || name.ends_with(".narrow.again"); };
+    const auto casts = [&](const Plan& plan, BlockKind kind) { return count(plan, kind, [&](const Op& op) { return is_cast(op.name); }); };
+    const Plan plan = plan_with({});
+    for (const Buffer& b : plan.buffers) {
+        EXPECT_NE(b.role, Role::master) << b.name;
+        if (b.role == Role::parameter) { EXPECT_EQ(b.dtype, DType::fp32) << b.name; }
+        if (is_cast(b.name)) {
+            EXPECT_EQ(b.dtype, DType::bf16) << b.name;
+            EXPECT_NE(b.scope, Scope::run) << b.name;
+        }
+    }
+    const int layers = 2, products = 4; // and the output layer
+    EXPECT_EQ(casts(plan, BlockKind::forward), layers * products + 1);
+    EXPECT_EQ(casts(plan, BlockKind::backward), 0) << "the backward pass reads the forward pass's";
+    for (const Block& b : plan.blocks)
+        for (const Op& op : b.ops)
+            if (const auto* free = std::get_if<Free>(&op.work); free && is_cast(plan.buffers[free->buffer].name)) {
+                EXPECT_EQ(b.kind, BlockKind::backward) << plan.buffers[free->buffer].name;
+            }
+    EXPECT_TRUE(verify(plan).empty()) << to_text(verify(plan));
+    const Plan again = plan_with({"strategy.recompute=full"});
+    EXPECT_EQ(casts(again, BlockKind::forward), layers * products + 1);
+    EXPECT_EQ(casts(again, BlockKind::backward), layers * products) << "a checkpoint saves none of them";
+    EXPECT_TRUE(verify(again).empty()) << to_text(verify(again));
+    for (const std::vector<std::string>& fields : {std::vector<std::string>{"strategy.fused=true"}, {"runtime.loss=chunked"}})
+        EXPECT_TRUE(verify(plan_with(fields)).empty()) << fields[0] << to_text(verify(plan_with(fields)));
+    EXPECT_EQ(casts(plan_with({"training.precision=fp32"}), BlockKind::forward), 0);
+    EXPECT_EQ(casts(plan_with({"training.master_weights=false"}), BlockKind::forward), 0) << "parameters have 16 bits themselves";
+    EXPECT_EQ(casts(plan_with({"strategy.zero_stage=1"}), BlockKind::forward), 0) << "16-bit parameters beside sharded masters";
+}
+
+// PEFT's adapters cast their rows to fp32, and autocast casts them back: each has a copy of its own, also of what attention gave.
+TEST(Autocast, AdaptersKeepTheirOwnCastsOfWhatTheyRead) {
+    const auto plan_with = [](const std::vector<std::string>& fields) {
+        return plan_of(llama_like +
+                       std::vector<std::string>{"strategy.framework=ddp", "runtime.year=2025", R"(model.trainable={"lora": {"rank": 4}})"} +
+                       fields);
+    };
+    const Plan plan = plan_with({});
+    EXPECT_EQ(bytes_of(plan, ".qkv.lora_a.input.casts").count, 2 * bytes_of(plan, ".norm1").count);
+    EXPECT_EQ(bytes_of(plan, ".proj.lora_a.input.casts").count, bytes_of(plan, ".attention").count);
+    EXPECT_EQ(bytes_of(plan, ".fc1.lora_a.input.casts").count, bytes_of(plan, ".norm2").count);
+    EXPECT_EQ(bytes_of(plan, ".fc2.lora_a.input.casts").count, 0) << "the activation's result alone";
+    EXPECT_EQ(bytes_of(plan, ".norm1.wide"), bytes_of(plan, ".norm1")) << "of a frozen norm's fp32 copy what its input is not";
+    expect_casts_until_backward(plan);
+    EXPECT_TRUE(verify(plan).empty());
+    EXPECT_TRUE(verify(plan_with({"strategy.recompute=full"})).empty());
+    for (const auto& fields : {std::vector<std::string>{"runtime.year=2023"}, std::vector<std::string>{"strategy.framework=fsdp"}})
+        EXPECT_EQ(bytes_of(plan_with(fields), ".input.casts").count, 0) << fields.front() << ": adapters have 16 bits";
+}
+
 // The log-softmax and its gradient in fp32, the logits' gradient in 16 bits: 10 bytes a logit, where logits cast by hand (.float())
 // have 14. Measured on an H200: scenarios/validation/measured/h200-pytorch-look.json.
 TEST(Autocast, LogitsOfTheLossTakeTenBytes) {
@@ -525,6 +628,39 @@ TEST(SoftwareOfItsYear, ActivationsInStepsKeepTheirGates) {
     EXPECT_GT(gates({"strategy.framework=fsdp2"}).count, 0) << "eager";
     EXPECT_EQ(gates({"strategy.framework=fsdp2", "strategy.fused=true"}).count, 0) << "compiled";
     EXPECT_EQ(bytes_of(plan_of({"runtime.fused_activation=false"}), ".act.gate").count, 0) << "gelu has no gate";
+    EXPECT_EQ(gates({"strategy.framework=megatron", "runtime.year=2023"}), acts({"strategy.framework=megatron"})) << "torch.chunk and silu";
+    EXPECT_EQ(gates({"strategy.framework=megatron", "runtime.year=2023", "runtime.fused_activation=true"}).count, 0) << "stated";
+    EXPECT_EQ(gates({"strategy.framework=megatron", "runtime.year=2024"}).count, 0) << "Megatron-Core 0.5";
+    EXPECT_GT(gates(tp2 + std::vector<std::string>{"strategy.framework=deepspeed", "runtime.year=2024"}).count, 0) << "Megatron-DeepSpeed";
+}
+
+// The shifted logits stand beside their fp32 copy for a moment: 4 bytes a logit, in the loss alone.
+TEST(SoftwareOfItsYear, MegatronsLossShiftsACopyOfTheLogits) {
+    const auto shifted = [](const std::vector<std::string>& fields) { return bytes_of(plan_of(fields), ".shifted").count; };
+    const auto year = [](const char* framework, const char* of) {
+        return std::vector<std::string>{std::string("strategy.framework=") + framework, std::string("runtime.year=") + of,
+                                        "runtime.fused_loss=false"};
+    };
+    EXPECT_EQ(shifted(year("megatron", "2023")), 4 * 32 * 256);
+    EXPECT_EQ(shifted(year("megatron", "2024")), 4 * 32 * 256);
+    EXPECT_EQ(shifted(year("megatron", "2021")), 0) << "in place";
+    EXPECT_EQ(shifted(year("megatron", "2025")), 0) << "in place again";
+    EXPECT_EQ(shifted(tp2 + year("deepspeed", "2023")), 4 * 32 * 256 / 2) << "of a rank's part of the vocabulary";
+    EXPECT_EQ(shifted(tp2 + year("megatron", "2023") + std::vector<std::string>{"runtime.loss=whole"}), 0) << "PyTorch's own loss";
+    EXPECT_EQ(shifted(year("fsdp", "2023")), 0) << "PyTorch's own loss";
+    EXPECT_EQ(shifted({"strategy.framework=megatron", "runtime.year=2024", "runtime.fused_loss=true"}), 0);
+    const Plan plan = plan_of(year("megatron", "2023"));
+    EXPECT_TRUE(verify(plan).empty());
+    for (const Block& b : plan.blocks) {
+        int alive = 0;
+        for (const Op& op : b.ops) {
+            const auto is = [&](BufferId id) { return plan.buffers[id].name.ends_with(".shifted"); };
+            if (const auto* alloc = std::get_if<Alloc>(&op.work)) alive += is(alloc->buffer);
+            if (const auto* free = std::get_if<Free>(&op.work)) alive -= is(free->buffer);
+            if (alive > 0 && !is_memory_op(op.work)) { EXPECT_EQ(op.name, "loss.sums"); }
+        }
+        EXPECT_EQ(alive, 0);
+    }
 }
 
 // Transformer Engine's loss leaves its gradient in the logits; Megatron's own, compiled, has two copies of them in fp32 beside.

@@ -183,6 +183,26 @@ TEST(ErrorBar, RowsComeBackAsTheyWereWritten) {
     EXPECT_EQ(distance(back[0].configuration, some[0].configuration), 0);
 }
 
+// A row that constants were fitted to since counts by the error that it had at first, and so by its shares: without them no interval that
+// is drawn by shares would know of it.
+TEST(ErrorBar, RowsWithAFirstErrorKeepTheirShares) {
+    ASSERT_FALSE(first_contacts().empty());
+    Experience e = first_contacts().front();
+    e.unseen = false;
+    e.configuration.shares = {};
+    e.configuration.shares[static_cast<std::size_t>(CostGroup::host)] = 0.75;
+    Experience other = e;
+    other.name = "a row that nobody met";
+    const std::string text = write_experience(std::vector{e, other});
+    for (const auto& back : {read_experience(text), read_experience(std::string(text).insert(1, " "))}) {
+        ASSERT_EQ(back.size(), 2u);
+        EXPECT_FALSE(back[0].unseen);
+        EXPECT_EQ(back[0].configuration.shares, e.configuration.shares);
+        EXPECT_EQ(back[1].configuration.shares, CostShares{});
+        EXPECT_TRUE(merged(back, first_contacts())[0].unseen);
+    }
+}
+
 // Our own layout is read without a JSON parser; any other one means the same.
 TEST(ErrorBar, RowsAreTheSameHoweverTheirFileIsLaidOut) {
     std::vector<Experience> all = validated_rows();

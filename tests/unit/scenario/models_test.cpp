@@ -40,6 +40,10 @@ TEST(Models, KnownCountsHoldToTheLastParameter) {
         {"qwen2.5-72b", 72'706'203'648},  {"qwen3-8b", 8'190'735'360},        {"qwen3-32b", 32'762'123'264},
         {"mixtral-8x7b", 46'702'792'704}, {"mixtral-8x22b", 140'620'634'112}, {"deepseek-v3", 671'026'419'200},
         {"deepseek-v2", 235'741'434'880}, {"qwen3-30b-a3b", 30'532'122'624},  {"qwen3-235b-a22b", 235'093'634'560},
+        {"gemma2-9b", 9'241'705'984},     {"gemma2-27b", 27'227'128'320},     {"gemma3-1b", 999'885'952},
+        {"olmo2-7b", 7'298'617'344},      {"olmo2-13b", 13'716'198'400},      {"olmo2-32b", 32'234'279'936},
+        {"phi-4", 14'659'507'200},        {"gpt-neox-20b", 20'554'567'680},   {"kimi-k2", 1'026'408'232'448},
+        {"glm-4.5", 352'797'829'024},     {"glm-4.5-air", 106'852'251'264},
     };
     for (const auto& [name, count] : known) {
         const auto preset = find_model(name);
@@ -58,12 +62,13 @@ TEST(Models, MegatronSizesFollowTheirEquation) {
     }
 }
 
-// Papers: Mixtral 12.9B, DeepSeek-V3 37B, Qwen3-30B-A3B 3.3B, Qwen3-235B-A22B 22B active.
+// Papers: Mixtral 12.9B, DeepSeek-V3 37B, Qwen3-30B-A3B 3.3B, Qwen3-235B-A22B 22B, Kimi K2 32.6B active.
 TEST(Models, ActiveParametersAreThoseOneTokenMeets) {
     EXPECT_NEAR(static_cast<double>(active_parameter_count(find_model("mixtral-8x7b")->model)), 12.9e9, 0.05e9);
     EXPECT_NEAR(static_cast<double>(active_parameter_count(find_model("deepseek-v3")->model)), 37e9, 0.6e9);
     EXPECT_NEAR(static_cast<double>(active_parameter_count(find_model("qwen3-30b-a3b")->model)), 3.3e9, 0.06e9);
     EXPECT_NEAR(static_cast<double>(active_parameter_count(find_model("qwen3-235b-a22b")->model)), 22e9, 0.5e9);
+    EXPECT_NEAR(static_cast<double>(active_parameter_count(find_model("kimi-k2")->model)), 32.6e9, 0.4e9);
     const Model dense = find_model("llama3-8b")->model;
     EXPECT_EQ(active_parameter_count(dense), parameter_count(dense));
 }
@@ -79,6 +84,24 @@ TEST(Models, WhatIsLeftOutHasTheUsualDefaults) {
     EXPECT_EQ(read.model->position, PositionKind::learned);
     EXPECT_TRUE(read.model->tied_embeddings);
     EXPECT_TRUE(read.model->bias);
+}
+
+// Layernorms have biases where linear layers have them, or as norm_bias says: a weight more for each of the two norms of a layer and the
+// last one.
+TEST(Models, LayernormsHaveBiasesAsToldOrAsLinearLayersHave) {
+    const auto parameters = [](const std::string& fields) {
+        const ModelResult read = parse_model(R"({"layers": 2, "hidden_size": 64, "attention_heads": 4, "vocab_size": 100)" + fields + "}");
+        EXPECT_TRUE(read.model) << to_text(read.problems);
+        return read.model ? parameter_count(*read.model) : 0;
+    };
+    const std::int64_t without = parameters(R"(, "bias": false)"), with = parameters(R"(, "bias": false, "norm_bias": true)");
+    EXPECT_EQ(with - without, 5 * 64);
+    EXPECT_EQ(parameters("") - parameters(R"(, "norm_bias": false)"), 5 * 64);
+    EXPECT_EQ(parameters(R"(, "norm": "rmsnorm", "bias": false, "norm_bias": true)"), without);
+    EXPECT_FALSE(find_model("mpt-7b")->model.norm_bias);
+    EXPECT_FALSE(find_model("palm-62b")->model.norm_bias);
+    EXPECT_TRUE(find_model("nemotron4-15b")->model.norm_bias);
+    EXPECT_TRUE(find_model("gpt2-124m")->model.norm_bias);
 }
 
 TEST(Models, APresetsFieldsCanBeOverridden) {

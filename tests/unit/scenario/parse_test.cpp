@@ -155,16 +155,21 @@ TEST(Defaults, WhatIsGivenIsNeverCalledADefault) {
     for (const auto& [pointer, why] : s.defaults) EXPECT_NE(why.find(": "), std::string::npos) << pointer << " " << why;
 }
 
-// A layer of GPT-2 124M has 7 million parameters, one of Llama 3 8B 218 million; the prefetch bucket of DeepSpeed's ZeRO-3 holds 50.
-TEST(Defaults, DeepSpeedGathersAheadWhatItsBucketHolds) {
-    const auto ahead = [](const char* framework, const char* model) {
+// A layer of GPT-2 124M has 7 million parameters, one of Llama 3 8B 218 million; the prefetch bucket of DeepSpeed's ZeRO-3 holds 50. Inside
+// a node each call of a module asks for one more such bucket, and gathers hide.
+TEST(Defaults, DeepSpeedGathersAheadInsideANode) {
+    const auto ahead = [](const char* framework, const char* model, const char* nodes = "2") {
         return with({std::string("strategy.framework=") + framework, std::string("model=") + model, "strategy.zero_stage=3",
-                     "training.sequence_length=1024", "runtime.year=2024"})
+                     "training.sequence_length=1024", "runtime.year=2024", std::string("cluster.nodes=") + nodes})
             .strategy.overlap.param_gather;
     };
     EXPECT_TRUE(ahead("deepspeed", "gpt2-124m"));
     EXPECT_FALSE(ahead("deepspeed", "llama3-8b"));
+    EXPECT_TRUE(ahead("deepspeed", "llama3-8b", "1"));
     EXPECT_TRUE(ahead("fsdp", "llama3-8b"));
+    EXPECT_TRUE(with({"strategy.framework=deepspeed", "model=llama3-8b", "strategy.zero_stage=3", "strategy.shard_group_size=8"})
+                    .strategy.overlap.param_gather)
+        << "MiCS: weights come from the node";
     EXPECT_TRUE(with({"strategy.framework=deepspeed", "model=llama3-8b", "strategy.zero_stage=3", "strategy.overlap.param_gather=true"})
                     .strategy.overlap.param_gather)
         << "what is given stays";
@@ -333,6 +338,8 @@ TEST(Defaults, MastersAreRemaindersWhereTransformerEngineHoldsThem) {
     EXPECT_FALSE(remainders("megatron", "2025", "bf16", "bf16", {"strategy.zero_stage=0"})) << "it is distributed";
     EXPECT_FALSE(remainders("nemo", "2025", "fp32", "bf16", {"training.optimizer=sgd"})) << "it is Adam";
     EXPECT_FALSE(remainders("megatron", "2025", "fp32", "bf16"));
+    EXPECT_TRUE(is_noted(with({"strategy.framework=ddp", "training.master_remainders=true"}), "training.master_remainders"))
+        << "autocast's parameters are fp32";
     EXPECT_FALSE(remainders("megatron", "2025", "bf16", "fp16"));
     EXPECT_FALSE(remainders("fsdp2", "2025", "bf16", "bf16"));
     for (const char* framework : {"megatron", "nemo"}) // an fp8 recipe other than delayed never has them
@@ -388,6 +395,23 @@ TEST(Defaults, BucketsHaveTheFrameworksSize) {
     EXPECT_EQ(with({"strategy.bucket_bytes=\"8 MiB\""}).strategy.bucket_bytes.count, 8 << 20);
 }
 
+// Kernels that cap scores: a default that has none gives way, a stated one is refused.
+TEST(Defaults, CappedScoresNeedAKernelThatCaps) {
+    const std::string cap = "model.attention.score_cap=50";
+    for (const std::vector<std::string>& job : {std::vector<std::string>{"cluster.preset=dgx-h100"}, {"runtime.year=2023"}}) {
+        std::vector<std::string> capped = job;
+        capped.push_back(cap);
+        EXPECT_EQ(with(capped).runtime.attention_kernel, AttentionKernel::flash2);
+    }
+    for (const std::string kernel : {"cudnn", "flash-1"}) {
+        const auto problems = problems_with({cap, "runtime.attention_kernel=" + kernel});
+        ASSERT_EQ(problems.size(), 1u) << to_text(problems);
+        EXPECT_EQ(problems[0].where, "/runtime/attention_kernel");
+        EXPECT_NE(problems[0].what.find("score_cap"), std::string::npos);
+    }
+    EXPECT_EQ(problems_with({cap, "runtime.attention_kernel=flash-2"}).size(), 0u);
+}
+
 TEST(Defaults, AttentionKernelFollowsYearDeviceAndFlash) {
     EXPECT_EQ(with({"runtime.year=2021"}).runtime.attention_kernel, AttentionKernel::unfused);
     EXPECT_FALSE(with({"runtime.year=2021"}).strategy.flash_attention);
@@ -395,16 +419,68 @@ TEST(Defaults, AttentionKernelFollowsYearDeviceAndFlash) {
     EXPECT_EQ(with({"runtime.year=2024"}).runtime.attention_kernel, AttentionKernel::flash2);
     EXPECT_EQ(with({"cluster.preset=dgx-h100"}).runtime.attention_kernel, AttentionKernel::cudnn);
     EXPECT_EQ(with({"cluster.preset=dgx-h100", "strategy.framework=fsdp"}).runtime.attention_kernel, AttentionKernel::flash2);
-    EXPECT_EQ(with({"cluster.preset=dgx-b200", "strategy.framework=fsdp"}).runtime.attention_kernel, AttentionKernel::cudnn);
+    // On B200 plain PyTorch of 2025 takes FlashAttention 2; what calls cuDNN by name, or asks for it first, does not.
+    for (const char* plain : {"ddp", "fsdp", "fsdp2", "deepspeed"}) {
+        const std::string framework = std::string("strategy.framework=") + plain;
+        EXPECT_EQ(with({"cluster.preset=dgx-b200", framework}).runtime.attention_kernel, AttentionKernel::flash2) << plain;
+        EXPECT_EQ(with({"cluster.preset=dgx-b200", framework, "runtime.year=2026"}).runtime.attention_kernel, AttentionKernel::cudnn)
+            << plain;
+    }
+    for (const char* asks : {"megatron", "nemo", "te", "jax", "torchtitan"})
+        EXPECT_EQ(with({"cluster.preset=dgx-b200", std::string("strategy.framework=") + asks}).runtime.attention_kernel,
+                  AttentionKernel::cudnn)
+            << asks;
     EXPECT_EQ(with({"cluster.preset=dgx-v100", "training.precision=fp16"}).runtime.attention_kernel, AttentionKernel::unfused);
     EXPECT_FALSE(with({"runtime.attention_kernel=unfused"}).strategy.flash_attention);
     EXPECT_EQ(with({"strategy.flash_attention=false"}).runtime.attention_kernel, AttentionKernel::unfused);
+}
+
+// Since June 2026 in all its language models; before, in those that scaled_dot_product_attention has no fast kernel for.
+TEST(Defaults, TorchtitanTakesFlexAttention) {
+    const auto kernel = [](const char* year, const std::vector<std::string>& more = {}) {
+        std::vector<std::string> fields{"cluster.preset=dgx-h100", "strategy.framework=torchtitan", std::string("runtime.year=") + year};
+        fields.insert(fields.end(), more.begin(), more.end());
+        return with(fields).runtime.attention_kernel;
+    };
+    EXPECT_EQ(kernel("2025"), AttentionKernel::flash2);
+    EXPECT_EQ(kernel("2026"), AttentionKernel::flex);
+    EXPECT_EQ(kernel("2026", {"runtime.attention_kernel=cudnn"}), AttentionKernel::cudnn);
+    EXPECT_EQ(kernel("2026", {"strategy.flash_attention=false"}), AttentionKernel::unfused);
+    for (const char* special : {"model.attention.sliding_window=128", "training.document_tokens=256"}) {
+        EXPECT_EQ(kernel("2024", {special}), AttentionKernel::flash2) << special;
+        EXPECT_EQ(kernel("2025", {special}), AttentionKernel::flex) << special;
+        EXPECT_EQ(kernel("2025", {special, "runtime.attention_kernel=flash-2"}), AttentionKernel::flash2) << special;
+        EXPECT_EQ(kernel("2025", {special, "strategy.flash_attention=false"}), AttentionKernel::unfused) << special;
+        EXPECT_EQ(with({"cluster.preset=dgx-h100", "strategy.framework=fsdp2", "runtime.year=2025", special}).runtime.attention_kernel,
+                  AttentionKernel::flash2)
+            << special;
+    }
+    EXPECT_EQ(kernel("2025", {"model=deepseek-v2-lite"}), AttentionKernel::flex) << "keys wider than values";
+    EXPECT_EQ(with({"cluster.preset=dgx-v100", "strategy.framework=torchtitan", "runtime.year=2026", "training.precision=fp16"})
+                  .runtime.attention_kernel,
+              AttentionKernel::unfused);
 }
 
 // The cost model counts the launches that a graph saves: kernels that no graph can hold are still launched one by one.
 TEST(Defaults, CudaGraphsLeaveTheLaunchTimeOfOtherKernels) {
     EXPECT_DOUBLE_EQ(with({}).runtime.launch_us, 6);
     EXPECT_DOUBLE_EQ(with({"runtime.cuda_graphs=true"}).runtime.launch_us, 6);
+}
+
+// The software's own times are of a host of speed 1; what is stated, with the device or for the job, is of the host that there is.
+TEST(Defaults, HostTimesFollowTheHostsSpeedWhereNothingStatesThem) {
+    const Scenario slow = with({"cluster.host.speed=0.5"});
+    EXPECT_DOUBLE_EQ(slow.runtime.launch_us, 2 * with({}).runtime.launch_us);
+    EXPECT_TRUE(slow.defaults.at("/runtime/launch_us").find("cluster.host.speed = 0.5") != std::string::npos);
+    EXPECT_DOUBLE_EQ(with({"cluster.host.speed=0.5", "runtime.launch_us=3"}).runtime.launch_us, 3);
+    EXPECT_DOUBLE_EQ(with({"cluster.host.speed=0.5", "cluster.device.launch_us=4"}).runtime.launch_us, 4);
+    const std::vector<std::string> of_2022{"strategy.framework=megatron", "runtime.year=2022"};
+    std::vector<std::string> slower = of_2022;
+    slower.push_back("cluster.host.speed=0.8");
+    EXPECT_GT(with(of_2022).runtime.batch_us, 0);
+    EXPECT_DOUBLE_EQ(with(slower).runtime.batch_us, with(of_2022).runtime.batch_us / 0.8);
+    slower.push_back("runtime.batch_us=70");
+    EXPECT_DOUBLE_EQ(with(slower).runtime.batch_us, 70);
 }
 
 TEST(Defaults, FusedExpertsComeWithGraphsOfWholeStepsAndTheOverlapOfDispatches) {
@@ -475,9 +551,15 @@ TEST(Unsupported, WhatHasNoLoweringIsRefusedByName) {
     EXPECT_EQ(first({"strategy.gradient_compression=int8", "strategy.zero_stage=0"}), "0 problems");
     EXPECT_EQ(first({"strategy.gradient_compression=powersgd", "strategy.zero_stage=0"}), "0 problems");
     EXPECT_EQ(first({"strategy.gradient_compression={\"kind\": \"powersgd\", \"rank\": 4}", "strategy.zero_stage=0"}), "0 problems");
-    EXPECT_EQ(first({"strategy.gradient_compression=powersgd", "strategy.zero_stage=1"}),
-              "/strategy/gradient_compression: strategy.gradient_compression = powersgd with strategy.zero_stage = 1 is not modelled yet: "
-              "training.gradient_dtype = bf16 halves what is reduced; zero_stage = 0 compresses\n");
+    EXPECT_EQ(
+        first({"strategy.gradient_compression=powersgd", "strategy.zero_stage=1"}),
+        "/strategy/gradient_compression: strategy.gradient_compression = powersgd with strategy.zero_stage = 1 (every rank would need "
+        "the sums of whole gradients) is not modelled yet: kind = fp16 or bf16 goes with ZeRO, as does quantized_gradients under ZeRO "
+        "3; zero_stage = 0 has all kinds\n");
+    for (const char* stage : {"1", "2", "3"})
+        EXPECT_EQ(first({"strategy.gradient_compression=bf16", std::string("strategy.zero_stage=") + stage}), "0 problems") << stage;
+    EXPECT_NE(first({"strategy.gradient_compression=onebit-adam", "strategy.zero_stage=1"}).find("DeepSpeed's engine refuses it too"),
+              std::string::npos);
     EXPECT_EQ(first({"model.attention.sliding_window=256"}), "0 problems");
     EXPECT_EQ(first({"model=mixtral-8x7b", "strategy.expert_parallel=8"}), "0 problems");
     EXPECT_EQ(first({"model=mixtral-8x7b", "strategy.tensor_parallel=2", "strategy.sequence_parallel=false"})

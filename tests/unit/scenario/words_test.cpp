@@ -45,7 +45,9 @@ TEST(Words, StandInTheOrderOfTheirEnum) {
     EXPECT_STREQ(name(RecomputeOp::moe), "moe");
     EXPECT_STREQ(name(RecomputeOp::shared_experts), "shared_experts");
     EXPECT_STREQ(name(AttentionKernel::cudnn), "cudnn");
+    EXPECT_STREQ(name(AttentionKernel::flex), "flex");
     EXPECT_STREQ(name(KernelRelease::cudnn_9_19), "cudnn-9.19");
+    EXPECT_STREQ(name(KernelRelease::aotriton_0_11), "aotriton-0.11");
     EXPECT_STREQ(name(Stack::other), "other");
     EXPECT_EQ(words<Framework>().size(), frameworks().size());
 }

@@ -370,6 +370,33 @@ TEST(Bisection, OfANodeIsHalfItsDevicesLinks) {
     EXPECT_NEAR(gb(Fabric(mesh).bisection_bandwidth()), 4 * 4 * 450 / 7.0, 1e-9);
 }
 
+// A die of an MI250X has four of its seven links of 50 GB/s to the other die of its package, and the rest to six others.
+TEST(Fabric, DiesOfAPackageHaveMoreBetweenThemselves) {
+    Cluster c = *find_cluster("frontier");
+    const Fabric f(c);
+    EXPECT_NEAR(gb(f.narrowest(0, 1)), 200, 1e-9);
+    EXPECT_NEAR(gb(f.narrowest(7, 6)), 200, 1e-9);
+    EXPECT_NEAR(gb(f.narrowest(1, 2)), 25, 1e-9);
+    EXPECT_NEAR(gb(f.scale_up_bandwidth(3)), 350, 1e-9);
+    EXPECT_NEAR(gb(f.leaving_bandwidth(3)), 150, 1e-9);
+    EXPECT_EQ(f.package_of(6), f.package_of(7));
+    EXPECT_NE(f.package_of(5), f.package_of(6));
+    EXPECT_NEAR(gb(f.bisection_bandwidth()), 4 * 4 * 25, 1e-9);
+    c.devices_per_node = 2;
+    EXPECT_NEAR(gb(Fabric(c).narrowest(0, 1)), 200, 1e-9);
+    EXPECT_NEAR(gb(Fabric(c).bisection_bandwidth()), 200, 1e-9);
+    c.devices_per_node = 3; // no whole packages: all pairs are alike
+    EXPECT_NEAR(gb(Fabric(c).narrowest(0, 1)), 175, 1e-9);
+    // Faster links are faster everywhere, and whole devices are no dies.
+    c.devices_per_node = 8;
+    c.intra.bandwidth = BytesPerSecond::gigabytes(700);
+    EXPECT_NEAR(gb(Fabric(c).narrowest(0, 1)), 400, 1e-9);
+    EXPECT_NEAR(gb(Fabric(c).narrowest(0, 2)), 50, 1e-9);
+    const Fabric whole(*find_cluster("azure-nd-mi300x-v5"));
+    EXPECT_NE(whole.package_of(0), whole.package_of(1));
+    EXPECT_EQ(whole.leaving_bandwidth(0).value, whole.scale_up_bandwidth(0).value);
+}
+
 TEST(Bisection, OfAFullFatTreeIsHalfTheNics) {
     EXPECT_DOUBLE_EQ(gb(Fabric(dgx(2, InterTopology::fat_tree)).bisection_bandwidth()), 8 * 50);
     EXPECT_DOUBLE_EQ(gb(Fabric(dgx(64, InterTopology::fat_tree)).bisection_bandwidth()), 32 * 8 * 50);

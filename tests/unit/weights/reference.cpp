@@ -98,28 +98,34 @@ struct Reference {
     void llama_layer(int l, std::vector<Vector>& x) const {
         const std::string layer = "model.layers." + std::to_string(l);
         const auto d = static_cast<std::size_t>(m.head_dim);
+        const bool behind = family == "olmo2"; // its norms are of results, and of all queries or keys at once
         std::vector<Vector> q, k, v;
         for (std::size_t t = 0; t < x.size(); ++t) {
-            const Vector n = rms(layer + ".input_layernorm", x[t]);
+            const Vector n = behind ? x[t] : rms(layer + ".input_layernorm", x[t]);
             q.push_back(linear(layer + ".self_attn.q_proj", n));
             k.push_back(linear(layer + ".self_attn.k_proj", n));
             v.push_back(linear(layer + ".self_attn.v_proj", n));
-            for (auto* const which : {&q.back(), &k.back()})
+            for (auto* const which : {&q.back(), &k.back()}) {
+                const std::string norm = layer + (which == &q.back() ? ".self_attn.q_norm" : ".self_attn.k_norm");
+                if (behind) *which = rms(norm, *which);
                 for (std::size_t h = 0; h < which->size(); h += d) {
-                    if (m.attention.qk_norm) {
-                        const Vector normed = rms(
-                            layer + (which == &q.back() ? ".self_attn.q_norm" : ".self_attn.k_norm"),
-                            Vector(which->begin() + static_cast<std::ptrdiff_t>(h), which->begin() + static_cast<std::ptrdiff_t>(h + d)));
+                    if (m.attention.qk_norm && !behind) {
+                        const Vector normed = rms(norm, Vector(which->begin() + static_cast<std::ptrdiff_t>(h),
+                                                               which->begin() + static_cast<std::ptrdiff_t>(h + d)));
                         std::ranges::copy(normed, which->begin() + static_cast<std::ptrdiff_t>(h));
                     }
                     turn(which->data() + h, t);
                 }
+            }
         }
         const std::vector<Vector> o = attend(q, k, v);
         for (std::size_t t = 0; t < x.size(); ++t) {
-            add(x[t], linear(layer + ".self_attn.o_proj", o[t]));
-            const Vector n = rms(layer + ".post_attention_layernorm", x[t]);
-            add(x[t], m.moe ? experts(layer, n) : swiglu(layer + ".mlp.gate_proj", layer + ".mlp.up_proj", layer + ".mlp.down_proj", n));
+            const Vector attended = linear(layer + ".self_attn.o_proj", o[t]);
+            add(x[t], behind ? rms(layer + ".post_attention_layernorm", attended) : attended);
+            const Vector n = behind ? x[t] : rms(layer + ".post_attention_layernorm", x[t]);
+            const Vector moved =
+                m.moe ? experts(layer, n) : swiglu(layer + ".mlp.gate_proj", layer + ".mlp.up_proj", layer + ".mlp.down_proj", n);
+            add(x[t], behind ? rms(layer + ".post_feedforward_layernorm", moved) : moved);
         }
     }
     void gpt2_layer(int l, std::vector<Vector>& x) const {
@@ -206,13 +212,18 @@ HandMadeTensors random_model(const Model& m, const std::string& family) {
     add("model.norm.weight", {h}, 1);
     for (int l = 0; l < m.layers; ++l) {
         const std::string layer = "model.layers." + std::to_string(l), attention = layer + ".self_attn.";
-        add(layer + ".input_layernorm.weight", {h}, 1), add(layer + ".post_attention_layernorm.weight", {h}, 1);
+        const bool behind = family == "olmo2";
+        add(layer + ".post_attention_layernorm.weight", {h}, 1);
+        add(layer + (behind ? ".post_feedforward_layernorm.weight" : ".input_layernorm.weight"), {h}, 1);
         const std::pair<const char*, std::int64_t> projections[] = {{"q_proj", q}, {"k_proj", kv}, {"v_proj", kv}};
         for (const auto& [name, rows] : projections) {
             add(attention + name + ".weight", {rows, h});
             if (m.attention.qkv_bias) add(attention + name + ".bias", {rows});
         }
-        if (m.attention.qk_norm) add(attention + "q_norm.weight", {m.head_dim}, 1), add(attention + "k_norm.weight", {m.head_dim}, 1);
+        if (m.attention.qk_norm) {
+            add(attention + "q_norm.weight", {behind ? q : m.head_dim}, 1);
+            add(attention + "k_norm.weight", {behind ? kv : m.head_dim}, 1);
+        }
         add(attention + "o_proj.weight", {h, q});
         const auto mlp = [&](const std::string& gate, const std::string& up, const std::string& down, std::int64_t width) {
             add(gate + ".weight", {width, h}), add(up + ".weight", {width, h}), add(down + ".weight", {h, width});
