@@ -25,11 +25,10 @@ void check_muon(Reading& reading) {
         if (broken) reading.problem(pointer, what);
     };
     const char* with = "training.optimizer = muon";
-    refuse(
-        s.zero_stage >= 2, "/strategy/zero_stage",
-        fmt::format("strategy.zero_stage = {} with {} is not modelled: a step needs whole matrices, and software gathers them from shards "
-                    "of gradients in ways of its own: set zero_stage to 1, where matrices have owners or are gathered, or to 0",
-                    s.zero_stage, with));
+    refuse(s.zero_stage >= 2, "/strategy/zero_stage",
+           fmt::format("strategy.zero_stage = {}{} with {} is not modelled: a step needs whole matrices, and software gathers them from "
+                       "shards of gradients in ways of its own: set zero_stage to 1, where matrices have owners or are gathered, or to 0",
+                       s.zero_stage, reading.has("/strategy/zero_stage") ? "" : " (the framework's default)", with));
     refuse(s.offload.optimizer != Tier::none, "/strategy/offload/optimizer",
            fmt::format("strategy.offload.optimizer = {} with {} is not modelled: its products belong on a device: set it to none, or the "
                        "optimizer to adamw",

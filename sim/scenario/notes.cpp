@@ -291,6 +291,10 @@ void note_modules(Reading& reading) {
         sc.notes.push_back(
             "runtime.cuda_graphs: all that can be captured is; a recipe's narrower scope (cuda_graph_scope: attn, moe_router, "
             "..) launches the rest kernel by kernel, and its step lies between those with true and false");
+    if (sc.runtime.attention_kernel == AttentionKernel::flex && (core || s.framework == Framework::te))
+        sc.notes.push_back(
+            "runtime.attention_kernel = flex: Transformer Engine, whose attention this framework calls, has no FlexAttention; it "
+            "is timed all the same");
     if (practice.gathers_heads)
         sc.notes.push_back("strategy.tensor_parallel = " + std::to_string(s.tensor_parallel) +
                            " is more than model.kv_heads = " + std::to_string(sc.model.kv_heads) +

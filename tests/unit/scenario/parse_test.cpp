@@ -461,6 +461,15 @@ TEST(Defaults, TorchtitanTakesFlexAttention) {
               AttentionKernel::unfused);
 }
 
+TEST(Defaults, FlexAttentionUnderTransformerEngineIsNamed) {
+    const auto named = [](const std::string& framework) {
+        const Scenario s = with({"cluster.preset=dgx-h100", "strategy.framework=" + framework, "runtime.attention_kernel=flex"});
+        return std::ranges::any_of(s.notes, [](const std::string& n) { return n.find("has no FlexAttention") != std::string::npos; });
+    };
+    EXPECT_TRUE(named("megatron") && named("te"));
+    EXPECT_FALSE(named("torchtitan") || named("fsdp2"));
+}
+
 // The cost model counts the launches that a graph saves: kernels that no graph can hold are still launched one by one.
 TEST(Defaults, CudaGraphsLeaveTheLaunchTimeOfOtherKernels) {
     EXPECT_DOUBLE_EQ(with({}).runtime.launch_us, 6);
