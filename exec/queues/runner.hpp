@@ -147,7 +147,7 @@ class Runner {
     std::vector<std::byte*> owned_;
     std::int64_t staged_ = 0; // bytes
     // A copy to memory that is not the library's own keeps the host thread until all before it has ended (CUDA's API synchronization
-    // behavior): it could not look whether its peers are still there. Of the host: kept_, counts_, host_losses_.
+    // behavior): it could not look whether its peers are still there. kept_, counts_ and host_losses_ are the host's.
     std::byte *kept_ = nullptr, *counts_ = nullptr, *shared_losses_ = nullptr, *host_losses_ = nullptr;
     std::size_t issued_ = 0;
     RankProgram program_;

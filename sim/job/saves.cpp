@@ -1,7 +1,6 @@
 // The costs of a save, from the bytes of the plan's states and the rates of what takes them.
 #include "sim/cost/calibration.hpp"
 #include "sim/job/whole_run.hpp"
-#include "sim/plan/lowering.hpp"
 #include "sim/report/input_pipeline.hpp"
 #include "sim/scenario/parameters.hpp"
 #include "sim/scenario/perturb.hpp"
@@ -38,7 +37,7 @@ double state_bytes(const Scenario& s, double parameters, double trained) {
     // Shards in fp32 are parameters and masters at once, and so are the parameters that autocast leaves in fp32.
     const Practice practice = practice_of(s);
     const bool one_copy = (practice.fp32_shards && s.strategy.zero_stage == 3 && s.strategy.data_parallel > 1) ||
-                          (casts_weights(s, practice) && !t.master_remainders); // remainders beside 16 bits are as many bytes
+                          (practice.fp32_parameters && !t.master_remainders); // remainders beside 16 bits are as many bytes
     const double own = is_wide(t.precision) ? 4 : 2, of_trained = (one_copy ? 0 : own) + optimizer_state_bytes(t);
     const Trainable& some = s.model.trainable;
     const double second = t.optimizer == Optimizer::muon ? bytes_per_element(t.moment_dtype) : 0; // of tables, which AdamW has

@@ -119,7 +119,7 @@ std::int32_t Emitter::find_parameter(ValueId v) {
     Buffer w;
     w.name = "w." + value.name;
     w.shape = value.shape;
-    w.dtype = value.trained && casts_weights(s(), l.practice) ? DType::fp32 : value.dtype;
+    w.dtype = value.trained && l.practice.fp32_parameters ? DType::fp32 : value.dtype;
     w.bytes = bytes(value.shape, w.dtype);
     w.kind = MemoryKind::parameters;
     w.scope = Scope::run;
@@ -194,8 +194,7 @@ std::vector<BufferId> Emitter::with_weights(const Node& n, std::vector<BufferId>
 
 bool Emitter::narrows_weight(const Node& n, ValueId p) {
     const bool multiplied = n.kind == NodeKind::linear || n.kind == NodeKind::chunked_loss;
-    return multiplied && n.gemm_dtype == activation_dtype(s()) && l.buffer(weight(p)).dtype == DType::fp32 &&
-           casts_weights(s(), l.practice);
+    return multiplied && n.gemm_dtype == activation_dtype(s()) && l.buffer(weight(p)).dtype == DType::fp32 && l.practice.fp32_parameters;
 }
 
 // A cast for each module.
@@ -208,8 +207,8 @@ BufferId Emitter::cast_of_weight(const Node& n, ValueId p, const std::string& su
 }
 
 // Autocast remembers a parameter's cast until its context ends, which is when the forward pass does (cached_cast and clear_cache of
-// aten/src/ATen/autocast_mode.cpp); autograd keeps it beyond that for the gradient of the product's input. What is made again enters a
-// context of its own (torch/utils/checkpoint.py), so that its weights are cast once more: a checkpoint has saved none of them.
+// aten/src/ATen/autocast_mode.cpp); autograd keeps it beyond that for the gradient of the product's input. A checkpoint that is made
+// again enters a context of its own (torch/utils/checkpoint.py), so that its weights are cast once more: none of them was saved.
 BufferId Emitter::narrow_weight(const Node& n, ValueId p) {
     const bool again = phase != Phase::forward && n.recompute;
     const auto [known, fresh] = (again ? narrow_again : narrow_weights).try_emplace(p, -1);

@@ -98,7 +98,8 @@ struct Emitter {
     BufferId tokens_buffer(int ahead); // of this stage's ranks: "tokens"; one ahead "labels", two "labels.1", ..
     int tokens_ahead(const Node& n) const { return std::max(0, n.layer - s().model.layers + 1); } // of what predicts further tokens
     BufferId weight(ValueId parameter);
-    // Made wider for the op that comes next where it is kept in fewer bits; cast where software does so for a product (casts_weights).
+    // Made wider for the op that comes next where it is kept in fewer bits; cast where software does so for a product
+    // (Practice::fp32_parameters).
     BufferId weight_as_multiplied(const Node& n, ValueId parameter);
     bool narrows_weight(const Node& n, ValueId parameter);
     BufferId narrow_weight(const Node& n, ValueId parameter);

@@ -16,12 +16,6 @@ DType activation_dtype(const Scenario& s) {
     }
 }
 
-bool casts_weights(const Scenario& scenario, const Practice& practice) {
-    const Strategy& s = scenario.strategy;
-    return practice.autocast && s.zero_stage == 0 && s.pipeline_parallel == 1 && !s.workers() && s.offload.optimizer == Tier::none &&
-           s.offload.gradients == Tier::none && s.offload.parameters == Tier::none;
-}
-
 std::uint8_t modules_of(const Lowering& l, const Node& n) {
     if (!l.practice.separate_linears) return 1;
     if (n.part == LinearPart::adapter_down || n.part == LinearPart::adapter_up) return n.adapts;

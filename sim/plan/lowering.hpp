@@ -79,10 +79,6 @@ std::uint8_t modules_of(const Lowering& l, const Node& linear);
 
 DType activation_dtype(const Scenario& scenario);
 
-// Parameters are fp32, the optimizer steps on them, and each pass casts those that it multiplies to 16 bits (Practice::autocast). Where
-// ranks share the states, workers meet or states leave the device, 16-bit parameters stay beside masters instead.
-bool casts_weights(const Scenario& scenario, const Practice& practice);
-
 // Whether the host must know how many rows experts have before it can launch what works on them.
 bool host_waits_for_counts(const Scenario& scenario);
 

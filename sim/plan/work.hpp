@@ -66,8 +66,8 @@ struct Softmax {
     bool causal;
     bool fused;
 };
-// Works on rows' first columns; with heads > 0, on each query and key head of packed rows on its own: rows counts them all. across: of
-// packed rows with so many queries and keys, on all queries of a row at once, and on all its keys; cols counts both.
+// Works on rows' first columns; with heads > 0, on each query and key head of packed rows on its own: rows counts them all. across:
+// packed rows have these many queries and keys, and a norm works on all queries of a row at once, and on all its keys; cols counts both.
 struct Norm {
     Direction direction;
     NormKind kind;

@@ -329,7 +329,7 @@ std::int64_t full_every(const Config& c, const char* pattern, std::int64_t fallb
     return every;
 }
 
-// What the second and third Gemma have in common. (Their norms multiply by 1 + w: another starting value of the same parameter.)
+// The fields that Gemma 2 and Gemma 3 share. (Their norms multiply by 1 + w: another starting value of the same parameter.)
 Json gemma(const Config& c, Json model, std::int64_t window, std::int64_t every) {
     c.refuse_bias("attention_bias");
     model["activation"] = activation(c, "hidden_activation", "gelu_pytorch_tanh", true);

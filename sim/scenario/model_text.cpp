@@ -91,7 +91,7 @@ void check_norms(Reading& reading, const std::string& where) {
            " is not modelled with position = alibi, whose biases come behind the cap: set position = rope");
 }
 
-// Of the mixtures, where the model has any.
+// Fields of a mixture of experts; only for models that have one.
 void resolve_mixture(Reading& reading, const std::string& where) {
     Model& m = reading.scenario.model;
     MoeSpec& e = *m.moe;

@@ -514,7 +514,7 @@ void note_without_effect(Reading& reading) {
     note("/runtime/recompute_early_stop", sc.runtime.recompute_early_stop && s.recompute != RecomputeKind::full, "recompute is not full");
     note("/training/master_weights", sc.training.precision == DType::fp32 || sc.training.precision == DType::tf32,
          "parameters are fp32 themselves");
-    const bool wide = practice_of(sc).autocast && s.zero_stage == 0 && s.pipeline_parallel == 1; // where plans have no masters
+    const bool wide = practice_of(sc).fp32_parameters; // plans have no masters then
     note("/training/master_remainders",
          sc.training.master_remainders && (!sc.training.master_weights || sc.training.precision == DType::fp16 || wide),
          wide                         ? "autocast's parameters are fp32 themselves"

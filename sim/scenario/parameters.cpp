@@ -4,10 +4,6 @@
 namespace orrery {
 namespace {
 
-std::int64_t norm_parameters(const Model& m, std::int64_t width) {
-    return m.norm == NormKind::layernorm && m.norm_bias ? 2 * width : width;
-}
-
 std::int64_t mlp(const Model& m, std::int64_t f, bool bias) {
     const std::int64_t matrices = m.gated() ? 3 : 2;
     return matrices * m.hidden_size * f + (bias ? (matrices - 1) * f + m.hidden_size : 0);
@@ -41,6 +37,10 @@ std::int64_t count(const Model& m, bool active) {
 std::int64_t table_parameters(const Model& m) {
     const std::int64_t positions = m.position == PositionKind::learned ? m.max_positions : 0;
     return ((m.tied_embeddings ? 1 : 2) * m.vocab_size + positions) * m.hidden_size;
+}
+
+std::int64_t norm_parameters(const Model& m, std::int64_t width) {
+    return m.norm == NormKind::layernorm && m.norm_bias ? 2 * width : width;
 }
 
 int layer_norms(const Model& m) {

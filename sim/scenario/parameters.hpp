@@ -13,6 +13,7 @@ std::int64_t parameter_count(const Model& model);
 // Parameters one token meets: of the routed experts only the top_k it is sent to. Equal to parameter_count for a dense model.
 std::int64_t active_parameter_count(const Model& model);
 
+std::int64_t norm_parameters(const Model& model, std::int64_t width);
 int layer_norms(const Model& model);                          // norms of a layer over the whole width, ahead of its parts and behind them
 bool is_moe_layer(const Model& model, int layer);             // layer 0 is the first
 int mixture_layers(const Model& model, int before);           // how many of the layers [0, before) have experts

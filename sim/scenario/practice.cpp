@@ -101,6 +101,9 @@ void resolve_step(Practice& p, const Scenario& s, const Software& w) {
     const bool core = megatron_core(w.name), deepspeed = w.is({F::deepspeed});
     p.gradients_none = w.year >= 2023 && (w.is({F::ddp}) || p.fully_sharded());
     p.adds_in_products = s.runtime.fused_weight_gradient_accumulation && !p.fully_sharded();
+    const Strategy& t = s.strategy;
+    p.fp32_parameters = p.autocast && t.zero_stage == 0 && t.pipeline_parallel == 1 && !t.workers() && t.offload.optimizer == Tier::none &&
+                        t.offload.gradients == Tier::none && t.offload.parameters == Tier::none;
     p.fp32_shards = p.fully_sharded() && s.training.master_weights && !s.training.master_remainders && !is_wide(s.training.precision);
     p.root_is_a_unit = !(w.is({F::torchtitan}) && w.year >= 2026) && !(deepspeed && w.year >= 2022);
     if (s.strategy.zero_stage >= 3)

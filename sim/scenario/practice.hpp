@@ -236,6 +236,9 @@ struct Practice {
     // torch/distributed/fsdp/_fully_shard; FlatParamHandle._use_low_precision_shard, _free_low_precision_sharded_param and
     // _pre_unshard_stream of FullyShardedDataParallel: torch/distributed/fsdp/_flat_param.py, _runtime_utils.py).
     bool fp32_shards = false;
+    // Parameters are fp32, the optimizer steps on them, and each pass casts those that it multiplies to 16 bits (autocast). Where ranks
+    // share the states, workers meet or states leave the device, 16-bit parameters stay beside masters instead.
+    bool fp32_parameters = false;
     // Embedding and output layer are one unit, the root, gathered as a pass begins and kept until its end (FullyShardedDataParallel;
     // fully_shard's root, whose post_forward_mesh_info is None: FSDPState._lazy_init). Elsewhere the output layer alone stays, which the
     // backward pass wants first, and the embedding is gathered for each pass as a layer is: torchtitan since 2026 (apply_fsdp in

@@ -77,7 +77,7 @@ bool layer_has(const Model& m, LoraTarget target, int layer) {
 bool among(const std::vector<ModelPart>& list, ModelPart part) { return std::find(list.begin(), list.end(), part) != list.end(); }
 
 std::int64_t own_parameters(const Model& m) {
-    const std::int64_t h = m.hidden_size, table = m.vocab_size * h, norm = m.norm == NormKind::layernorm && m.norm_bias ? 2 * h : h;
+    const std::int64_t h = m.hidden_size, table = m.vocab_size * h, norm = norm_parameters(m, h);
     const auto of = [&](ModelPart part, int layer, std::int64_t n) { return trains(m, part, layer) ? n : 0; };
     std::int64_t sum = of(ModelPart::embedding, -1, table + (m.position == PositionKind::learned ? m.max_positions * h : 0));
     if (!m.tied_embeddings) sum += of(ModelPart::head, -1, table);

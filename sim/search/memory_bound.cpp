@@ -44,11 +44,11 @@ Held bytes_of(const Scenario& s, const Practice& practice, const SharingPractice
     double states = optimizer_state_bytes(training);
     // In a model that is tuned only frozen parameters are bounded: adapters are few, and gradients and states are theirs.
     const Trainable& tuned = s.model.trainable;
-    const double parameter = tuned.base_dtype == BaseDType::nf4               ? bytes_per_element(DType::nf4)
-                             : is_wide(training.precision)                    ? 4
-                             : casts_weights(s, practice) && !tuned.partial() ? 0 // they are among the states
-                             : practice.gathers_low_parameters                ? 1 // and tables more
-                                                                              : 2;
+    const double parameter = tuned.base_dtype == BaseDType::nf4             ? bytes_per_element(DType::nf4)
+                             : is_wide(training.precision)                  ? 4
+                             : practice.fp32_parameters && !tuned.partial() ? 0 // they are among the states
+                             : practice.gathers_low_parameters              ? 1 // and tables more
+                                                                            : 2;
     const Offload& o = t.offload;
     const bool away = o.optimizer != Tier::none;
     if (tuned.partial() || t.served() || away) states = 0; // elsewhere: a device's part of them is not bounded

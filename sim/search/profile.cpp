@@ -120,7 +120,7 @@ class SmallPlan {
         for (const PartCost& c : p.layers) saved += c.saved;
         p.tail_peak = std::max(0.0, tail_level_ - saved);
         for (const ReserveItem& item : reserve(plan_, scenario_, plan_.programs.front())) {
-            // What the allocator gives up before memory runs out is no part of what a job needs.
+            // A job does not need what the allocator gives up before memory runs out.
             if (item.kept || std::find(of_elements.begin(), of_elements.end(), item.name) != of_elements.end()) continue;
             const Bytes bytes =
                 item.name == communicators ? least_communicator_buffers(plan_, scenario_, plan_.programs.front()) : item.bytes;

@@ -108,8 +108,8 @@ INSTANTIATE_TEST_SUITE_P(Examples, Extent, testing::ValuesIn(examples()), [](con
     return name;
 });
 
-// Copies from the host run ahead of short computation. What a bucket's tensors take is free when the last of them is, and not before: they
-// lie side by side.
+// Copies from the host run ahead of short computation. The room of a bucket's tensors is free when the last of them is, and not before:
+// they lie side by side.
 TEST(ExtentOfHosts, IsThePlansPeakWhereComputationIsShort) {
     const std::string text = R"({"name": "hosts",
         "model": {"name": "m", "layers": 4, "hidden_size": 512, "attention_heads": 8, "vocab_size": 4096, "ffn_size": 2048, "bias": false,

@@ -159,7 +159,7 @@ void add_adapters(Graph& g, const Lowering& l) {
     g.nodes = std::move(nodes);
 }
 
-// Of an RMS norm in several kernels autograd keeps an fp32 copy of the input, and for the weight's gradient the scaled rows, for which the
+// Autograd keeps an fp32 copy of the input of an RMS norm in several kernels, and for the weight's gradient the scaled rows, for which the
 // plan keeps the input itself. A frozen weight needs the copy alone: the input that the plan keeps is one half of it, this value the other.
 void keep_copies_alone(Graph& g) {
     for (const Node& n : g.nodes) {

@@ -19,7 +19,7 @@ struct MatrixShape {
     std::int64_t local() const { return elements() / ranks; } // of one matrix, before it is gathered
 };
 
-// What a rank steps on with one set of ops: all of it, experts apart, or a bucket whose shards are gathered.
+// A rank steps on this with one set of ops: all that it has, experts apart, or a bucket whose shards are gathered.
 struct MuonSet {
     std::vector<BufferId> gradients, weights;
     std::int64_t elements = 0;
@@ -29,7 +29,7 @@ struct MuonSet {
 };
 std::vector<MuonSet> muon_sets(const Lowering& l, int stage);
 
-// Of matrices dealt out to so many ranks, the largest first, those of the first rank: no rank has more.
+// Matrices are dealt out to `ranks` ranks, the largest first: those of the first rank, as no rank has more.
 std::vector<MatrixShape> of_first_owner(std::vector<MatrixShape> all, std::int64_t ranks);
 
 // Appends the step on one set. master: -1 where parameters are their own. scale: the clipping factor, where there is one.

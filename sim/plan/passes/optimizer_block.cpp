@@ -341,8 +341,7 @@ struct OptimizerBlock {
 
     // Parameters that are fp32 as shards, or at their homes on the host, need no other copy of it.
     bool masters_at_home() const {
-        return dp.wide_shards || casts_weights(l.scenario, l.practice) ||
-               std::all_of(part.weights.begin(), part.weights.end(), [&](BufferId w) {
+        return dp.wide_shards || l.practice.fp32_parameters || std::all_of(part.weights.begin(), part.weights.end(), [&](BufferId w) {
                    const auto home = l.homes.find(w);
                    return home != l.homes.end() && l.buffer(home->second).dtype == DType::fp32;
                });
@@ -432,7 +431,7 @@ struct OptimizerBlock {
             in.push_back(norms);
         }
         in.insert(in.end(), kept.begin(), kept.end());
-        const bool steps_on_wide = dp.wide_shards || casts_weights(l.scenario, l.practice);
+        const bool steps_on_wide = dp.wide_shards || l.practice.fp32_parameters;
         if (steps_on_wide && part_of_step == OptimizerStep::Part::whole) // what it steps on is read, too
             in.insert(in.end(), part.weights.begin(), part.weights.end());
         const bool keeps_moments = norms >= 0 && kind == OptimizerKind::lamb;
