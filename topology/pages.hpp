@@ -1,6 +1,7 @@
 // Values by index, zero at first, in pages: where all of a page are zero it takes no memory.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <vector>
 
@@ -14,7 +15,7 @@ template <class T> class Pages {
     std::size_t size() const { return size_; }
     T& operator[](std::size_t i) {
         std::vector<T>& p = pages_[i / page];
-        if (p.empty()) p.resize(page);
+        if (p.empty()) p.resize(std::min(page, size_ - i / page * page));
         return p[i % page];
     }
     // f(index, value) for each value that is not zero, in order.

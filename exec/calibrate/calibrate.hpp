@@ -21,7 +21,8 @@ namespace orrery {
 struct KernelSample {
     std::string key; // kernel_key()
     KernelSize size;
-    double us = 0; // median
+    double us = 0;      // median
+    std::string part{}; // part_of() the ops; empty: of all of that size
 };
 
 struct SampleOptions {
@@ -36,7 +37,8 @@ struct SampleOptions {
 
 // Every distinct (key, size) of the models trained. Deterministic but for the times.
 std::vector<KernelSample> sample_kernels(const SampleOptions& options = {}, std::vector<std::string> scenarios = {});
-// Every distinct (key, size) of a scenario as it is, on all its ranks: its laws are of these sizes alone.
+// Every distinct (key, size) of a scenario as it is, on all its ranks, and every distinct (key, size, part): its laws are of these sizes
+// alone.
 std::vector<KernelSample> sample_own(const SampleOptions& options, const Scenario& scenario);
 // Host time an op takes to issue, us: a step of a model too small for its device to matter, by the ops it computes.
 double sample_issue(const SampleOptions& options, const std::string& scenario);
@@ -53,7 +55,7 @@ struct FittedLaw {
     double error = 0;
 };
 std::map<std::string, FittedLaw> fit_laws(std::span<const KernelSample> samples);
-// A law for each of these sizes, beside those of the kinds.
+// A law for each of these sizes and parts, beside those of the kinds.
 void add_own_laws(std::map<std::string, FittedLaw>& laws, std::span<const KernelSample> samples);
 
 // A GPU's own: its preset, with the laws, and what its host takes to issue an op.

@@ -53,7 +53,8 @@ std::map<std::string, FittedLaw> fit_laws(std::span<const KernelSample> samples)
 }
 
 void add_own_laws(std::map<std::string, FittedLaw>& laws, std::span<const KernelSample> samples) {
-    for (const KernelSample& s : samples) laws[kernel_key(s.key, s.size)] = {{s.us, 0, 0}, 1, 0};
+    for (const KernelSample& s : samples)
+        laws[s.part.empty() ? kernel_key(s.key, s.size) : kernel_key(s.key, s.size, s.part)] = {{s.us, 0, 0}, 1, 0};
 }
 
 } // namespace orrery

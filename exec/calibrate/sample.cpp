@@ -36,7 +36,9 @@ std::unique_ptr<World> world_of(const Scenario& scenario, const SampleOptions& o
     return world;
 }
 
-using Times = std::map<std::string, std::map<std::pair<double, double>, std::vector<double>>>; // by key, then by FLOPs and bytes
+using Sizes = std::map<std::pair<double, double>, std::vector<double>>; // by FLOPs and bytes
+using Times = std::map<std::string, Sizes>;                             // by key
+using Parts = std::map<std::pair<std::string, std::string>, Sizes>;     // by key and part
 
 // The key and the size of an op whose time says what its kind takes. Communication: where ranks share a memory. Of several transfers
 // in one op the record has only the last.
@@ -52,8 +54,8 @@ std::optional<std::pair<std::string, KernelSize>> kind_of(const World& world, in
     return std::pair{std::string(transfer_key), KernelSize{0, static_cast<double>(x->transfers[0].bytes.count)}};
 }
 
-// Each issued op's median over the steps, of every rank.
-void train(const Scenario& scenario, const SampleOptions& options, Times& times) {
+// Each issued op's median over the steps, of every rank. parts: where computations are told apart by part too, or null.
+void train(const Scenario& scenario, const SampleOptions& options, Times& times, Parts* parts = nullptr) {
     const int steps = options.steps;
     const auto world = world_of(scenario, options);
     const auto executor = options.executor ? options.executor(*world) : serial_executor(*world);
@@ -73,7 +75,11 @@ void train(const Scenario& scenario, const SampleOptions& options, Times& times)
     for (auto& [at, us] : by_issue) {
         const Op& op = *world->rank(at.first).order->issues[at.second].op;
         const auto kind = kind_of(*world, at.first, op, !options.executor);
-        if (kind) times[kind->first][{kind->second.flops, kind->second.bytes}].push_back(median(std::move(us)));
+        if (!kind) continue;
+        const std::pair size{kind->second.flops, kind->second.bytes};
+        const double middle = median(std::move(us));
+        times[kind->first][size].push_back(middle);
+        if (parts && op.queue == compute_queue) (*parts)[{kind->first, part_of(op)}][size].push_back(middle);
     }
 }
 
@@ -183,8 +189,12 @@ std::vector<KernelSample> sample_kernels(const SampleOptions& options, std::vect
 
 std::vector<KernelSample> sample_own(const SampleOptions& options, const Scenario& scenario) {
     Times times;
-    train(scenario, options, times);
-    return medians(times);
+    Parts parts;
+    train(scenario, options, times, &parts);
+    std::vector<KernelSample> samples = medians(times);
+    for (auto& [key, sizes] : parts)
+        for (auto& [size, us] : sizes) samples.push_back({key.first, {size.first, size.second}, median(std::move(us)), key.second});
+    return samples;
 }
 
 } // namespace orrery

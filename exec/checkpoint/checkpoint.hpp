@@ -28,7 +28,7 @@ struct CheckpointPiece {
     std::vector<std::int64_t> shape; // of the whole tensor
     std::vector<std::int64_t> offset, extent;
     std::int64_t begin = 0, count = 0;
-    DType dtype = DType::fp32;       // fp32, fp64 or bf16
+    DType dtype = DType::fp32;       // fp32, fp64, bf16 or fp16
     const std::byte* data = nullptr; // count elements
 };
 CheckpointPiece whole(std::string tensor, std::vector<std::int64_t> shape, DType dtype, const std::byte* data);

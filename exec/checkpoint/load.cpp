@@ -77,7 +77,7 @@ CheckpointPiece piece(ByteReader& in) {
     p.count = in.integer_in(0, largest, "number of elements");
     const std::uint64_t dtype = in.number();
     if (dtype != static_cast<std::uint64_t>(DType::fp32) && dtype != static_cast<std::uint64_t>(DType::fp64) &&
-        dtype != static_cast<std::uint64_t>(DType::bf16))
+        dtype != static_cast<std::uint64_t>(DType::bf16) && dtype != static_cast<std::uint64_t>(DType::fp16))
         throw std::runtime_error(p.tensor + ": of type " + std::to_string(dtype));
     p.dtype = static_cast<DType>(dtype);
     if (p.offset.size() != p.shape.size() || p.extent.size() != p.shape.size())

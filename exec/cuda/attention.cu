@@ -101,13 +101,13 @@ struct Problem {
     }
     // Scratch for as many pairs as fit; every pair has heads of its own, groups of keys repeated.
     Dense dense(bool backward) {
-        const std::int64_t size = kind == Kind::bf16 ? 2 : 4, values = m * w.qk_dim + n * (w.qk_dim + w.v_dim) + m * w.v_dim + m * n;
+        const std::int64_t size = size_of(kind), values = m * w.qk_dim + n * (w.qk_dim + w.v_dim) + m * w.v_dim + m * n;
         const std::int64_t of_pair = values * size * (backward ? 2 : 1) + m * n * 4 * (backward ? 2 : 1) + 4096;
         pairs = std::clamp<std::int64_t>(static_cast<std::int64_t>(attention_scratch) / of_pair, 1, batch * w.heads);
         std::byte* at = static_cast<std::byte*>(l.scratch(static_cast<std::size_t>(of_pair * pairs)));
         const auto matrix = [&](std::int64_t elements, Kind k) {
             const View v{at, k, elements * pairs, 1};
-            at += (elements * pairs * (k == Kind::bf16 ? 2 : 4) + 255) / 256 * 256;
+            at += (elements * pairs * size_of(k) + 255) / 256 * 256;
             return v;
         };
         Dense d;

@@ -26,6 +26,7 @@ class Device final : public Streams {
         check(cudaGetDeviceProperties(&properties_, device), "cudaGetDeviceProperties");
         gpu_.multiprocessors = properties_.multiProcessorCount;
         check_lt(cublasLtCreate(&gpu_.lt), "cublasLtCreate");
+        gpu_.given_up = [this] { return given_up(); };
     }
     ~Device() override {
         cudaSetDevice(device());
@@ -105,6 +106,12 @@ void* Launch::scratch(std::size_t bytes) const {
         queue.scratch = DeviceMemory((bytes + scratch_step - 1) / scratch_step * scratch_step);
     }
     return queue.scratch.data;
+}
+
+float* Launch::overflow() const {
+    if (!context.scaling) return nullptr;
+    const std::string name = "overflow " + std::to_string(context.plan.mesh.rank_of(context.at));
+    return const_cast<float*>(gpu.table<float>(name, [] { return std::vector<float>(1, 0.0f); }));
 }
 
 const Token* Launch::tokens(const Buffer& value, std::int64_t rows) const {

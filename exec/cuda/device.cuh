@@ -8,6 +8,7 @@
 
 #include <cublasLt.h>
 
+#include <functional>
 #include <map>
 #include <tuple>
 #include <vector>
@@ -26,6 +27,24 @@ struct DeviceMemory { // freed with its owner; never inside a step: cudaFree wai
         return *this;
     }
     ~DeviceMemory() { cudaFree(data); }
+};
+
+// Of the host, which copies reach while it does something else: one into other memory returns when it has ended. Made anew for more bytes.
+struct PinnedMemory {
+    void* data = nullptr;
+    std::size_t bytes = 0;
+    PinnedMemory() = default;
+    PinnedMemory(const PinnedMemory&) = delete;
+    PinnedMemory& operator=(const PinnedMemory&) = delete;
+    ~PinnedMemory() { cudaFreeHost(data); }
+    void* room(std::size_t n) {
+        if (n <= bytes) return data;
+        check(cudaFreeHost(data), "cudaFreeHost");
+        data = nullptr, bytes = 0;
+        check(cudaHostAlloc(&data, n, cudaHostAllocDefault), "cudaHostAlloc");
+        bytes = n;
+        return data;
+    }
 };
 
 // Scratch memory that only one queue uses: grown when an op needs more, which happens in the first step.
@@ -62,6 +81,8 @@ struct Gpu {
     std::map<GemmKey, GemmPlan> gemms;
     std::map<std::string, DeviceMemory> tables;
     std::shared_ptr<struct FusedPlans> fused; // of cuDNN, once an attention has asked for it
+    PinnedMemory counts;                      // of experts' rows, on their way to the host
+    std::function<bool()> given_up;           // another rank has failed: what waits for it stops
 
     // A table by name, made on the host when first asked for.
     template <class T, class F> const T* table(const std::string& name, F&& make) {
@@ -70,6 +91,9 @@ struct Gpu {
             const std::vector<T> values = make();
             DeviceMemory memory(std::max<std::size_t>(1, values.size()) * sizeof(T));
             check(cudaMemcpy(memory.data, values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice), "upload of a table");
+            // It may return when the host's memory is free again, before the device has the copy (CUDA's API synchronization behavior), and
+            // streams that do not block never wait for the default one.
+            check(cudaStreamSynchronize(nullptr), "upload of a table");
             it = tables.emplace(name, std::move(memory)).first;
         }
         return static_cast<const T*>(it->second.data);
@@ -92,6 +116,8 @@ struct Launch {
     int coordinate(Axis a) const { return context.at[static_cast<std::size_t>(a)]; }
     void* scratch(std::size_t bytes) const;                            // until the op ends; asked for once
     const Token* tokens(const Buffer& value, std::int64_t rows) const; // of each row, on the device
+
+    float* overflow() const; // one number of the rank: whether the gradients of a scaled loss have overflowed; null: it is not scaled
 
     // How many rows each rank sends to each expert, where the op reads that: the host waits for it here, as the plan's HostSync does where
     // a framework has one. Empty: rows are in equal parts.
@@ -125,8 +151,7 @@ struct Gemm {
 void gemm(const Launch& l, const Gemm& g);
 
 inline View at(View v, std::int64_t offset) { // from element `offset` on
-    const std::int64_t size = v.kind == Kind::fp32 ? 4 : v.kind == Kind::bf16 ? 2 : v.kind == Kind::int64 ? 8 : 1;
-    v.data = static_cast<std::byte*>(v.data) + offset * size;
+    v.data = static_cast<std::byte*>(v.data) + offset * size_of(v.kind);
     v.count -= offset;
     return v;
 }

@@ -1,5 +1,6 @@
-// Attention by cuDNN's fused engines, where it has one for what an op asks: bf16, whole sequences on this rank, no bias, window or dropout.
-// Operands stay where they are, told by strides; only queries packed by groups of several are copied, for their heads lie at no one stride.
+// Attention by cuDNN's fused engines, where it has one for what an op asks: bf16 or fp16, whole sequences on this rank, no bias, window or
+// dropout. Operands stay where they are, told by strides; only queries packed by groups of several are copied, for their heads lie at no
+// one stride.
 #include "exec/cuda/heads.cuh"
 #include "exec/kernels/dropout.hpp"
 
@@ -59,8 +60,9 @@ bool request(const Attention& w, const Launch& l, std::size_t first, std::size_t
     const KernelFacts& f = l.context.facts;
     r.in = heads_view(l, false, first, parts, {w.heads, w.kv_heads, w.qk_dim, w.v_dim});
     const std::int64_t rows = r.in.q.rows() / f.micro_batch, d = w.qk_dim;
-    if (r.in.q.kind != Kind::bf16 || statistics.kind != Kind::fp32 || f.context_ranks > 1 || w.behind != 0 || f.alibi || f.window > 0 ||
-        f.document > 0 || f.score_cap > 0)
+    const bool half = r.in.q.kind == Kind::fp16;
+    if (!(half || r.in.q.kind == Kind::bf16) || statistics.kind != Kind::fp32 || f.context_ranks > 1 || w.behind != 0 || f.alibi ||
+        f.window > 0 || f.document > 0 || f.score_cap > 0)
         return false;
     if (w.v_dim != d || d % 8 != 0 || d > 128 || r.in.v.rows() != r.in.q.rows() || rows != f.sequence) return false;
     if (dropout_at(l.context, DropoutSite::attention, l.op.layer).rate > 0) return false;
@@ -68,6 +70,7 @@ bool request(const Attention& w, const Launch& l, std::size_t first, std::size_t
     r.dense_queries = r.in.packed && r.in.per_group() > 1;
     FusedShape& s = r.shape;
     s.batch = f.micro_batch, s.heads = w.heads, s.kv_heads = w.kv_heads, s.rows = s.keys = rows, s.dim = d, s.causal = f.causal;
+    s.half = half;
     s.q = r.dense_queries ? Strided{rows * w.heads * d, d, w.heads * d} : Strided{rows * r.in.q.cols, head, r.in.q.cols};
     s.k = {rows * r.in.k.cols, head, r.in.k.cols};
     s.v = {rows * r.in.v.cols, head, r.in.v.cols};
@@ -104,7 +107,7 @@ bool forward(const Attention& w, const Launch& l) {
     std::byte* const scratch = static_cast<std::byte*>(l.scratch(static_cast<std::size_t>(queries + plan->graph.workspace() + 256)));
     void* q = element(r.in.q, r.in.q_at(0, 0));
     if (r.dense_queries) {
-        const View dense{scratch, Kind::bf16, r.in.q.rows() * w.heads * w.qk_dim, 1};
+        const View dense{scratch, r.in.q.kind, r.in.q.rows() * w.heads * w.qk_dim, 1};
         copy_queries(l, r.in, w.heads, w.qk_dim, dense, false);
         q = scratch;
     }
@@ -142,7 +145,7 @@ bool backward(const Attention& w, const Launch& l) {
                        copies = r.dense_queries ? 2 : 0; // queries and their gradient; then keys' and values', by head
     std::byte* const scratch =
         static_cast<std::byte*>(l.scratch(static_cast<std::size_t>((copies + by_head) * dense + sums + plan->graph.workspace() + 256)));
-    const auto part = [&](std::int64_t i) { return View{scratch + i * dense, Kind::bf16, elements, 1}; };
+    const auto part = [&](std::int64_t i) { return View{scratch + i * dense, r.in.q.kind, elements, 1}; };
     if (r.dense_queries) copy_queries(l, r.in, w.heads, d, part(0), false);
     const View dk = part(copies), dv = part(copies + 1);
     float one = 1, scale = static_cast<float>(l.context.facts.attention_scale()), gradient_scale = scale,

@@ -1,5 +1,6 @@
-// Fused attention (SDPA) as a graph of cuDNN's, forward and backward, in bf16: the pattern its fused engines know, made of products,
-// pointwise operations and reductions, for its unified node takes no causal mask before 9.21 and has no backward. Internal; plain C++.
+// Fused attention (SDPA) as a graph of cuDNN's, forward and backward, in bf16 or fp16: the pattern its fused engines know, made of
+// products, pointwise operations and reductions, for its unified node takes no causal mask before 9.21 and has no backward. Internal; plain
+// C++.
 #pragma once
 
 #include "exec/cuda/cudnn_graph.hpp"
@@ -19,6 +20,7 @@ struct FusedShape {
     bool causal = true;
     Strided q, k, v, o, statistics; // statistics: log-sum-exp of the scaled scores, fp32
     Strided dy, dq, dk, dv;         // backward; dk and dv are by head of the queries
+    bool half = false;              // fp16 in place of bf16
     auto operator<=>(const FusedShape&) const = default;
 };
 

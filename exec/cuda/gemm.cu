@@ -5,6 +5,9 @@
 #include "exec/cuda/heads.cuh"
 #include "exec/kernels/room.hpp"
 
+#include <cstring>
+#include <thread>
+
 namespace orrery::cuda {
 namespace {
 
@@ -12,7 +15,7 @@ void check_lt(cublasStatus_t s, const char* what) {
     if (s != CUBLAS_STATUS_SUCCESS) throw LibraryFailed(std::string(what) + ": " + cublasLtGetStatusString(s), Cause::device);
 }
 
-cudaDataType_t type_of(Kind k) { return k == Kind::bf16 ? CUDA_R_16BF : CUDA_R_32F; }
+cudaDataType_t type_of(Kind k) { return k == Kind::bf16 ? CUDA_R_16BF : k == Kind::fp16 ? CUDA_R_16F : CUDA_R_32F; }
 
 cublasLtMatrixLayout_t layout(Kind kind, std::int64_t rows, std::int64_t cols, std::int64_t ld, std::int64_t batch, std::int64_t stride) {
     cublasLtMatrixLayout_t out = nullptr;
@@ -143,8 +146,16 @@ std::vector<std::int64_t> Launch::counts() const {
     for (const Operand& o : in) {
         if (o.buffer->role != Role::counts) continue;
         sent.resize(elements(*o.buffer));
-        check(cudaMemcpyAsync(sent.data(), o.data, sent.size() * 8, cudaMemcpyDeviceToHost, stream()), "counts of experts");
-        check(cudaStreamSynchronize(stream()), "counts of experts");
+        void* const here = gpu.counts.room(sent.size() * 8);
+        check(cudaMemcpyAsync(here, o.data, sent.size() * 8, cudaMemcpyDeviceToHost, stream()), "counts of experts");
+        // The stream may stand behind an exchange with a rank that is gone.
+        cudaError_t state = cudaErrorNotReady;
+        while ((state = cudaStreamQuery(stream())) == cudaErrorNotReady) {
+            if (gpu.given_up()) throw std::runtime_error("counts of experts: given up, another rank has failed");
+            std::this_thread::yield();
+        }
+        check(state, "counts of experts");
+        std::memcpy(sent.data(), here, sent.size() * 8);
     }
     return sent;
 }

@@ -16,8 +16,9 @@ struct Run {
 };
 
 struct Constants {
-    float beta1, beta2, epsilon, decay, correction1, correction2, momentum, lr, trust;
+    float beta1, beta2, epsilon, decay, correction1, correction2, momentum, lr, trust, unscale;
     bool first;
+    const float* overflow; // the step is left out where it is not 0
 
     explicit Constants(const Launch& l) {
         const StepConstants k = step_constants(l.context);
@@ -25,7 +26,9 @@ struct Constants {
         decay = static_cast<float>(k.decay), momentum = static_cast<float>(k.momentum), lr = static_cast<float>(k.lr);
         correction1 = static_cast<float>(k.correction1), correction2 = static_cast<float>(k.correction2);
         trust = static_cast<float>(l.context.facts.optimizer.trust), first = k.first;
+        unscale = static_cast<float>(k.unscale), overflow = l.overflow();
     }
+    __device__ bool left_out() const { return overflow && *overflow != 0; }
     __device__ float direction(float w, float m, float v) const { return m / correction1 / (sqrtf(v / correction2) + epsilon) + decay * w; }
     __device__ float ratio(bool lamb, float weights, float other) const { // as trust_ratio() of exec/kernels
         const float nw = sqrtf(weights), no = sqrtf(other);
@@ -39,9 +42,9 @@ void norms_of(const Launch& l, const Run& r, const View& norms, bool lamb, bool 
     const Constants k(l);
     each(l.stream(), lanes, [=] __device__(std::int64_t lane) {
         double weights = 0, other = 0;
-        for (std::int64_t i = lane; i < r.n; i += lanes) {
+        for (std::int64_t i = lane; i < r.n && !k.left_out(); i += lanes) {
             const float w = r.w.get(i);
-            float d = r.g.get(i);
+            float d = r.g.get(i) * k.unscale;
             if (lamb) {
                 const float m = k.beta1 * r.m.get(i) + (1 - k.beta1) * d, v = k.beta2 * r.v.get(i) + (1 - k.beta2) * d * d;
                 r.m.put(i, m);
@@ -66,12 +69,13 @@ void norms_of(const Launch& l, const Run& r, const View& norms, bool lamb, bool 
 void apply(const Launch& l, const Run& r, const View& stored, const View& norms, bool lamb) {
     const Constants k(l);
     each(l.stream(), r.n, [=] __device__(std::int64_t i) {
+        if (k.left_out()) return stored.put(i, r.w.get(i));
         const float ratio = k.ratio(lamb, norms.get(2 * r.slot), norms.get(2 * r.slot + 1)), w = r.w.get(i);
         float step = 0;
         if (lamb) {
             step = k.lr * ratio * k.direction(w, r.m.get(i), r.v.get(i));
         } else {
-            step = (k.first ? 0 : k.momentum * r.m.get(i)) + k.lr * ratio * (r.g.get(i) + k.decay * w);
+            step = (k.first ? 0 : k.momentum * r.m.get(i)) + k.lr * ratio * (r.g.get(i) * k.unscale + k.decay * w);
             r.m.put(i, step);
         }
         r.w.put(i, w - step);

@@ -99,6 +99,7 @@ void run(const OptimizerStep& w, const Launch& l) {
                second = moments > 1 ? l.output(l.out.size() - 1) : View{};
     const StepConstants k = step_constants(l.context);
     const OptimizerKind kind = w.kind;
+    const float* const overflow = l.overflow();
     std::int64_t offset = 0;
     PieceList<5> list;
     for (std::size_t i = 0; i < parts; ++i) {
@@ -114,9 +115,14 @@ void run(const OptimizerStep& w, const Launch& l) {
         constexpr int N = decltype(width)::n;
         const View &weights = piece.part[0], &p = piece.part[2], &m = piece.part[3], &v = piece.part[4];
         Pack<N> x = p.load(width, i), d = piece.part[1].load(width, i), m1, m2;
+        if (overflow && *overflow != 0) { // as hold()
+            if (p.data != weights.data) weights.store(width, i, x);
+            return;
+        }
         if (m.data) m1 = m.load(width, i);
         if (v.data) m2 = v.load(width, i);
         for (int j = 0; j < N; ++j) {
+            d.x[j] *= static_cast<float>(k.unscale);
             if (kind == OptimizerKind::adam) {
                 if (!k.decoupled) d.x[j] += static_cast<float>(k.decay) * x.x[j];
                 const float b1 = static_cast<float>(k.beta1), b2 = static_cast<float>(k.beta2);

@@ -13,7 +13,7 @@
 
 namespace orrery {
 
-inline constexpr int cuda_plugin_abi = 4;
+inline constexpr int cuda_plugin_abi = 5;
 
 struct CudaPlugin {
     int abi;

@@ -2,6 +2,7 @@
 #include "exec/cuda/columns.cuh"
 #include "exec/cuda/pieces.cuh"
 #include "exec/kernels/dropout.hpp"
+#include "exec/kernels/loss_scale.hpp"
 
 #include <stdexcept>
 
@@ -219,8 +220,9 @@ template <int N> __device__ Pack<N> sum(Pack<N> a, const Pack<N>& b) {
 void balance(const Launch& l) {
     const View a = l.input(0), y = l.output(0), counts = l.input(2);
     const KernelFacts& f = l.context.facts;
-    const float scale = static_cast<float>(f.auxiliary_weight * static_cast<double>(a.cols) / static_cast<double>(f.loss_tokens) /
-                                           static_cast<double>(a.rows() * f.sequence_parts * f.moe.top_k));
+    const float scale =
+        static_cast<float>(loss_factor(l.context) * f.auxiliary_weight * static_cast<double>(a.cols) / static_cast<double>(f.loss_tokens) /
+                           static_cast<double>(a.rows() * f.sequence_parts * f.moe.top_k));
     each(l.stream(), y.count,
          [=] __device__(std::int64_t i) { y.put(i, a.get(i) + scale * static_cast<float>(counts.integer(i % y.cols))); });
 }
@@ -309,10 +311,17 @@ void weighted_bias(const Pointwise& w, const Launch& l) {
     }
 }
 
+// A factor of 0 says that the gradients of a scaled loss have overflowed; they stay scaled (exec/kernels/loss_scale.hpp).
 void clip(const Launch& l) {
     const View total = l.input(0), factor = l.output(0);
-    const float limit = static_cast<float>(l.context.facts.optimizer.clip);
-    each(l.stream(), 1, [=] __device__(std::int64_t) { factor.put(0, fminf(1.0f, limit / (sqrtf(total.get(0)) + 1e-6f))); });
+    const float limit = static_cast<float>(l.context.facts.optimizer.clip), unscale = static_cast<float>(1 / loss_factor(l.context));
+    float* const overflow = l.overflow();
+    each(l.stream(), 1, [=] __device__(std::int64_t) {
+        const float norm = sqrtf(total.get(0)) * unscale;
+        const bool bad = overflow && !isfinite(norm);
+        if (overflow) *overflow = bad ? 1.0f : 0.0f;
+        factor.put(0, bad ? 0.0f : fminf(1.0f, limit / (norm + 1e-6f)));
+    });
     PieceList<2> list;
     for (std::size_t i = 1; i < l.out.size(); ++i) list.add({l.input(i), l.output(i)});
     each_piece(l.stream(), list, [=] __device__(auto width, const PieceView<2>& v, std::int64_t i) {
@@ -384,7 +393,7 @@ void zero(const Launch& l) {
     PieceList<1> list;
     for (std::size_t i = 0; i < l.out.size(); ++i) {
         const View v = l.output(i);
-        if ((v.kind == Kind::fp32 || v.kind == Kind::bf16) && v.count < alone)
+        if ((v.kind == Kind::fp32 || v.kind == Kind::bf16 || v.kind == Kind::fp16) && v.count < alone)
             list.add({v});
         else
             check(cudaMemsetAsync(v.data, 0, static_cast<std::size_t>(v.count) * stored_bytes(l.written(i).dtype, l.context.real),

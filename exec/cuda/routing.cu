@@ -1,5 +1,6 @@
 // Mixtures: the router, and rows to experts and back; as exec/kernels/router.cpp and permute.cpp. Order and ties are the CPU's.
 #include "exec/cuda/device.cuh"
+#include "exec/kernels/loss_scale.hpp"
 
 #include <cfloat>
 
@@ -149,7 +150,7 @@ void route_backward(const Router& w, const Launch& l) {
     });
     if (l.out.size() < 2) return;
     const View g = l.output(1);
-    const float scale = 1 / static_cast<float>(l.context.facts.loss_tokens),
+    const float scale = static_cast<float>(loss_factor(l.context)) / static_cast<float>(l.context.facts.loss_tokens),
                 mean = static_cast<float>(w.tokens * top_k) / static_cast<float>(experts);
     const std::int64_t tokens = w.tokens;
     each(l.stream(), experts, [=] __device__(std::int64_t e) {

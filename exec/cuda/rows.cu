@@ -1,5 +1,6 @@
 // Work by rows: the embedding table, cross-entropy; as exec/kernels/embedding.cpp and cross_entropy.cpp.
 #include "exec/cuda/device.cuh"
+#include "exec/kernels/loss_scale.hpp"
 #include "exec/kernels/shards.hpp"
 
 namespace orrery::cuda {
@@ -117,7 +118,8 @@ void gradient(const CrossEntropy& w, const Launch& l) {
     const View second = twice ? l.output(1) : View{}, third = thrice ? l.output(2) : View{};
     const Words words = words_of(l, l.written(0));
     const std::int64_t used = words.used, offset = words.first, first = w.first;
-    const float weight = static_cast<float>((w.ahead > 1 ? f.mtp_weight / f.mtp_layers : 1.0) / static_cast<double>(f.loss_tokens));
+    const float weight =
+        static_cast<float>(loss_factor(l.context) * (w.ahead > 1 ? f.mtp_weight / f.mtp_layers : 1.0) / static_cast<double>(f.loss_tokens));
     each_pack(l.stream(), e.count, twice ? packing(e, dx, second) : packing(e, dx), [=] __device__(auto width, std::int64_t i) {
         constexpr int N = decltype(width)::n;
         const std::int64_t r = i / e.cols, label = labels.integer(first + r), target = label - offset,

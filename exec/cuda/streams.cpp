@@ -27,7 +27,7 @@ template <class F> bool poll(Milliseconds at_most, F&& holds) {
 Streams::Streams(int device) : device_(device), group_(std::make_shared<Group>()) {
     use();
     group_->stream_of = [this](QueueId q) { return stream(q); };
-    group_->give_up = [this] { return give_up_ && give_up_(); };
+    group_->give_up = [this] { return given_up(); };
 }
 
 Streams::~Streams() {

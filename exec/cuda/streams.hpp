@@ -56,6 +56,7 @@ class Streams : public StreamDevice {
     int device() const { return device_; }
 
   protected:
+    bool given_up() const { return give_up_ && give_up_(); }             // another rank has failed: whoever waits for it stops
     void use() const { check(cudaSetDevice(device_), "cudaSetDevice"); } // the host thread may be another than last time
 
   private:

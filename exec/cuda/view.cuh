@@ -6,6 +6,7 @@
 #include "exec/kernels/kernel.hpp"
 
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -15,14 +16,15 @@
 
 namespace orrery::cuda {
 
-enum class Kind : int { fp32, bf16, int64, boolean };
+enum class Kind : int { fp32, bf16, fp16, int64, boolean };
+constexpr std::int64_t size_of(Kind k) { return k == Kind::fp32 ? 4 : k == Kind::int64 ? 8 : k == Kind::boolean ? 1 : 2; }
 
-// Neighbouring elements that a thread takes at once: eight are 16 bytes of bf16, what memory moves best.
+// Neighbouring elements that a thread takes at once: eight are 16 bytes of bf16 or fp16, what memory moves best.
 template <int N> struct Pack {
     float x[N] = {};
 };
 // How a kernel takes elements: N at once, and whether all of them are known to be bf16 when it is compiled: a branch on the type keeps
-// loads from being on their way together.
+// loads from being on their way together. Packs of fp16 have that branch, for every kernel would be compiled once more.
 template <int N, bool Short = false> struct Width { static constexpr int n = N; };
 // The widest access that the operands of a launch allow.
 enum class Packing { one, eight, eight_short };
@@ -34,17 +36,23 @@ struct View {
 
     __host__ __device__ std::int64_t rows() const { return count / cols; }
     __device__ float get(std::int64_t i) const {
-        return kind == Kind::fp32 ? static_cast<const float*>(data)[i] : __bfloat162float(static_cast<const __nv_bfloat16*>(data)[i]);
+        if (kind == Kind::fp32) return static_cast<const float*>(data)[i];
+        if (kind == Kind::fp16) return __half2float(static_cast<const __half*>(data)[i]);
+        return __bfloat162float(static_cast<const __nv_bfloat16*>(data)[i]);
     }
     __device__ void put(std::int64_t i, float x) const {
         if (kind == Kind::fp32)
             static_cast<float*>(data)[i] = x;
+        else if (kind == Kind::fp16)
+            static_cast<__half*>(data)[i] = __float2half_rn(x); // beyond 65504 infinity, as a loss's scale wants it
         else
             static_cast<__nv_bfloat16*>(data)[i] = __float2bfloat16(x);
     }
     __device__ void add(std::int64_t i, float x) const { // by any thread
         if (kind == Kind::fp32)
             atomicAdd(static_cast<float*>(data) + i, x);
+        else if (kind == Kind::fp16)
+            atomicAdd(static_cast<__half*>(data) + i, __float2half_rn(x));
         else
             atomicAdd(static_cast<__nv_bfloat16*>(data) + i, __float2bfloat16(x));
     }
@@ -63,6 +71,11 @@ struct View {
             const uint4 bits = static_cast<const uint4*>(data)[i / 8];
             const unsigned word[4] = {bits.x, bits.y, bits.z, bits.w};
             for (int k = 0; k < 4; ++k) { // a bf16 is the upper half of its fp32
+                if (!Short && kind == Kind::fp16) {
+                    p.x[2 * k] = __half2float(__ushort_as_half(static_cast<unsigned short>(word[k] & 0xffffu)));
+                    p.x[2 * k + 1] = __half2float(__ushort_as_half(static_cast<unsigned short>(word[k] >> 16)));
+                    continue;
+                }
                 p.x[2 * k] = __uint_as_float(word[k] << 16);
                 p.x[2 * k + 1] = __uint_as_float(word[k] & 0xffff0000u);
             }
@@ -78,9 +91,11 @@ struct View {
         } else {
             static_assert(N == 8);
             unsigned word[4];
-            for (int k = 0; k < 4; ++k)
-                word[k] = static_cast<unsigned>(__bfloat16_as_ushort(__float2bfloat16(p.x[2 * k]))) |
-                          static_cast<unsigned>(__bfloat16_as_ushort(__float2bfloat16(p.x[2 * k + 1]))) << 16;
+            const bool half = !Short && kind == Kind::fp16;
+            const auto bits = [half](float x) -> unsigned {
+                return half ? __half_as_ushort(__float2half_rn(x)) : __bfloat16_as_ushort(__float2bfloat16(x));
+            };
+            for (int k = 0; k < 4; ++k) word[k] = bits(p.x[2 * k]) | bits(p.x[2 * k + 1]) << 16;
             static_cast<uint4*>(data)[i / 8] = make_uint4(word[0], word[1], word[2], word[3]);
         }
     }
@@ -110,7 +125,8 @@ inline Kind kind_of(DType t, DType real) {
     if (real == DType::fp32) return Kind::fp32;
     if (t == DType::fp32 || t == DType::tf32) return Kind::fp32;
     if (t == DType::bf16) return Kind::bf16;
-    throw std::runtime_error(std::string("a buffer of ") + orrery::name(t) + " cannot be run on CUDA yet: fp32 and bf16 can");
+    if (t == DType::fp16) return Kind::fp16;
+    throw std::runtime_error(std::string("a buffer of ") + orrery::name(t) + " cannot be run on CUDA yet: fp32, bf16 and fp16 can");
 }
 
 template <class F> __global__ void over_elements(std::int64_t n, F f) {

@@ -3,6 +3,7 @@
 //   maximum: max x;  sums: e = exp(x - max), (sum e, x[label] - max);  loss = log(sum) - target;  gradient = (e / sum - [label]) / tokens
 #include "exec/kernels/call.hpp"
 #include "exec/kernels/clones.hpp"
+#include "exec/kernels/loss_scale.hpp"
 #include "exec/kernels/vector.hpp"
 
 #include <algorithm>
@@ -57,7 +58,8 @@ template <class T> void gradient(const CrossEntropy& w, const Call& c) {
     const KernelFacts& f = c.context.facts;
     const std::int64_t* labels = c.input<std::int64_t>(2) + w.first;
     const bool further = w.ahead > 1;
-    const T weight = static_cast<T>((further ? f.mtp_weight / f.mtp_layers : 1.0) / static_cast<double>(f.loss_tokens));
+    const T weight =
+        static_cast<T>(loss_factor(c.context) * (further ? f.mtp_weight / f.mtp_layers : 1.0) / static_cast<double>(f.loss_tokens));
     split_rows(c.team(), w.tokens, v.count, [&](std::int64_t from, std::int64_t to) {
         for (std::int64_t i = from; i < to; ++i) {
             const T *e = c.input<T>(0) + i * v.count, scale = labels[i] < 0 ? T(0) : weight / c.input<T>(1)[2 * i];

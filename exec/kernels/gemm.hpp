@@ -10,13 +10,24 @@ void gemm(bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n, st
 void gemm(bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n, std::int64_t k, double alpha, const double* a,
           std::int64_t lda, const double* b, std::int64_t ldb, double beta, double* c, std::int64_t ldc);
 
+// In how many parts a team takes a product, of the longer side of C: as many for each of two threads, for the last of an odd number keeps
+// one waiting; each is worth a hand-over, and wide enough that packing the other operand again costs little.
+constexpr std::int64_t parts_of_product(std::int64_t m, std::int64_t n, std::int64_t k) {
+    constexpr std::int64_t enough = 1 << 20, wide = 128, narrowest = 64, most = 16; // products; rows or columns; parts
+    const std::int64_t all = std::max(m, n);
+    std::int64_t parts = std::max<std::int64_t>(1, all / wide);
+    if (parts % 2 == 1 && all / (parts + 1) >= narrowest) ++parts;
+    parts = std::min({parts, m * n * k / enough, most});
+    return parts < 2 ? 1 : parts - parts % 2;
+}
+
 // The same by the threads of a team: each takes rows, or columns, of C. How they are cut follows from the shape.
 template <class T>
 void gemm(Team* team, bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n, std::int64_t k, T alpha, const T* a,
           std::int64_t lda, const T* b, std::int64_t ldb, T beta, T* c, std::int64_t ldc) {
-    constexpr std::int64_t enough = 1 << 20, narrowest = 128, tile = 16, most = 16; // products; rows or columns; parts
+    constexpr std::int64_t tile = 16; // rows or columns
     const bool rows = m >= n;
-    const std::int64_t all = rows ? m : n, parts = std::clamp<std::int64_t>(std::min(m * n * k / enough, all / narrowest), 1, most);
+    const std::int64_t all = rows ? m : n, parts = parts_of_product(m, n, k);
     if (!team || parts == 1) return gemm(transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
     const auto edge = [&](std::int64_t i) { return i == parts ? all : all * i / parts / tile * tile; };
     team->run(parts, [&](std::int64_t i) {

@@ -100,7 +100,7 @@ void run_kernel(const Op& op, std::span<const Operand> in, std::span<const Opera
 
 void initialise(const Operand& parameter, const KernelContext& context) {
     const DType stored = stored_type(parameter.buffer->dtype, context.real);
-    if (stored == DType::bf16) {
+    if (stored == DType::bf16 || stored == DType::fp16) {
         const std::int64_t n = elements(*parameter.buffer);
         std::vector<float> values(static_cast<std::size_t>(n));
         fill<float>({reinterpret_cast<std::byte*>(values.data()), parameter.buffer, parameter.id}, context);

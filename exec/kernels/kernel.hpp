@@ -1,8 +1,8 @@
 // The CPU kernels of the plan's computations: what an executor calls for an op of the compute queue.
 //
 // Storage. Every floating buffer, whatever its dtype in the plan, holds `KernelContext::real` (fp32 or fp64); int64 and boolean are
-// themselves. (On a GPU it may be bf16: then every buffer is what the plan says.) A buffer is row-major, contiguous, of the shape the
-// plan gives it. Operands stand in the order of Op::in and Op::out; an operand that is both (a view, an accumulated gradient) is given
+// themselves. (On a GPU it may be bf16 or fp16: then every buffer is what the plan says.) A buffer is row-major, contiguous, of the shape
+// the plan gives it. Operands stand in the order of Op::in and Op::out; an operand that is both (a view, an accumulated gradient) is given
 // twice with the same address, and kernels allow for that.
 //
 // Layouts, so that a tensor-parallel shard is a contiguous part of the logical tensor along the placement's dimension:
@@ -28,7 +28,7 @@
 //                    rope: packed -> packed or parts; latent: q, kv, key -> packed or parts; backward the other way
 //                    of experts: activation f, p -> a; dy, f, p -> df, dp;  weigh x, p -> y; dy, x, p -> dx, dp;
 //                    weighted_bias x, p, b -> y; dy, b -> dp; dy, p, g -> g;  balance dscores, scores, counts -> dscores
-//                    clip norm^2, g.. -> factor, g..;  cast, copy (list or one -> list or one);  zero -> list
+//                    clip norm^2, g.. -> factor (0: overflow of fp16), g..;  cast, copy (list or one -> list or one);  zero -> list
 //   Embedding        fwd tokens, table -> x      dw: tokens, dy, g -> g
 //   CrossEntropy     maximum: logits -> max   sums: logits, max, labels -> e, (sum, target)[, log-softmax]   loss: (sum, target) -> loss
 //                    gradient: e, (sum, target), labels[, ..] -> dlogits[, fp32]
@@ -61,6 +61,7 @@ struct Operand {
 
 struct BucketLayouts; // buckets.hpp
 class Team;           // team.hpp
+struct LossScale;     // loss_scale.hpp
 
 struct KernelContext {
     const Plan& plan;
@@ -71,16 +72,19 @@ struct KernelContext {
     Coordinates expert_at{};         // and in plan.expert_mesh
     std::int64_t first_sequence = 0; // in the step's global batch: the first of the op's microbatch on this rank
     std::int64_t step = 0;           // from 0
-    bool rounds = false;             // fp32: what is written to a buffer that the plan has in bf16 is rounded to it (rounding.hpp)
+    bool rounds = false;             // fp32: what is written to a buffer that the plan has in bf16 or fp16 is rounded to it (rounding.hpp)
     Team* team = nullptr;            // shares the rank's kernels; null: its one thread runs them
+    LossScale* scaling = nullptr;    // the rank's, of a training in fp16; null: the loss is not scaled
 };
 
 bool is_floating(DType t);
 std::size_t stored_bytes(DType t, DType real); // of an element
-DType stored_type(DType t, DType real);        // what a buffer of that type holds: real; where that is bf16 (a GPU's), what the plan says
+DType stored_type(DType t, DType real);        // what a buffer of that type holds: real; where that is of 16 bits (a GPU's), the plan's
 std::uint16_t to_bf16(float x);                // to nearest, ties to even
 float from_bf16(std::uint16_t x);
-double read_element(const std::byte* data, std::int64_t i, DType stored); // of fp32, fp64, bf16
+std::uint16_t to_fp16(float x); // to nearest, ties to even; from 65520 on infinity
+float from_fp16(std::uint16_t x);
+double read_element(const std::byte* data, std::int64_t i, DType stored); // of fp32, fp64, bf16, fp16
 void write_element(std::byte* data, std::int64_t i, double value, DType stored);
 std::int64_t elements(const Buffer& b); // by its shape
 

@@ -3,6 +3,7 @@
 
 #include "exec/kernels/call.hpp"
 #include "exec/kernels/clones.hpp"
+#include "exec/kernels/loss_scale.hpp"
 #include "exec/kernels/vector.hpp"
 
 #include <algorithm>
@@ -16,10 +17,11 @@ using Constants = StepConstants;
 template <class T> ORRERY_CLONES void adam_part(const Constants& k, bool frozen, T* w, const T* g, T* m, T* v, std::int64_t n) {
     const T b1 = static_cast<T>(k.beta1), b2 = static_cast<T>(k.beta2), size = static_cast<T>(k.lr / k.correction1),
             root = static_cast<T>(1 / std::sqrt(k.correction2)), eps = static_cast<T>(k.epsilon);
-    const T keep = static_cast<T>(k.decoupled ? 1 - k.lr * k.decay : 1), decay = static_cast<T>(k.decoupled ? 0 : k.decay);
+    const T keep = static_cast<T>(k.decoupled ? 1 - k.lr * k.decay : 1), decay = static_cast<T>(k.decoupled ? 0 : k.decay),
+            unscale = static_cast<T>(k.unscale);
     const T b2_now = frozen ? T(1) : b2, fresh = frozen ? T(0) : 1 - b2;
     for (std::int64_t i = 0; i < n; ++i) {
-        const T d = g[i] + decay * w[i];
+        const T d = unscale * g[i] + decay * w[i];
         m[i] = b1 * m[i] + (1 - b1) * d;
         v[i] = b2_now * v[i] + fresh * d * d;
         w[i] = keep * w[i] - size * m[i] / (std::sqrt(v[i]) * root + eps);
@@ -39,9 +41,10 @@ template <class T> void adam_apply(const Constants& k, T* w, const T* m, const T
 }
 
 template <class T> void descend(const Constants& k, T* w, const T* g, T* momentum, std::int64_t n) {
-    const T lr = static_cast<T>(k.lr), mu = static_cast<T>(k.momentum), decay = static_cast<T>(k.decay);
+    const T lr = static_cast<T>(k.lr), mu = static_cast<T>(k.momentum), decay = static_cast<T>(k.decay),
+            unscale = static_cast<T>(k.unscale);
     for (std::int64_t i = 0; i < n; ++i) {
-        T d = g[i] + decay * w[i];
+        T d = unscale * g[i] + decay * w[i];
         if (momentum) d = momentum[i] = k.first ? d : mu * momentum[i] + d;
         w[i] -= lr * d;
     }
@@ -87,11 +90,12 @@ template <class T> T lamb_direction(const Constants& k, T w, T m, T v) {
 }
 
 template <class T> Squares lamb_moments(const Constants& k, const T* w, const T* g, T* m, T* v, std::int64_t n) {
-    const T b1 = static_cast<T>(k.beta1), b2 = static_cast<T>(k.beta2);
+    const T b1 = static_cast<T>(k.beta1), b2 = static_cast<T>(k.beta2), unscale = static_cast<T>(k.unscale);
     Squares s;
     for (std::int64_t i = 0; i < n; ++i) {
-        m[i] = b1 * m[i] + (1 - b1) * g[i];
-        v[i] = b2 * v[i] + (1 - b2) * g[i] * g[i];
+        const T d = unscale * g[i];
+        m[i] = b1 * m[i] + (1 - b1) * d;
+        v[i] = b2 * v[i] + (1 - b2) * d * d;
         const double r = static_cast<double>(lamb_direction(k, w[i], m[i], v[i])), x = static_cast<double>(w[i]);
         s.weights += x * x;
         s.other += r * r;
@@ -115,20 +119,23 @@ template <class T> Squares lamb_squares(const Constants& k, const T* w, const T*
     return s;
 }
 
-template <class T> Squares squares(const T* w, const T* g, std::int64_t n) {
+template <class T> Squares squares(const Constants& k, const T* w, const T* g, std::int64_t n) {
+    const T unscale = static_cast<T>(k.unscale);
     Squares s;
     for (std::int64_t i = 0; i < n; ++i) {
+        const double d = static_cast<double>(unscale * g[i]);
         s.weights += static_cast<double>(w[i]) * static_cast<double>(w[i]);
-        s.other += static_cast<double>(g[i]) * static_cast<double>(g[i]);
+        s.other += d * d;
     }
     return s;
 }
 
 // LARS (arXiv:1708.03888): momentum with a rate scaled by trust |w| / (|g| + decay |w|) of the tensor.
 template <class T> void lars(const Constants& k, double ratio, T* w, const T* g, T* momentum, std::int64_t n) {
-    const T rate = static_cast<T>(k.lr * ratio), mu = static_cast<T>(k.momentum), decay = static_cast<T>(k.decay);
+    const T rate = static_cast<T>(k.lr * ratio), mu = static_cast<T>(k.momentum), decay = static_cast<T>(k.decay),
+            unscale = static_cast<T>(k.unscale);
     for (std::int64_t i = 0; i < n; ++i) {
-        momentum[i] = (k.first ? T(0) : mu * momentum[i]) + rate * (g[i] + decay * w[i]);
+        momentum[i] = (k.first ? T(0) : mu * momentum[i]) + rate * (unscale * g[i] + decay * w[i]);
         w[i] -= momentum[i];
     }
 }
@@ -189,7 +196,7 @@ template <class T> void run_norms(const OptimizerStep& w, const Call& c) {
         const std::int64_t state = at[s.operand] + s.begin, n = s.end - s.begin;
         const T* g = c.input<T>(s.operand) + s.begin;
         const T* p = mastered ? c.input<T>(parts) + state : c.input<T>(parts + s.operand) + s.begin;
-        const Squares q = is_lamb ? lamb_moments(k, p, g, c.output<T>(1) + state, c.output<T>(2) + state, n) : squares(p, g, n);
+        const Squares q = is_lamb ? lamb_moments(k, p, g, c.output<T>(1) + state, c.output<T>(2) + state, n) : squares(k, p, g, n);
         if (!s.counted) continue;
         norms[2 * s.slot] += static_cast<T>(q.weights);
         norms[2 * s.slot + 1] += static_cast<T>(q.other);
@@ -328,7 +335,7 @@ template <class T> void run_undo(const OptimizerStep& w, const Call& c) {
 
 // in: gradients, the clipping factor where there is one (already applied), states; out: weights unless there is a master alone, states.
 template <class T> void run(const OptimizerStep& w, const Call& c) {
-    if (c.context.facts.optimizer.holds) return hold<T>(w, c);
+    if (c.context.facts.optimizer.holds || leaves_out_update(c.context)) return hold<T>(w, c);
     if (w.delayed) return run_delayed<T>(w, c);
     if (w.part == OptimizerStep::Part::norms) return run_norms<T>(w, c);
     if (w.part == OptimizerStep::Part::apply) return run_apply<T>(w, c);
@@ -359,7 +366,7 @@ template <class T> void run(const OptimizerStep& w, const Call& c) {
             break;
         }
         case OptimizerKind::lars: {
-            const Squares s = squares(p, g, n);
+            const Squares s = squares(k, p, g, n);
             lars(k, trust_ratio(c.context, w.kind, s.weights, s.other), p, g, first + at, n);
             break;
         }

@@ -10,6 +10,7 @@ namespace orrery {
 struct StepConstants {
     double lr, beta1, beta2, epsilon, decay, momentum, correction1, correction2;
     bool decoupled, first;
+    double unscale; // by what gradients are multiplied when they are read: 1 over the loss's factor
 };
 StepConstants step_constants(const KernelContext& context);
 

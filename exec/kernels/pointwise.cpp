@@ -2,6 +2,7 @@
 
 #include "exec/kernels/clones.hpp"
 #include "exec/kernels/dropout.hpp"
+#include "exec/kernels/loss_scale.hpp"
 #include "exec/kernels/optimizer.hpp"
 #include "exec/kernels/rows.hpp"
 #include "exec/kernels/tokens.hpp"
@@ -98,7 +99,7 @@ template <class T> void balance(const Call& c) {
     const std::int64_t experts = columns(c.read(0)), tokens = elements(c.read(0)) / experts;
     const std::int64_t* counts = c.input<std::int64_t>(2);
     const double rows = static_cast<double>(tokens * f.sequence_parts * f.moe.top_k),
-                 scale = f.auxiliary_weight * static_cast<double>(experts) / static_cast<double>(f.loss_tokens);
+                 scale = loss_factor(c.context) * f.auxiliary_weight * static_cast<double>(experts) / static_cast<double>(f.loss_tokens);
     for (std::int64_t i = 0; i < tokens * experts; ++i)
         c.output<T>(0)[i] = c.input<T>(0)[i] + static_cast<T>(scale * static_cast<double>(counts[i % experts]) / rows);
 }
@@ -186,9 +187,13 @@ template <class T> void weighted_bias(const Pointwise& w, const Call& c) {
         }
 }
 
-// norm^2, g.. -> factor, g..: gradients scaled so that their norm is at most what the scenario allows (as torch's clip_grad_norm_).
+// norm^2, g.. -> factor, g..: gradients scaled so that their norm is at most what the scenario allows (as torch's clip_grad_norm_). Of a
+// scaled loss they stay scaled; a factor of 0 says that they have overflowed.
 template <class T> void clip(const Call& c) {
-    const T factor = static_cast<T>(clipping_factor(static_cast<double>(*c.input<T>(0)), c.context.facts.optimizer.clip));
+    const double squares = static_cast<double>(*c.input<T>(0)), by = loss_factor(c.context);
+    const bool overflowed = c.context.scaling && !std::isfinite(squares);
+    if (c.context.scaling) c.context.scaling->checked = true, c.context.scaling->overflowed = overflowed;
+    const T factor = overflowed ? T(0) : static_cast<T>(clipping_factor(squares / (by * by), c.context.facts.optimizer.clip));
     *c.output<T>(0) = factor;
     for (std::size_t i = 1; i < c.out.size(); ++i) {
         const std::int64_t n = elements(c.written(i));

@@ -16,6 +16,18 @@ void round_to_bf16(float* x, std::int64_t n) {
     }
 }
 
+void round_to_fp16(float* x, std::int64_t n) {
+    for (std::int64_t i = 0; i < n; ++i) {
+        const auto bits = std::bit_cast<std::uint32_t>(x[i]);
+        const std::uint32_t sign = bits & 0x80000000u, size = bits & 0x7fffffffu;
+        const std::uint32_t normal = (size + 0xfff + (size >> 13 & 1)) & ~0x1fffu;
+        const float small = (std::bit_cast<float>(size) + 0.5f) - 0.5f; // a multiple of 0.5's last bit, 2^-24
+        const std::uint32_t number = size < 0x38800000u ? std::bit_cast<std::uint32_t>(small) : normal;
+        const std::uint32_t rounded = size > 0x7f800000u ? size : size >= 0x477ff000u ? 0x7f800000u : number;
+        x[i] = std::bit_cast<float>(sign | rounded);
+    }
+}
+
 namespace {
 
 // The nearest of 0 and largest / 2^k, k < 7, by its sign: at most a third off where it is no less than the smallest of these.
@@ -88,8 +100,10 @@ void round_stored(std::span<const Operand> written, const KernelContext& context
                                     : round_in_blocks(reinterpret_cast<float*>(o.data), elements(*o.buffer), low);
     }
     if (!context.rounds) return;
-    for (const Operand& o : written)
+    for (const Operand& o : written) {
         if (o.buffer->dtype == DType::bf16) round_to_bf16(reinterpret_cast<float*>(o.data), elements(*o.buffer));
+        if (o.buffer->dtype == DType::fp16) round_to_fp16(reinterpret_cast<float*>(o.data), elements(*o.buffer));
+    }
 }
 
 } // namespace orrery

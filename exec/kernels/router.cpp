@@ -4,6 +4,7 @@
 // where groups are limited, of the groups whose two best experts add up to most (DeepSeek-V3, arXiv:2412.19437, 2.1.2). What a row is
 // weighted by is its score over the sum of the chosen ones' (permute.cpp), so that its adjoint here is that of the scores alone.
 // The gradient of the bias is the load above the mean: it is no derivative, but lowers the bias of what is overloaded.
+#include "exec/kernels/loss_scale.hpp"
 #include "exec/kernels/rows.hpp"
 #include "exec/kernels/tokens.hpp"
 
@@ -95,7 +96,8 @@ template <class T> void backward(const Router& w, const Call& c) {
         for (std::int64_t e = 0; e < w.experts; ++e) dx[e] = w.sigmoid ? ds[e] * s[e] * (1 - s[e]) : s[e] * (ds[e] - dot);
     }
     if (c.out.size() < 2) return;
-    const T scale = 1 / static_cast<T>(c.context.facts.loss_tokens), mean = static_cast<T>(w.tokens * w.top_k) / static_cast<T>(w.experts);
+    const T scale = static_cast<T>(loss_factor(c.context)) / static_cast<T>(c.context.facts.loss_tokens),
+            mean = static_cast<T>(w.tokens * w.top_k) / static_cast<T>(w.experts);
     for (std::int64_t e = 0; e < w.experts; ++e) {
         std::int64_t load = 0;
         for (std::int64_t t = 0; t < w.tokens; ++t) load += c.input<unsigned char>(2)[t * w.experts + e];

@@ -1,5 +1,6 @@
 // The parts of an optimizer step, for every device (optimizer.hpp).
 #include "exec/kernels/buckets.hpp"
+#include "exec/kernels/loss_scale.hpp"
 #include "exec/kernels/optimizer.hpp"
 #include "exec/kernels/shards.hpp"
 
@@ -51,11 +52,37 @@ bool counts(const KernelContext& k, const Buffer& norm, const Buffer& tensor, Ax
 
 StepConstants step_constants(const KernelContext& c) {
     const OptimizerFacts& o = c.facts.optimizer;
-    const double t = static_cast<double>(c.step + 1);
+    const double t = static_cast<double>(updates_before(c) + 1);
     const double warm = o.warmup_steps > 0 ? std::min(1.0, t / static_cast<double>(o.warmup_steps)) : 1.0;
     const double second = c.facts.frozen_from > 0 ? std::min(t, static_cast<double>(c.facts.frozen_from)) : t; // its steps so far
-    return {o.learning_rate * warm,        o.beta1,     o.beta2,    o.epsilon, o.weight_decay, o.momentum, 1 - std::pow(o.beta1, t),
-            1 - std::pow(o.beta2, second), o.decoupled, c.step == 0};
+    return {o.learning_rate * warm,
+            o.beta1,
+            o.beta2,
+            o.epsilon,
+            o.weight_decay,
+            o.momentum,
+            1 - std::pow(o.beta1, t),
+            1 - std::pow(o.beta2, second),
+            o.decoupled,
+            updates_before(c) == 0,
+            1 / loss_factor(c)};
+}
+
+bool move_on(LossScale& s) {
+    if (!s.checked) return true;
+    const bool overflowed = s.overflowed;
+    s.checked = s.overflowed = false;
+    if (overflowed) {
+        const bool least = s.factor <= 1;
+        s.factor = least ? 1 : s.factor / 2;
+        s.good_steps = 0;
+        ++s.skipped;
+        return !least;
+    }
+    if (++s.good_steps < LossScale::growth_interval) return true;
+    s.factor *= 2;
+    s.good_steps = 0;
+    return true;
 }
 
 double clipping_factor(double squares, double limit) { return std::min(1.0, limit / (std::sqrt(squares) + 1e-6)); }

@@ -11,14 +11,16 @@ namespace orrery {
 namespace {
 
 // Each sum rounded, as a ring of NCCL does.
-struct Bf16 {
+template <std::uint16_t (*to)(float), float (*from)(std::uint16_t)> struct SixteenBits {
     std::uint16_t bits = 0;
-    Bf16& operator+=(Bf16 other) {
-        bits = to_bf16(from_bf16(bits) + from_bf16(other.bits));
+    SixteenBits& operator+=(SixteenBits other) {
+        bits = to(from(bits) + from(other.bits));
         return *this;
     }
-    friend bool operator<(Bf16 a, Bf16 b) { return from_bf16(a.bits) < from_bf16(b.bits); }
+    friend bool operator<(SixteenBits a, SixteenBits b) { return from(a.bits) < from(b.bits); }
 };
+using Bf16 = SixteenBits<to_bf16, from_bf16>;
+using Fp16 = SixteenBits<to_fp16, from_fp16>;
 
 constexpr std::int64_t chunk = 2048; // elements summed at a time, on the stack
 
@@ -112,6 +114,9 @@ void reduce(std::vector<Cursor> from, std::vector<Cursor> to, std::int64_t n, El
     case Element::bf16:
         reduce<Bf16>(from, to, n, maximum);
         break;
+    case Element::fp16:
+        reduce<Fp16>(from, to, n, maximum);
+        break;
     case Element::boolean:
         broken("a sum of booleans");
     }
@@ -132,6 +137,7 @@ std::int64_t bytes_of(Element e) {
     case Element::boolean:
         return 1;
     case Element::bf16:
+    case Element::fp16:
         return 2;
     default:
         return 8;

@@ -9,7 +9,7 @@
 
 namespace orrery {
 
-enum class Element : std::uint8_t { fp32, fp64, int64, boolean, bf16 };
+enum class Element : std::uint8_t { fp32, fp64, int64, boolean, bf16, fp16 };
 std::int64_t bytes_of(Element e);
 
 // A run of elements in memory. A member's side of a collective is one or several runs, concatenated.

@@ -18,7 +18,10 @@ namespace {
 Element element_of(DType t, DType real) {
     if (is_floating(t)) {
         const DType stored = stored_type(t, real);
-        return stored == DType::fp64 ? Element::fp64 : stored == DType::bf16 ? Element::bf16 : Element::fp32;
+        return stored == DType::fp64   ? Element::fp64
+               : stored == DType::bf16 ? Element::bf16
+               : stored == DType::fp16 ? Element::fp16
+                                       : Element::fp32;
     }
     if (t == DType::int64) return Element::int64;
     if (t == DType::int32) return Element::fp32; // as wide; places are moved, never added

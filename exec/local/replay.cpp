@@ -44,10 +44,7 @@ void receive(const Operand& to, DType real) {
     if (!is_floating(to.buffer->dtype)) return;
     for (std::int64_t i = 0; i < n; ++i) {
         const double x = 0.02 * normal(0, name_key("replay"), static_cast<std::uint64_t>(i % 4096));
-        if (real == DType::fp64)
-            reinterpret_cast<double*>(to.data)[i] = x;
-        else
-            reinterpret_cast<float*>(to.data)[i] = static_cast<float>(x);
+        write_element(to.data, i, x, stored_type(to.buffer->dtype, real));
     }
 }
 

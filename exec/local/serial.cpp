@@ -25,7 +25,7 @@ class Serial final : public Executor {
                 progress = advance(h, further) || progress;
                 finished = finished && h.finished();
             }
-            if (finished) return;
+            if (finished) return move_loss_scale(world_);
             if (!progress && further) throw StandsStill(to_text(meetings_.blocked()));
             further = !progress;
         }

@@ -105,6 +105,7 @@ void Threads::step(std::vector<OpTime>* record) {
         if (patience_.seconds > 0) keep_watch();
     }
     if (failure_) std::rethrow_exception(failure_);
+    move_loss_scale(world_);
 }
 
 // Until all threads are done, or one has failed and the others have seen it.

@@ -137,6 +137,7 @@ void Processes::step(std::vector<OpTime>* record) {
     if (failure_) std::rethrow_exception(failure_);
     share_losses();
     if (record) on_one_clock(*record);
+    move_loss_scale(world_);
 }
 
 // The length of a step that all ranks record.

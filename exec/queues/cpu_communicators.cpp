@@ -17,6 +17,8 @@ Element element_of(DType t) {
         return Element::fp64;
     case DType::bf16:
         return Element::bf16;
+    case DType::fp16:
+        return Element::fp16;
     case DType::int64:
         return Element::int64;
     case DType::boolean:

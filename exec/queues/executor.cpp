@@ -107,9 +107,11 @@ class Queues final : public Executor {
             on_all([&](Runner& r, std::size_t i) {
                 if (i == 0) r.share_losses();
             });
-        if (!record) return;
-        for (auto& mine : records) record->insert(record->end(), mine.begin(), mine.end());
-        if (job_.all_here) find_begins(world_, *record);
+        if (record) {
+            for (auto& mine : records) record->insert(record->end(), mine.begin(), mine.end());
+            if (job_.all_here) find_begins(world_, *record);
+        }
+        if (fleet_.delays.empty()) move_loss_scale(world_); // a rank alone has no norm of all
     }
 
   private:

@@ -69,7 +69,7 @@ class Maker {
             c.staging = collective_calls(world_, side, nullptr, room(op, lives)).staging;
             c.calls = collective_calls(world_, side, staging_at(stage_, places_, i, c.staging), room(op, lives));
         }
-        if (makes_loss(op) || (world_.notes_routing && makes_routing(op))) {
+        if (makes_loss(op) || (world_.notes_routing && makes_routing(op)) || (rank_.scaling && clips(op))) {
             c.kept = program_.kept;
             c.result = makes_routing(op) ? 2 : 0;
             program_.kept += (bytes_of(world_, c.out[c.result]) + 7) / 8 * 8;

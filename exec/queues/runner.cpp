@@ -513,6 +513,10 @@ void Runner::take_kept() {
             note_routing(rank_, at(i), kept);
             continue;
         }
+        if (clips(*at(i).op)) {
+            note_overflow(world_, rank_, kept);
+            continue;
+        }
         set_place(world_, at(i), rank_.context);
         if (separate_) watch_after(world_, rank_, at(i), {&kept, 1});
         note_loss(world_, rank_, at(i), kept);

@@ -21,6 +21,8 @@ DType dtype_of(Element e) {
         return DType::uint8;
     case Element::bf16:
         return DType::bf16;
+    case Element::fp16:
+        return DType::fp16;
     }
     broken("an element of no type");
 }

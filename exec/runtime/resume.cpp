@@ -5,10 +5,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <map>
 #include <set>
+#include <sstream>
 #include <stdexcept>
 #include <tuple>
 
@@ -207,6 +209,7 @@ std::vector<CheckpointPiece> pieces_of(const World& world, bool trained_alone) {
 void carry_over(const World& from, World& to) {
     for (const auto& rank : to.ranks) {
         if (!rank) continue;
+        if (const Rank& before = from.rank(rank->rank); rank->scaling && before.scaling) *rank->scaling = *before.scaling;
         for (Quantity q : kept(to)) {
             if (q == Quantity::outer) continue;
             std::map<std::string, TensorPart> known;
@@ -234,7 +237,29 @@ void refuse_more_workers(const World& world, const CheckpointFiles& files) {
             throw WrongModel(fmt::format("the checkpoint is of more than {} workers, and only as many workers go on from it", workers));
 }
 
+std::string text_of(const LossScale& s) { return fmt::format("{} {} {}", s.factor, s.good_steps, s.skipped); }
+
+namespace {
+
+// Throws WrongModel where the fact is none.
+void restore_loss_scale(World& world, const CheckpointState& state) {
+    LossScale scale;
+    if (const auto it = state.facts.find(loss_scale_fact); it != state.facts.end()) {
+        std::istringstream in(it->second);
+        in >> scale.factor >> scale.good_steps >> scale.skipped;
+        int exponent = 0;
+        const bool number = in && std::isfinite(scale.factor) && scale.factor >= 1 && std::frexp(scale.factor, &exponent) == 0.5;
+        if (!number || scale.good_steps < 0 || scale.skipped < 0 || scale.skipped > state.step)
+            throw WrongModel(fmt::format("the checkpoint's loss scale is no power of two and two counts of its steps: {}", it->second));
+    }
+    for (const auto& rank : world.ranks)
+        if (rank && rank->scaling) *rank->scaling = scale;
+}
+
+} // namespace
+
 void restore(World& world, const CheckpointFiles& files) {
+    restore_loss_scale(world, files.state());
     refuse_more_workers(world, files);
     const bool part_of_all = files.state().facts.contains(trained_alone_fact), wide = steps_on_wide_shards(world);
     for (Quantity q : kept(world)) {

@@ -162,9 +162,14 @@ RankMemory::RankMemory(const Plan& plan, const StorageMap& map, std::vector<int>
       addresses_(static_cast<std::size_t>(map.slots), nullptr), arenas_{Arena(reserve_for(map.planned[0], machine.room), machine),
                                                                         Arena(reserve_for(map.planned[1], machine.room), machine),
                                                                         disk(map.planned[2])} {
+    // What stays begins as zero (moments are never written before they are read); no page is touched where it is so already.
+    const auto clear = [&](std::byte* at, std::int64_t bytes) {
+        if (!machine.zeroed) std::memset(at, 0, static_cast<std::size_t>(bytes));
+    };
     for (const StorageMap::Bucket& g : map.buckets) {
         std::byte* at = arenas_[0].allocate(g.stored);
         if (!at) out_of_memory(buffer(plan, g.tensors[0]));
+        clear(at, g.stored);
         for (BufferId t : g.tensors) {
             const BufferPlace& place = map.places[t];
             address(place, 0) = at;
@@ -172,12 +177,7 @@ RankMemory::RankMemory(const Plan& plan, const StorageMap& map, std::vector<int>
             count(buffer(plan, t), 1);
         }
     }
-    for (BufferId b : map.resident) {
-        if (machine.zeroed) // and nothing has been there yet: no page is touched
-            take(b, 0);
-        else
-            allocate(b, 0);
-    }
+    for (BufferId b : map.resident) clear(take(b, 0), map.places[b].stored);
 }
 
 std::byte*& RankMemory::address(const BufferPlace& p, std::int32_t microbatch) {

@@ -86,6 +86,7 @@ std::int64_t elements_made(const World& world, const Rank& rank, const Op& op, c
 
 void watch_before(const World& world, const Rank& rank, const Issue& issue, std::span<const Operand> in) {
     if (world.watch == Watch::nothing || !std::holds_alternative<OptimizerStep>(issue.op->work)) return;
+    if (rank.scaling) return; // a step whose gradients overflow is left out
     for (const Operand& o : in)
         if (o.buffer->kind == MemoryKind::gradients) look_at(world, rank, issue, o, "is given", elements(*o.buffer));
 }
@@ -94,6 +95,10 @@ void watch_after(const World& world, const Rank& rank, const Issue& issue, std::
     if (world.watch == Watch::nothing) return;
     const auto* loss = std::get_if<CrossEntropy>(&issue.op->work);
     if (world.watch == Watch::ends && !(loss && loss->part == CrossEntropy::Part::loss)) return;
+    // Gradients may overflow; what an optimizer makes may not.
+    if (rank.scaling && !makes_loss(*issue.op) && issue.op->phase != Phase::forward &&
+        !std::holds_alternative<OptimizerStep>(issue.op->work))
+        return;
     for (const Operand& o : out)
         if (!rows_to_come(*issue.op, *o.buffer)) look_at(world, rank, issue, o, "makes", elements_made(world, rank, *issue.op, o, in));
 }

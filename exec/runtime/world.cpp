@@ -109,7 +109,7 @@ std::vector<Problem> not_executable(const Scenario& s, bool forced_routing) {
     const DType p = s.training.precision;
     if (p == DType::fp8 || p == DType::mxfp8 || p == DType::nvfp4)
         problems.push_back({"/training/precision", std::string("training.precision = ") + name(p) +
-                                                       " has no kernels here: use fp32, or bf16, whose storage is emulated"});
+                                                       " has no kernels here: use fp32, or bf16 or fp16, whose storage is emulated"});
     if (const PackedDocuments d = documents_of(s);
         packs_documents(s) && (d.tokens != s.training.document_tokens || d.count * d.tokens != s.training.sequence_length))
         problems.push_back({"/training/document_tokens", unequal_documents(s)});
@@ -210,6 +210,56 @@ void refuse_machine(const Plan& plan, const Backend& machine) {
             "alone: use --device cpu");
 }
 
+// Why the loss of a training in fp16 cannot be scaled: a step must be left out as a whole, once the norm of all gradients is known and
+// before anything of it is kept. Empty: it can.
+std::string why_not_scaled(const Scenario& s, const Plan& plan) {
+    const auto refuse = [](const std::string& field, const std::string& why) {
+        return fmt::format("training.precision = fp16 scales the loss and leaves out steps whose gradients overflow, {}: {}, or use bf16",
+                           why, field);
+    };
+    if (s.training.gradient_clipping <= 0)
+        return refuse("set training.gradient_clipping (1e9 clips nothing)", "which the norm of all gradients tells");
+    if (s.training.optimizer_in_backward)
+        return refuse("set training.optimizer_in_backward to false", "which updates in the backward pass come before");
+    if (s.strategy.offload.delayed_update)
+        return refuse("set strategy.offload.delayed_update to false", "and a delayed update comes a step later");
+    if (plan.workers != 0 || plan.steps > 1)
+        return refuse("use a strategy that ends each step before the next", "and this strategy has several steps in flight");
+    const GradientCompression sent = s.strategy.compresses();
+    if (sent != GradientCompression::none && sent != GradientCompression::fp16 && sent != GradientCompression::bf16)
+        return refuse("leave out strategy.gradient_compression", "and what compressed gradients leave out is kept for later steps");
+    std::vector<char> told(static_cast<std::size_t>(plan.stages), 0);
+    for (const Block& block : plan.blocks)
+        if (std::any_of(block.ops.begin(), block.ops.end(), clips)) told[static_cast<std::size_t>(block.stage)] = 1;
+    if (std::any_of(told.begin(), told.end(), [](char t) { return t == 0; }))
+        return refuse("train parameters on every stage", "and a stage that trains nothing is not told of it");
+    bool narrow = false, alone = false; // moments in fp16; parameters in fp16 without masters
+    for (const Block& block : plan.blocks)
+        for (const Op& op : block.ops) {
+            if (!std::holds_alternative<OptimizerStep>(op.work)) continue;
+            bool mastered = false, sixteen = false;
+            for (const BufferId b : op.out) {
+                const Buffer& x = plan.buffers[b];
+                mastered = mastered || x.role == Role::master;
+                sixteen = sixteen || (x.kind == MemoryKind::parameters && x.dtype == DType::fp16);
+                narrow = narrow || (x.dtype == DType::fp16 && (x.role == Role::first_moment || x.role == Role::second_moment));
+            }
+            alone = alone || (sixteen && !mastered);
+        }
+    if (alone) return refuse("set training.master_weights to true", "and a small update is lost in a parameter of fp16 without a master");
+    if (narrow) return refuse("set training.moment_dtype to fp32", "and second moments are too small for fp16");
+    return "";
+}
+
+void scale_loss(World& world) {
+    if (const std::string why = why_not_scaled(world.scenario, world.plan); !why.empty()) throw std::runtime_error(why);
+    for (auto& rank : world.ranks) {
+        if (!rank) continue;
+        rank->scaling = std::make_unique<LossScale>();
+        rank->context.scaling = rank->scaling.get();
+    }
+}
+
 } // namespace
 
 std::unique_ptr<World> make_world(const Scenario& scenario, Plan plan, DType real, std::vector<int> only, Backend machine) {
@@ -257,13 +307,37 @@ std::unique_ptr<World> make_world(const Scenario& scenario, Plan plan, DType rea
     const auto tokens = static_cast<std::size_t>(w.facts.loss_tokens * w.facts.workers * w.plan.steps);
     w.losses.assign(tokens, 0);
     w.further_losses.assign(w.facts.mtp_layers > 0 ? tokens : 0, 0);
+    if (real == DType::fp16) scale_loss(w);
     return world;
 }
 
 void round_storage(World& world) {
-    require(world.real == DType::fp32, "bf16 storage is emulated in fp32");
+    require(world.real == DType::fp32, "storage of 16 bits is emulated in fp32");
     for (auto& rank : world.ranks)
         if (rank) rank->context.rounds = true;
+    if (world.scenario.training.precision == DType::fp16) scale_loss(world);
+}
+
+void move_loss_scale(World& world) {
+    bool least = false;
+    for (auto& rank : world.ranks) {
+        if (!rank || !rank->scaling) continue;
+        if (world.facts.optimizer.holds)
+            rank->scaling->checked = rank->scaling->overflowed = false;
+        else
+            least = !move_on(*rank->scaling) || least;
+    }
+    if (least)
+        throw NotFinite(fmt::format("training has failed at step {}: gradients overflow fp16 though the loss is not scaled any more: try a "
+                                    "smaller training.learning_rate, or training.precision = bf16",
+                                    world.first_step),
+                        true);
+}
+
+const LossScale* loss_scale(const World& world) {
+    for (const auto& rank : world.ranks)
+        if (rank && rank->scaling) return rank->scaling.get();
+    return nullptr;
 }
 
 void share_kernels(World& world, int threads) {
@@ -425,10 +499,25 @@ void run_op(World& world, Rank& rank, const Issue& issue, std::span<const Operan
     watch_before(world, rank, issue, in);
     world.machine.kernel(op, in, out, rank.context);
     watch_after(world, rank, issue, out, in);
-    if (const auto* p = std::get_if<Pointwise>(&op.work); p && p->kind == PointwiseKind::clip)
-        rank.gradient_norm = std::sqrt(read_element(in[0].data, 0, stored_type(in[0].buffer->dtype, world.real)));
+    if (clips(op)) {
+        const double squares = read_element(in[0].data, 0, stored_type(in[0].buffer->dtype, world.real));
+        rank.gradient_norm = std::sqrt(squares) / loss_factor(rank.context);
+        note_overflow(world, rank, out[0]);
+        if (leaves_out_update(rank.context)) rank.gradient_norm = -1; // nobody knows it
+    }
     if (makes_routing(op)) note_routing(rank, issue, out[2]);
     if (makes_loss(op)) note_loss(world, rank, issue, out[0]);
+}
+
+bool clips(const Op& op) {
+    const auto* p = std::get_if<Pointwise>(&op.work);
+    return p && p->kind == PointwiseKind::clip;
+}
+
+void note_overflow(const World& world, Rank& rank, const Operand& factor) {
+    if (!rank.scaling) return;
+    rank.scaling->checked = true;
+    rank.scaling->overflowed = read_element(factor.data, 0, stored_type(factor.buffer->dtype, world.real)) == 0;
 }
 
 bool makes_routing(const Op& op) {

@@ -3,6 +3,7 @@
 
 #include "exec/kernels/buckets.hpp"
 #include "exec/kernels/facts.hpp"
+#include "exec/kernels/loss_scale.hpp"
 #include "exec/kernels/machine.hpp"
 #include "exec/kernels/team.hpp"
 #include "exec/runtime/corpus.hpp"
@@ -27,6 +28,7 @@ struct Rank {
     double gradient_norm = -1;                         // of all gradients, as the last step clipped them; < 0: not known here
     std::map<int, std::vector<std::int64_t>> routed{}; // by layer with experts: tokens each expert was chosen for, since the world was made
     std::unique_ptr<Team> team{};                      // shares its kernels; null: they are one thread's
+    std::unique_ptr<LossScale> scaling{};              // of a training in fp16; null: the loss is not scaled
 };
 
 // Which results must be numbers: none is looked at; the losses, and the gradients an optimizer takes; every op's.
@@ -69,14 +71,22 @@ Plan executed_plan(const Scenario& scenario);
 Plan routed_plan(const Scenario& scenario);
 bool leaves_expert_room(const Scenario& scenario); // whether the two may differ
 
-// Takes the executed plan of the scenario, whose experts take rows in known numbers; real: fp32 or fp64, what every floating buffer holds.
+// Takes the executed plan of the scenario, whose experts take rows in known numbers; real: fp32 or fp64, what every floating buffer holds,
+// or bf16 or fp16, where each holds what the plan says. In fp16 the loss is scaled; throws std::runtime_error where that cannot be.
 // only: the ranks of this process; empty: all of them.
 std::unique_ptr<World> make_world(const Scenario& scenario, DType real, std::vector<int> only = {}, Backend machine = cpu_machine());
 std::unique_ptr<World> make_world(const Scenario& scenario, Plan plan, DType real, std::vector<int> only = {},
                                   Backend machine = cpu_machine());
 
-// Storage as the plan has it: from now on bf16 buffers hold what bf16 can. Before initialise; of a world in fp32.
+// Storage as the plan has it: from now on bf16 and fp16 buffers hold what such numbers can. Before initialise; of a world in fp32. Where
+// the training is in fp16 its loss is scaled; throws std::runtime_error where that cannot be.
 void round_storage(World& world);
+
+// Behind every step of an executor: the loss's factor for the next one (exec/kernels/loss_scale.hpp). Throws NotFinite, which all ranks
+// know, where gradients overflow fp16 though the loss is not made larger. Does nothing where it is not scaled, or while a world holds.
+void move_loss_scale(World& world);
+// Of any rank of this process; null: the loss is not scaled.
+const LossScale* loss_scale(const World& world);
 
 // From now on this number of threads shares the kernels of each rank of this process. For processors only.
 void share_kernels(World& world, int threads);
@@ -110,6 +120,9 @@ bool makes_loss(const Op& op);
 // For a router's forward op that is not recomputed: its counts (its third result).
 void note_routing(Rank& rank, const Issue& issue, const Operand& counts);
 bool makes_routing(const Op& op);
+// For an op that clips gradients: its factor (its first result), which says where those of a scaled loss have overflowed.
+void note_overflow(const World& world, Rank& rank, const Operand& factor);
+bool clips(const Op& op);
 
 // Rank::routed of all ranks of this process, by the model's layers and experts; zero where nobody here routes: processes' sums are the
 // job's.

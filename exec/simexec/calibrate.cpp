@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <unistd.h>
@@ -99,10 +100,11 @@ int run_calibrate(const std::vector<std::string>& files, const Options& options,
         table.rows.push_back({kind, fmt::format("{}", law.points), fmt::format("{:.1f} %", 100 * law.error)});
     Options screen = options;
     screen.output.clear();
+    const auto sizes = std::ranges::count_if(*own, [](const KernelSample& s) { return s.part.empty(); });
     const std::string text = fmt::format("{}, {} processors, {}: {} sizes of {} kinds of op{}\n{}\nUse it: simexec check SCENARIO.json "
                                          "--calibration {}, or \"cluster\": \"{}\" in a scenario\n",
                                          machine.processor, machine.cores, machine.gemm, samples.size(), laws.size(),
-                                         own->empty() ? "" : fmt::format(", and {} sizes of the scenarios given", own->size()),
+                                         own->empty() ? "" : fmt::format(", and {} sizes of the scenarios given", sizes),
                                          to_text(table, output_style(screen)), options.output, options.output);
     return deliver(text, screen);
 }

@@ -38,12 +38,9 @@ void override_field(nlohmann::ordered_json& json, const std::string& text) {
 
 } // namespace
 
-DType stored_on_gpu(const Scenario& s) { return s.training.precision == DType::bf16 ? DType::bf16 : DType::fp32; }
-
-std::string untrained_on_gpu(const Scenario& s) {
-    if (s.training.precision != DType::fp16) return "";
-    return "/training/precision: training.precision = fp16 has no kernels on GPUs here, which store bf16 or fp32: use one of these, or "
-           "leave out --device cuda";
+DType stored_on_gpu(const Scenario& s) {
+    const DType p = s.training.precision;
+    return p == DType::bf16 || p == DType::fp16 ? p : DType::fp32;
 }
 
 std::size_t middle_step(const std::vector<std::vector<OpTime>>& records, const Others* others) {
@@ -60,7 +57,6 @@ std::size_t middle_step(const std::vector<std::vector<OpTime>>& records, const O
 
 Measured measure_on_gpu(World& world, const Corpus& corpus, int steps, std::vector<std::int64_t> delays, Progress& progress,
                         const std::optional<LaunchedRank>& launched) {
-    if (const std::string why = untrained_on_gpu(world.scenario); !why.empty()) throw std::runtime_error(why);
     Fleet fleet = cuda_fleet(world, launched, patience);
     fleet.delays = std::move(delays);
     StreamDevice& first = *fleet.devices[0];

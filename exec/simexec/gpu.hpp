@@ -12,10 +12,8 @@
 
 namespace orrery::simexec {
 
-// The type that a GPU stores: the plan's, where it trains in bf16; else fp32.
+// The type that a GPU stores: the plan's, where it trains in bf16 or fp16; else fp32.
 DType stored_on_gpu(const Scenario& scenario);
-// Why GPUs here do not train in the scenario's precision; empty: they do.
-std::string untrained_on_gpu(const Scenario& scenario);
 
 // Host time to issue an op to a GPU, us: measured by `simexec calibrate --device cuda` beside an H200 (Xeon, 2026).
 inline constexpr double gpu_issue_us = 6.9;

@@ -15,8 +15,9 @@ double RateSchedule::decayed(std::int64_t step) const {
     return rate * (least + (1 - least) * left);
 }
 
-double RateSchedule::at(std::int64_t step) const {
-    return decayed(step) * (warm_up > 0 ? std::min(1.0, static_cast<double>(step + 1) / static_cast<double>(warm_up)) : 1.0);
+double RateSchedule::at(std::int64_t step, std::int64_t left_out) const {
+    const auto updates = static_cast<double>(step - left_out + 1);
+    return decayed(step) * (warm_up > 0 ? std::min(1.0, updates / static_cast<double>(warm_up)) : 1.0);
 }
 
 } // namespace orrery::simexec

@@ -16,7 +16,8 @@ struct RateSchedule {
     double least = 0;             // what is left then, a share of the rate
 
     double decayed(std::int64_t step) const; // without the warm-up, which the optimizer applies. step: from 0
-    double at(std::int64_t step) const;      // with it
+    // With it. left_out: steps before this one that have updated nothing, which the warm-up does not count.
+    double at(std::int64_t step, std::int64_t left_out = 0) const;
 };
 
 } // namespace orrery::simexec

@@ -208,7 +208,7 @@ void add_numbers(CLI::App& run, Parsed& p) {
         "--deterministic", p.run.deterministic,
         "Two runs give the same bits, on GPUs too, with kernels and NCCL rings that add in one order; slower there. Processors always "
         "do");
-    CLI::Option* single = run.add_flag("--fp32", p.run.fp32, "Keep the plan's bf16 buffers in fp32 (default: they are rounded to bf16)");
+    CLI::Option* single = run.add_flag("--fp32", p.run.fp32, "Keep the plan's bf16 and fp16 buffers in fp32 (default: they are rounded)");
     run.add_flag("--fp64", p.run.fp64, "Every floating buffer in double precision")->excludes(single);
 }
 

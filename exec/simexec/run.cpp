@@ -446,7 +446,6 @@ int run_run(const std::string& file, const Options& options, const RunOptions& a
     const StopSignals signals;
     if (how.device == "cuda" && ((how.executor != "serial" && how.executor != "queues") || how.fp64))
         return refuse("--device cuda goes with --executor queues (a GPU a rank) or serial (all ranks on one), not in double precision");
-    if (const std::string why = untrained_on_gpu(*scenario); how.device == "cuda" && !why.empty()) return refuse(why);
     const OrreryTransport* transport = nullptr;
     if (!how.routing.empty() && !scenario->model.moe) return refuse("--routing: the model has no experts");
     if (how.find_nan && how.device == "cuda" && how.executor == "queues")

@@ -13,7 +13,8 @@
 namespace orrery::simexec {
 
 bool rounded(const Scenario& s, const RunOptions& how) {
-    return s.training.precision == DType::bf16 && !how.fp32 && !how.fp64 && how.device == "cpu";
+    const DType p = s.training.precision;
+    return (p == DType::bf16 || p == DType::fp16) && !how.fp32 && !how.fp64 && how.device == "cpu";
 }
 
 std::string on_processor(const Cores& cores) {
@@ -44,7 +45,8 @@ Figures figures(const Scenario& s, double step_s, const RunOptions& how) {
 namespace {
 
 std::string stored_as(const World& world, const RunOptions& how) {
-    if (rounded(world.scenario, how)) return "fp32 arithmetic, buffers rounded as in bf16";
+    if (rounded(world.scenario, how))
+        return fmt::format("fp32 arithmetic, buffers rounded as in {}", name(world.scenario.training.precision));
     return fmt::format("{}{}", name(world.real), how.device == "cpu" ? "" : " as the device stores it");
 }
 
@@ -159,6 +161,7 @@ std::string as_json(const World& world, const Result& r, const RunOptions& how, 
                              {"tokens_per_s", f.tokens_per_s},
                              {"model_tflops", f.flops_per_s / 1e12}};
     if (f.mfu) j["mfu"] = *f.mfu;
+    if (const LossScale* scale = loss_scale(world)) j["loss_scale"] = scale->factor, j["steps_left_out"] = scale->skipped;
     if (leaves_expert_room(world.scenario)) j["expert_room"] = world.scenario.runtime.expert_room;
     if (r.eval_loss) j["eval_loss"] = *r.eval_loss;
     for (const auto& rank : world.ranks)
@@ -176,6 +179,8 @@ std::string as_text(const World& world, const Result& r, const RunOptions& how, 
                                                                    counted(world.plan.mesh.ranks(), "rank"), how.executor, r.on);
     if (world.scenario.training.precision != DType::fp32)
         text += fmt::format("  {} training: {}\n", name(world.scenario.training.precision), stored_as(world, how));
+    if (const LossScale* scale = loss_scale(world))
+        text += fmt::format("  loss scale {}, {} left out whose gradients overflowed\n", scale->factor, counted(scale->skipped, "step"));
     if (!how.text_form.empty()) text += fmt::format("  text       {}: {} {}\n", how.text, grouped(how.text_tokens), how.text_form);
     text += fmt::format("  loss       {:.4f} -> {:.4f}\n", r.first_loss, r.last_loss);
     if (r.eval_loss) text += fmt::format("  of held text  {:.4f}\n", *r.eval_loss);

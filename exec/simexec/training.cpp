@@ -73,7 +73,8 @@ void Training::checkpoint(std::optional<CheckpointWriter>& writer, std::int64_t 
 
 StepFacts Training::facts(std::int64_t step, double loss, double seconds) const {
     const Figures f = figures(world.scenario, seconds, how);
-    StepFacts s{step, loss, std::nullopt, rates.at(step), seconds, f.tokens_per_s, f.mfu, std::nullopt, 0};
+    const LossScale* scale = loss_scale(world);
+    StepFacts s{step, loss, std::nullopt, rates.at(step, scale ? scale->skipped : 0), seconds, f.tokens_per_s, f.mfu, std::nullopt, 0};
     for (const auto& rank : world.ranks) {
         if (!rank) continue;
         if (rank->gradient_norm >= 0) s.gradient_norm = rank->gradient_norm;

@@ -80,6 +80,7 @@ struct Training {
         CheckpointState s{step, world.scenario.training.seed, {{"scenario", world.scenario.name}, {"corpus", corpus_name}}};
         s.facts[text_tokens_fact] = std::to_string(how.text_tokens);
         s.facts[text_hash_fact] = std::to_string(how.text_is);
+        if (const LossScale* scale = loss_scale(world)) s.facts[loss_scale_fact] = text_of(*scale);
         if (how.adapters) s.facts[trained_alone_fact] = std::to_string(how.weights_are); // beside which weights
         return s;
     }
@@ -109,7 +110,7 @@ struct Figures {
 };
 Figures figures(const Scenario& scenario, double step_s, const RunOptions& how);
 
-// The processor has no bf16: what buffers of that type hold is rounded to it. GPUs store for themselves.
+// The processor has no bf16 and no fp16: what buffers of such a type hold is rounded to it. GPUs store for themselves.
 bool rounded(const Scenario& scenario, const RunOptions& how);
 
 std::string as_json(const World& world, const Result& r, const RunOptions& how, const MemoryReport& predicted);

@@ -204,14 +204,15 @@ void load_weights(World& world, const SafeTensors& files) {
                 if (!c) continue;
                 std::vector<const SafeTensor*> from;
                 for (const Counterpart::Source& s : c->sources) from.push_back(&demand(files, s, prefix));
-                const bool rounds =
-                    what == Quantity::parameters && rank->context.rounds && world.plan.buffers[part.tensor].dtype == DType::bf16;
+                const DType planned = world.plan.buffers[part.tensor].dtype;
+                const bool rounds = what == Quantity::parameters && rank->context.rounds;
                 std::memset(part.data, 0, static_cast<std::size_t>(part.count) * bytes_per_element(part.stored)); // what pads a vocabulary
                 stretches(view_of(world, *rank, part), part, *c, [&](const Stretch& s) {
                     const WeightType type = from[s.source]->floating(c->sources[s.source].name);
                     for (std::int64_t i = 0; i < s.count; ++i) {
                         double x = read_weight(from[s.source]->data, s.begin + i, type);
-                        if (rounds) x = static_cast<double>(from_bf16(to_bf16(static_cast<float>(x))));
+                        if (rounds && planned == DType::bf16) x = static_cast<double>(from_bf16(to_bf16(static_cast<float>(x))));
+                        if (rounds && planned == DType::fp16) x = static_cast<double>(from_fp16(to_fp16(static_cast<float>(x))));
                         write_element(part.data, s.at + i, x, part.stored);
                     }
                 });

@@ -9,6 +9,7 @@
 #include <QHBoxLayout>
 #include <QHeaderView>
 #include <QLabel>
+#include <QLocale>
 #include <QSplitter>
 #include <QTableView>
 #include <QtConcurrent/QtConcurrentRun>
@@ -204,8 +205,11 @@ void SideBySide::setTitles() {
         const double step = step_seconds(*run.data);
         if (i == 0) first = step;
         QString text = tr("<b>%1</b>: step %2").arg(shown_name(run).toHtmlEscaped(), duration_text(static_cast<std::int64_t>(step * 1e12)));
-        if (i > 0 && first > 0) text += tr(", %1%2 %").arg(step >= first ? "+" : "").arg(100 * (step / first - 1), 0, 'f', 1);
-        if (!run.data->trace->source.empty()) text += " · " + QString::fromStdString(run.data->trace->source).toHtmlEscaped();
+        if (i > 0 && first > 0)
+            text +=
+                tr(", %1%2 %").arg(step >= first ? QStringLiteral("+") : QString(), QLocale().toString(100 * (step / first - 1), 'f', 1));
+        const QString source = QString::fromStdString(run.data->trace->source);
+        if (!source.isEmpty()) text += " · " + (source == QLatin1String("simulated") ? tr("simulated") : source.toHtmlEscaped());
         panes_[i].title->setText(text);
         panes_[i].line->setAccessibleName(tr("Timeline of %1").arg(run.name));
     }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace orrery {
 namespace {
@@ -75,6 +76,12 @@ QString step_words(std::optional<double> s, const TimeInterval& interval) {
 
 QString gigabytes_words(std::optional<double> bytes) {
     return bytes ? QLocale().toString(*bytes / 1e9, 'f', 1) + QStringLiteral(" GB") : dash;
+}
+
+QString rate_words(double bytes_per_s) {
+    for (const auto& [size, unit] : {std::pair{1e12, " TB/s"}, std::pair{1e9, " GB/s"}, std::pair{1e6, " MB/s"}, std::pair{1e3, " kB/s"}})
+        if (bytes_per_s >= size) return digits(bytes_per_s / size, 3) + QLatin1String(unit);
+    return digits(bytes_per_s, 3) + QStringLiteral(" B/s");
 }
 
 QString percent_words(std::optional<double> share) {

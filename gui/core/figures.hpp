@@ -43,6 +43,7 @@ QString seconds_words(std::optional<double> s);
 QString interval_words(const TimeInterval& interval);                      // "-5 +16 %", with a minus sign; empty: not known
 QString step_words(std::optional<double> s, const TimeInterval& interval); // "6.80 s, -5 +16 %"
 QString gigabytes_words(std::optional<double> bytes);
+QString rate_words(double bytes_per_s); // "450 GB/s"
 QString percent_words(std::optional<double> share);
 QString count_words(std::optional<double> n); // "2.47 M"
 

@@ -46,6 +46,7 @@ SliceKind kind_of_op(const TraceOp& op) {
     if (op.kind == kind_name(Copy{})) return SliceKind::copy;
     for (int k = 0; k <= static_cast<int>(CollectiveKind::shift_back); ++k)
         if (op.kind == name(static_cast<CollectiveKind>(k))) return SliceKind::collective;
+    if (op.kind == kind_name(OptimizerStep{})) return SliceKind::optimizer; // on the host its phase is offload
     const auto is = [&](Phase p) { return op.phase == name(p); };
     if (is(Phase::forward)) return SliceKind::forward;
     if (is(Phase::recompute)) return SliceKind::recompute;

@@ -92,12 +92,40 @@ void name_schedules(FieldSpec& root) {
         if (std::string(s.name) != "none") field->choices.emplace_back(s.name);
 }
 
+void add_examples(FieldSpec& root) {
+    for (const FieldExample& e : field_examples()) {
+        std::string pointer = "/" + std::string(e.field);
+        std::replace(pointer.begin(), pointer.end(), '.', '/');
+        FieldSpec* field = field_at(root, pointer);
+        if (!field) continue; // inside a list
+        field->example = e.example;
+        field->usual = e.usual;
+    }
+}
+
 } // namespace
 
 FieldSpec scenario_spec() {
     FieldSpec root = spec_of("", "", Ordered::parse(scenario_schema()));
     name_schedules(root);
+    add_examples(root);
     return root;
+}
+
+bool usual_is_value(const FieldSpec& spec) {
+    if (spec.usual.empty()) return false;
+    if (std::find(spec.choices.begin(), spec.choices.end(), spec.usual) != spec.choices.end()) return true;
+    const Ordered value = Ordered::parse(spec.usual, nullptr, false);
+    switch (spec.type) {
+    case FieldType::integer:
+        return value.is_number_integer();
+    case FieldType::number:
+        return value.is_number();
+    case FieldType::boolean:
+        return value.is_boolean();
+    default:
+        return false;
+    }
 }
 
 } // namespace orrery

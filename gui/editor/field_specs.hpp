@@ -17,10 +17,15 @@ struct FieldSpec {
     std::vector<std::string> choices{}; // of a choice all there are; of a preset the names known
     double minimum = -std::numeric_limits<double>::infinity(), maximum = std::numeric_limits<double>::infinity();
     bool required = false;
+    // As the field reference has them. usual: the default where no framework has one; a value, or words ("pipeline_parallel").
+    std::string example{}, usual{};
     std::vector<FieldSpec> fields{}; // of a section or preset
 };
 
 // The whole scenario: its fields in the order of the format.
 FieldSpec scenario_spec();
+
+// Whether the usual default is a value of the field's type, no words.
+bool usual_is_value(const FieldSpec& spec);
 
 } // namespace orrery

@@ -119,6 +119,28 @@ QString FieldsModel::fallback(const FieldSpec& spec) const {
     return it == defaults.end() ? QString{} : QString::fromStdString(it->second);
 }
 
+QString FieldsModel::noted(const FieldSpec& spec) const {
+    const QString text = fallback(spec);
+    const qsizetype colon = text.indexOf(QLatin1String(": "));
+    return colon < 0 ? QString{} : plain(text.left(colon).toStdString()); // without a colon: only where it is from
+}
+
+bool FieldsModel::usualHolds(const FieldSpec& spec) const {
+    if (!document_) return false;
+    const std::string& p = spec.pointer;
+    for (std::size_t slash = p.find('/', 1); slash != std::string::npos; slash = p.find('/', slash + 1)) {
+        const std::string above = p.substr(0, slash);
+        const auto it = places_.places.find(above);
+        const bool top = above.find('/', 1) == std::string::npos;
+        if (it == places_.places.end() && top) return false; // the section is not there
+        const FieldSpec& section = this->spec(indexOf(above));
+        if (section.type != FieldType::preset) continue;
+        if (it == places_.places.end() || it->second.kind != '{') return false; // a name
+        if (places_.places.contains(above + "/preset") || places_.places.contains(above + "/hf_config")) return false;
+    }
+    return true;
+}
+
 std::vector<std::string> FieldsModel::problems(const FieldSpec& spec) const {
     std::vector<std::string> out;
     for (auto [it, end] = problems_.equal_range(spec.pointer); it != end; ++it) out.push_back(it->second);
@@ -135,6 +157,8 @@ QString FieldsModel::note(const FieldSpec& spec) const {
     if (const int inside = problemsInside(spec); inside > 0) return tr("%n problem(s) inside", "", inside);
     if (!given(spec).isEmpty()) return {};
     const QString text = fallback(spec);
+    if (text.isEmpty() && usualHolds(spec) && !usual_is_value(spec))
+        return spec.usual.empty() ? QString{} : tr("default: %1").arg(QString::fromStdString(spec.usual));
     const qsizetype colon = text.indexOf(QLatin1String(": "));
     return colon < 0 ? text : text.mid(colon + 2);
 }
@@ -144,9 +168,8 @@ QVariant FieldsModel::valueData(const FieldSpec& spec, int role) const {
     if (role == Qt::EditRole) return edited(spec);
     if (role == Qt::DisplayRole) {
         if (!text.isEmpty()) return text;
-        const QString other = fallback(spec);
-        const qsizetype colon = other.indexOf(QLatin1String(": "));
-        return colon < 0 ? QString{} : plain(other.left(colon).toStdString()); // without a colon: only where it is from
+        if (fallback(spec).isEmpty() && usualHolds(spec) && usual_is_value(spec)) return QString::fromStdString(spec.usual);
+        return noted(spec);
     }
     if (!text.isEmpty()) return {};
     if (role == Qt::ForegroundRole) return QGuiApplication::palette().brush(QPalette::PlaceholderText);
@@ -158,7 +181,7 @@ QVariant FieldsModel::valueData(const FieldSpec& spec, int role) const {
 
 QVariant FieldsModel::edited(const FieldSpec& spec) const {
     QString text = given(spec);
-    if (text.isEmpty()) text = valueData(spec, Qt::DisplayRole).toString();
+    if (text.isEmpty()) text = noted(spec); // not the usual default: who chooses it wants it written
     if (spec.type == FieldType::boolean) return text == QLatin1String("true");
     return text;
 }
@@ -168,7 +191,9 @@ QString FieldsModel::tip(const FieldSpec& field) const {
     for (const std::string& w : problems(field)) tip += QStringLiteral("\n\n") + QString::fromStdString(w);
     for (const auto& [pointer, what] : problems_)
         if (pointer.starts_with(field.pointer + "/")) tip += QStringLiteral("\n\n") + QString::fromStdString(what);
-    if (!fallback(field).isEmpty() && given(field).isEmpty()) tip += tr("\n\nDefault: %1").arg(fallback(field));
+    const QString standing = !fallback(field).isEmpty() ? fallback(field) : QString::fromStdString(field.usual);
+    if (!standing.isEmpty() && given(field).isEmpty()) tip += tr("\n\nDefault: %1").arg(standing);
+    if (!field.example.empty()) tip += tr("\n\nExample: %1").arg(QString::fromStdString(field.example));
     return tip;
 }
 

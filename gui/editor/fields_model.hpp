@@ -55,6 +55,8 @@ class FieldsModel : public QAbstractItemModel {
     void refresh();
     QString given(const FieldSpec& spec) const;    // the value's text in the document; empty: left out
     QString fallback(const FieldSpec& spec) const; // what holds where it is left out
+    QString noted(const FieldSpec& spec) const;    // its value, without where it is from
+    bool usualHolds(const FieldSpec& spec) const;  // no preset and no absent section decides
     QString note(const FieldSpec& spec) const;
     std::vector<std::string> problems(const FieldSpec& spec) const;
     int problemsInside(const FieldSpec& spec) const; // at the fields of a section

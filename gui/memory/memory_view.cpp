@@ -6,9 +6,11 @@
 #include "gui/parts/run_label.hpp"
 
 #include <QComboBox>
+#include <QCoreApplication>
 #include <QHBoxLayout>
 #include <QHeaderView>
 #include <QLabel>
+#include <QRegularExpression>
 #include <QSignalBlocker>
 #include <QSplitter>
 #include <QTableView>
@@ -21,9 +23,25 @@ namespace {
 
 constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
+// "l3.fc1.fwd (microbatch 5)" of a report, translated as running_at() has it.
+QString peak_op_words(const std::string& name) {
+    static const QRegularExpression form(QStringLiteral("^(.*) \\(microbatch (\\d+)\\)$"));
+    const QString text = QString::fromStdString(name);
+    const QRegularExpressionMatch found = form.match(text);
+    return found.hasMatch() ? QCoreApplication::translate("orrery", "%1 (microbatch %2)").arg(found.captured(1), found.captured(2)) : text;
+}
+
 QTableView* table(QAbstractItemModel* model, const QString& name) {
     QTableView* view = plain_table(model, name);
     view->horizontalHeader()->resizeSection(0, 190);
+    return view;
+}
+
+// Its last column, the source, has words: figures leave it the room.
+QTableView* table_of_alive(QAbstractItemModel* model, const QString& name) {
+    QTableView* view = table(model, name);
+    view->horizontalHeader()->resizeSection(1, 90);
+    view->horizontalHeader()->resizeSection(2, 60);
     return view;
 }
 
@@ -53,7 +71,7 @@ MemoryView::MemoryView(RunStore& runs, ViewState& state, QWidget* parent) : QWid
     alive_ = new AliveModel(this);
     auto* tables = new QSplitter(Qt::Horizontal);
     tables->addWidget(table(kinds_, tr("Memory by kind")));
-    tables->addWidget(table(alive_, tr("Buffers alive at the peak")));
+    tables->addWidget(table_of_alive(alive_, tr("Buffers alive at the peak")));
     tables->setSizes({300, 500});
     auto* parts = new QSplitter(Qt::Vertical);
     for (MemoryChart* chart : charts()) parts->addWidget(chart);
@@ -160,7 +178,7 @@ void MemoryView::showSeries() {
     QString words;
     if (series.peak >= 0) {
         const std::int64_t most = series.total[at(series.peak)];
-        const QString when = stage ? QString::fromStdString(stage->peak_op_name) : running_at(*data_, lane, series.at[at(series.peak)]);
+        const QString when = stage ? peak_op_words(stage->peak_op_name) : running_at(*data_, lane, series.at[at(series.peak)]);
         words = tr("Peak %1 at %2.").arg(bytes_text(most), when);
         if (series.capacity > 0 && most <= series.capacity)
             words += " " + tr("%1 are free at that moment.").arg(bytes_text(series.capacity - most));

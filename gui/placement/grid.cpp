@@ -2,6 +2,7 @@
 
 #include <QCoreApplication>
 #include <QLocale>
+#include <QStringList>
 
 #include <algorithm>
 #include <cmath>
@@ -14,7 +15,7 @@ constexpr std::size_t at(Axis a) { return static_cast<std::size_t>(a); }
 QString tr(const char* text) { return QCoreApplication::translate("orrery", text); }
 
 constexpr double gap = 0.35, title_height = 0.45;
-constexpr qsizetype longest_layers = 20;
+constexpr std::size_t longest_numbers = 13; // characters
 
 // How many boxes stand side by side so that they are drawn as large as can be in a room `aspect` wide and 1 high.
 int boxes_across(std::size_t boxes, double width, double height, double aspect) {
@@ -89,11 +90,29 @@ Grid by_axes(const Placements& p, double aspect) {
     return laid_out(p, std::move(boxes), group_of, place, aspect);
 }
 
+QString word(Axis a) {
+    switch (a) {
+    case Axis::tp:
+        return tr("tensor");
+    case Axis::cp:
+        return tr("context");
+    case Axis::ep:
+        return tr("expert");
+    case Axis::dp:
+        return tr("data");
+    case Axis::dpr:
+        return tr("replica");
+    case Axis::pp:
+        return tr("pipeline");
+    }
+    return {};
+}
+
 QString gigabytes(Bytes bytes) { return QLocale().toString(bytes.gigabytes(), 'f', 2) + QStringLiteral(" GB"); }
 
 QString holding_line(const QString& what, const Holding& holding, const Mesh& mesh) {
     return QStringLiteral("<tr><td>%1&nbsp;&nbsp;</td><td align='right'>%2&nbsp;&nbsp;</td><td>%3</td></tr>")
-        .arg(what, gigabytes(holding.bytes), QString::fromStdString(split_text(holding, mesh)));
+        .arg(what, gigabytes(holding.bytes), split_words(holding, mesh));
 }
 
 } // namespace
@@ -119,10 +138,24 @@ Shade shade(const Placements& p, const DevicePlace& d, ShadeBy by) {
     return {};
 }
 
+QString split_words(const Holding& holding, const Mesh& mesh) {
+    QStringList parts;
+    for (int a = 0; a < axis_count; ++a)
+        if (const Axis axis = static_cast<Axis>(a); (holding.axes & mask(axis)) != 0)
+            parts << word(axis) + QLatin1Char(' ') + QString::number(mesh.extent(axis));
+    return parts.isEmpty() ? tr("whole on every rank") : tr("split over %1").arg(parts.join(QStringLiteral(" x ")));
+}
+
+QString all_layers(const StageHoldings& stage) {
+    const QString numbers = QString::fromStdString(layer_numbers(stage));
+    if (numbers.isEmpty()) return tr("no layers");
+    const bool one = !numbers.contains(QLatin1Char(',')) && !numbers.contains(QLatin1Char('-'));
+    return one ? tr("layer %1").arg(numbers) : tr("layers %1").arg(numbers);
+}
+
 // "layers 0-7", or how many they are where they would take a line of their own.
 QString layers_words(const StageHoldings& stage) {
-    const QString all = QString::fromStdString(layers_text(stage));
-    if (all.size() <= longest_layers) return all;
+    if (layer_numbers(stage).size() <= longest_numbers) return all_layers(stage);
     int layers = 0;
     for (const ChunkLayers& c : stage.chunks)
         if (c.last >= c.first) layers += c.last - c.first + 1; // a chunk of the ends alone has none
@@ -147,9 +180,9 @@ QString shade_words(const Placements& p, ShadeBy by, int index) {
 
 std::vector<CellLine> cell_lines(const Placements& p, const DevicePlace& d) {
     std::vector<CellLine> lines{{tr("rank %1").arg(d.rank), QString::number(d.rank)}};
-    const QString layers = layers_words(p.stages[p.stage(d)]);
-    lines.push_back(
-        {layers, layers.startsWith(QLatin1String("layers ")) ? QStringLiteral("L ") + layers.section(QLatin1Char(' '), 1) : layers});
+    const QString numbers = QString::fromStdString(layer_numbers(p.stages[p.stage(d)])), layers = layers_words(p.stages[p.stage(d)]);
+    const bool several = numbers.contains(QLatin1Char('-')) || numbers.contains(QLatin1Char(','));
+    lines.push_back({layers, several && numbers.size() <= static_cast<qsizetype>(longest_numbers) ? tr("L %1").arg(numbers) : layers});
     const auto part = [&](const QString& what, const QString& letter, int index, int count) {
         const QString which = QStringLiteral("%1/%2").arg(index + 1).arg(count);
         if (count > 1) lines.push_back({what + QLatin1Char(' ') + which, letter + QLatin1Char(' ') + which});
@@ -173,7 +206,7 @@ QString device_text(const Placements& p, const DevicePlace& d) {
                        .arg(d.slot)
                        .arg(p.stage(d) + 1)
                        .arg(p.mesh.extent(Axis::pp))
-                       .arg(QString::fromStdString(layers_text(stage)));
+                       .arg(all_layers(stage));
     for (const ChunkLayers& c : stage.chunks) {
         if (c.embedding) text += tr(", embedding");
         if (c.loss) text += tr(", loss");

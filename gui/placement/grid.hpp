@@ -33,6 +33,8 @@ struct Shade {
     int index = 0, count = 1;
 };
 Shade shade(const Placements& placements, const DevicePlace& device, ShadeBy by);
+QString split_words(const Holding& holding, const Mesh& mesh);            // "split over tensor 8 x data 16", "whole on every rank"
+QString all_layers(const StageHoldings& stage);                           // "layers 0-7", "no layers", translated
 QString shade_words(const Placements& placements, ShadeBy by, int index); // "stage 0: layers 0-7"
 
 // The lines of a cell, most telling first, each in full and as it is written where there is little room.

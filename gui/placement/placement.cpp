@@ -10,24 +10,6 @@ namespace {
 
 constexpr std::size_t at(Axis a) { return static_cast<std::size_t>(a); }
 
-const char* word(Axis a) {
-    switch (a) {
-    case Axis::tp:
-        return "tensor";
-    case Axis::cp:
-        return "context";
-    case Axis::ep:
-        return "expert";
-    case Axis::dp:
-        return "data";
-    case Axis::dpr:
-        return "replica";
-    case Axis::pp:
-        return "pipeline";
-    }
-    return "";
-}
-
 // Layers of a chunk are those its forward block works on.
 std::vector<ChunkLayers> chunks_of(const Plan& plan, int stage) {
     std::map<int, ChunkLayers> chunks;
@@ -107,7 +89,7 @@ Placements placements(const Plan& plan, const Scenario& scenario) {
     return p;
 }
 
-std::string layers_text(const StageHoldings& stage) {
+std::string layer_numbers(const StageHoldings& stage) {
     std::string out;
     int begin = -1, end = -1;
     const auto flush = [&] {
@@ -125,17 +107,7 @@ std::string layers_text(const StageHoldings& stage) {
         end = c.last;
     }
     flush();
-    return out.empty() ? "no layers" : (out.find_first_of(",-") == std::string::npos ? "layer " : "layers ") + out;
-}
-
-std::string split_text(const Holding& holding, const Mesh& mesh) {
-    std::string out;
-    for (int a = 0; a < axis_count; ++a) {
-        const Axis axis = static_cast<Axis>(a);
-        if ((holding.axes & mask(axis)) == 0) continue;
-        out += (out.empty() ? "split over " : " x ") + std::string(word(axis)) + " " + std::to_string(mesh.extent(axis));
-    }
-    return out.empty() ? "whole on every rank" : out;
+    return out;
 }
 
 } // namespace orrery

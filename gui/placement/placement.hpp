@@ -51,10 +51,7 @@ struct Placements {
 
 Placements placements(const Plan& plan, const Scenario& scenario);
 
-// "layers 0-7, 64-71": chunks whose layers follow each other joined.
-std::string layers_text(const StageHoldings& stage);
-
-// "split over tensor 8 x data 16", "whole on every rank"
-std::string split_text(const Holding& holding, const Mesh& mesh);
+// "0-7, 64-71": chunks whose layers follow each other joined; "" where a stage has none.
+std::string layer_numbers(const StageHoldings& stage);
 
 } // namespace orrery

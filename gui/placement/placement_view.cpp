@@ -415,7 +415,7 @@ TextTable PlacementView::asTable() const {
         const auto along = [&](Axis a) { return QString::number(d.at[a]); };
         const auto bytes = [](const Holding& h) { return QString::number(static_cast<qlonglong>(h.bytes.count)); };
         out.rows.push_back({QString::number(d.rank), QString::number(d.node), QString::number(d.slot), QString::number(p.stage(d)),
-                            along(Axis::tp), along(Axis::cp), QString::number(p.data_rank(d)), QString::fromStdString(layers_text(stage)),
+                            along(Axis::tp), along(Axis::cp), QString::number(p.data_rank(d)), all_layers(stage),
                             p.experts > 0 ? QString::number(p.first_expert(d)) : QString{},
                             p.experts > 0 ? QString::number(p.experts_each()) : QString{}, bytes(stage.parameters),
                             bytes(stage.expert_parameters), bytes(stage.gradients), bytes(stage.optimizer)});

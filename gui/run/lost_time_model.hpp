@@ -15,7 +15,8 @@ struct RunShare {
     int kind = -1;                 // a LostTime; -1: productive
 };
 std::vector<RunShare> shares_of(const WholeRunReport& report); // those above 0, productive first; they add up to 1
-QString days_words(double seconds);                            // "51.2 days"
+QString days_words(double seconds);                            // "51.2 days", with the locale's digits
+QString lost_time_words(LostTime t);                           // what simrun calls it, translated
 QColor share_colour(int kind, bool dark);
 
 class LostTimeModel : public QAbstractTableModel {

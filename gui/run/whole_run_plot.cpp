@@ -3,6 +3,7 @@
 #include "gui/run/lost_time_model.hpp"
 
 #include <QHelpEvent>
+#include <QLocale>
 #include <QPainter>
 #include <QPainterPath>
 #include <QToolTip>
@@ -96,11 +97,16 @@ void WholeRunPlot::paintMonths(QPainter& painter) const {
     }
 }
 
+// Over a box; what has no room ends in dots.
+void WholeRunPlot::paintTitle(QPainter& painter, const QRectF& box, const QString& title) const {
+    const QRectF room(box.left() - label + 8, box.top() - line, box.width() + label - 8, line);
+    painter.drawText(room, Qt::AlignLeft, fontMetrics().elidedText(title, Qt::ElideRight, static_cast<int>(room.width())));
+}
+
 void WholeRunPlot::paintBand(QPainter& painter, const QRectF& box) const {
     const auto& points = report_->progress;
     painter.setPen(palette().color(QPalette::Text));
-    painter.drawText(QRectF(box.left() - label + 8, box.top() - line, box.width() + label, line), Qt::AlignLeft,
-                     tr("Goodput so far: median, and p10 to p90 of the seeds"));
+    paintTitle(painter, box, tr("Goodput so far: median, and p10 to p90 of the seeds"));
     if (points.empty()) return;
     double least = 1;
     for (const ProgressPoint& p : points) least = std::min(least, p.goodput.p10);
@@ -127,8 +133,7 @@ void WholeRunPlot::paintBand(QPainter& painter, const QRectF& box) const {
 
 void WholeRunPlot::paintCurve(QPainter& painter, const QRectF& box) const {
     painter.setPen(palette().color(QPalette::Text));
-    painter.drawText(QRectF(box.left() - label + 8, box.top() - line, box.width() + label, line), Qt::AlignLeft,
-                     tr("Goodput by the interval between saves (marked: this run's)"));
+    paintTitle(painter, box, tr("Goodput by the interval between saves"));
     const auto& curve = report_->curve;
     if (curve.size() < 2) return;
     double least = 1;
@@ -190,7 +195,7 @@ bool WholeRunPlot::event(QEvent* event) {
     QToolTip::showText(help->globalPos(),
                        tr("%1%2\nday %3, for %4")
                            .arg(QString::fromStdString(s.what), detail)
-                           .arg(s.begin_s / day, 0, 'f', 2)
+                           .arg(QLocale().toString(s.begin_s / day, 'f', 2))
                            .arg(days_words(s.end_s - s.begin_s)),
                        this);
     return true;

@@ -26,6 +26,7 @@ class WholeRunPlot : public QWidget {
   private:
     QRectF monthRow(int month) const;
     void paintMonths(QPainter& painter) const;
+    void paintTitle(QPainter& painter, const QRectF& box, const QString& title) const;
     void paintBand(QPainter& painter, const QRectF& box) const;
     void paintCurve(QPainter& painter, const QRectF& box) const;
     std::shared_ptr<const WholeRunReport> report_;

@@ -7,6 +7,7 @@
 
 #include <QHeaderView>
 #include <QLabel>
+#include <QLocale>
 #include <QSplitter>
 #include <QTableView>
 #include <QtConcurrent>
@@ -86,14 +87,12 @@ void WholeRunView::take() {
     const QString days = fixed
                              ? days_words(r.wall_s.p50)
                              : tr("%1 (p10 %2, p90 %3)").arg(days_words(r.wall_s.p50), days_words(r.wall_s.p10), days_words(r.wall_s.p90));
+    const auto tenths = [](double value) { return QLocale().toString(value, 'f', 1); };
     words_->setText(tr("%1 simulated runs: %2, goodput %3 % (p10 %4, p90 %5); %6 interruptions a run, and %7 planned ones")
                         .arg(r.seeds)
                         .arg(days)
-                        .arg(r.goodput.p50 * 100, 0, 'f', 1)
-                        .arg(r.goodput.p10 * 100, 0, 'f', 1)
-                        .arg(r.goodput.p90 * 100, 0, 'f', 1)
-                        .arg(r.interruptions, 0, 'f', 1)
-                        .arg(r.planned, 0, 'f', 1));
+                        .arg(tenths(r.goodput.p50 * 100), tenths(r.goodput.p10 * 100), tenths(r.goodput.p90 * 100), tenths(r.interruptions),
+                             tenths(r.planned)));
 }
 
 TextTable WholeRunView::asTable() const {

@@ -90,17 +90,7 @@ StrategiesView::StrategiesView(RunStore& store, ViewState& state, QWidget* paren
     soften_selection(*table_);
     table_->verticalHeader()->hide();
     table_->verticalHeader()->setDefaultSectionSize(table_->fontMetrics().height() + 12);
-    QHeaderView* header = table_->horizontalHeader();
-    header->setSectionsMovable(true);
-    header->setHighlightSections(false);
-    header->setContextMenuPolicy(Qt::CustomContextMenu);
-    const auto wide = [this](const QString& text) { return table_->fontMetrics().horizontalAdvance(text) + 24; };
-    for (int c = 0; c < StrategiesModel::ColumnCount; ++c)
-        header->resizeSection(c,
-                              c == StrategiesModel::NameColumn || c == StrategiesModel::BreakdownColumn || c == StrategiesModel::NoteColumn
-                                  ? wide_bar
-                                  : std::max(86, wide(model_->headerData(c, Qt::Horizontal).toString())));
-    header->resizeSection(StrategiesModel::FitsColumn, wide(QStringLiteral("\u2717 ") + StrategiesModel::tr("too big, narrowly")));
+    makeHeader();
     auto* layout = new QVBoxLayout(this);
     layout->setContentsMargins(0, 0, 0, 0);
     layout->setSpacing(2);
@@ -124,10 +114,28 @@ StrategiesView::StrategiesView(RunStore& store, ViewState& state, QWidget* paren
         const RunId id = index.data(StrategiesModel::RunRole).toInt();
         if (id < 0) Q_EMIT sweptRequested(swept_number(id));
     });
-    connect(header, &QWidget::customContextMenuRequested, this, &StrategiesView::columnMenu);
     connect(&state_, &ViewState::brushedRunsChanged, this, &StrategiesView::showSelection);
     connect(&state_, &ViewState::currentRunChanged, this, &StrategiesView::showSelection);
     showSelection();
+}
+
+void StrategiesView::makeHeader() {
+    QHeaderView* header = table_->horizontalHeader();
+    header->setSectionsMovable(true);
+    header->setHighlightSections(false);
+    header->setContextMenuPolicy(Qt::CustomContextMenu);
+    const auto wide = [this](const QString& text) { return table_->fontMetrics().horizontalAdvance(text) + 24; };
+    for (int c = 0; c < StrategiesModel::ColumnCount; ++c)
+        header->resizeSection(c,
+                              c == StrategiesModel::NameColumn || c == StrategiesModel::BreakdownColumn || c == StrategiesModel::NoteColumn
+                                  ? wide_bar
+                                  : std::max(86, wide(model_->headerData(c, Qt::Horizontal).toString())));
+    header->resizeSection(StrategiesModel::FitsColumn, wide(QStringLiteral("\u2717 ") + StrategiesModel::tr("too big, narrowly")));
+    connect(header, &QWidget::customContextMenuRequested, this, &StrategiesView::columnMenu);
+    connect(model_, &QAbstractItemModel::rowsInserted, this, &StrategiesView::showNotes);
+    connect(model_, &QAbstractItemModel::rowsRemoved, this, &StrategiesView::showNotes);
+    connect(model_, &QAbstractItemModel::dataChanged, this, &StrategiesView::showNotes);
+    showNotes();
 }
 
 void StrategiesView::changeEvent(QEvent* event) {
@@ -223,6 +231,14 @@ void StrategiesView::menu(const QPoint& at) {
     menu->popup(table_->viewport()->mapToGlobal(at));
 }
 
+// The notes' column takes the room of others only where a search has left one.
+void StrategiesView::showNotes() {
+    if (notes_chosen_) return;
+    bool any = false;
+    for (int row = 0; row < model_->rowCount() && !any; ++row) any = !model_->figuresAt(row).note.isEmpty();
+    table_->setColumnHidden(StrategiesModel::NoteColumn, !any);
+}
+
 void StrategiesView::columnMenu(const QPoint& at) {
     auto* menu = new QMenu(this);
     menu->setAttribute(Qt::WA_DeleteOnClose);
@@ -230,7 +246,10 @@ void StrategiesView::columnMenu(const QPoint& at) {
         QAction* action = menu->addAction(model_->headerData(c, Qt::Horizontal).toString());
         action->setCheckable(true);
         action->setChecked(!table_->isColumnHidden(c));
-        connect(action, &QAction::toggled, this, [this, c](bool on) { table_->setColumnHidden(c, !on); });
+        connect(action, &QAction::toggled, this, [this, c](bool on) {
+            notes_chosen_ = notes_chosen_ || c == StrategiesModel::NoteColumn;
+            table_->setColumnHidden(c, !on);
+        });
     }
     menu->popup(table_->horizontalHeader()->mapToGlobal(at));
 }

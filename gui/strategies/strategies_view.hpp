@@ -44,10 +44,12 @@ class StrategiesView : public QWidget, public AsTable {
     void changeEvent(QEvent* event) override;
 
   private:
+    void makeHeader();
     void showSelection(); // the state's runs, in the table
     void tellSelection();
     void menu(const QPoint& at);
     void columnMenu(const QPoint& at);
+    void showNotes();
     TextTable rowsAsTable(const std::vector<int>& rows) const; // in the order shown
 
     RunStore& store_;
@@ -57,6 +59,7 @@ class StrategiesView : public QWidget, public AsTable {
     QLineEdit* filter_;
     QTableView* table_;
     bool telling_ = false;
+    bool notes_chosen_ = false; // the user says whether their column is shown
 };
 
 } // namespace orrery

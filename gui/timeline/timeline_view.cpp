@@ -130,7 +130,9 @@ QWidget* TimelineView::makePanels() {
     facts_ = new FactsModel(this);
     area_ = new AreaModel(this);
     markers_ = new MarkersModel(this);
-    panels_->addTab(plain_table(facts_, tr("Details of the selected slice")), tr("Slice"));
+    auto* factsTable = plain_table(facts_, tr("Details of the selected slice"));
+    factsTable->horizontalHeader()->resizeSection(0, 160); // names are short words, values take the rest
+    panels_->addTab(factsTable, tr("Slice"));
     auto* sorted = new QSortFilterProxyModel(this);
     sorted->setSourceModel(area_);
     sorted->setSortRole(Qt::UserRole);

@@ -17,7 +17,7 @@ namespace {
 
 constexpr double apart = 3; // the two directions of a link, in pixels
 constexpr int arc_pieces = 16;
-constexpr int scale_width = 150, apart_names = 8;
+constexpr int scale_width = 170, apart_names = 8;
 
 double away(const QLineF& line, const QPointF& at) {
     const QPointF d = line.p2() - line.p1();
@@ -110,7 +110,7 @@ QRectF ClusterPlot::shape(int vertex) const {
     case ExplicitGraph::VertexKind::device:
         return of(size, size);
     case ExplicitGraph::VertexKind::switch_:
-        return of(1.8 * size, 0.8 * size);
+        return of(std::clamp(0.44 * roomOf(vertex), 2.0, 1.8 * size), 0.8 * size); // apart from those beside it
     default:
         return of(0.7 * size, 0.7 * size);
     }
@@ -190,13 +190,13 @@ void ClusterPlot::paintScale(QPainter& painter) const {
         painter.fillRect(QRectF(words.left() + x, 8, 1, 7), use_colour(static_cast<double>(x + 1) / scale_width, dark));
     painter.setPen(palette().color(QPalette::PlaceholderText));
     painter.drawText(words, Qt::AlignLeft, QStringLiteral("0 %"));
-    painter.drawText(words, Qt::AlignHCenter, tr("of capacity"));
-    painter.drawText(words, Qt::AlignRight, QStringLiteral("100 %"));
+    painter.drawText(words, Qt::AlignRight, tr("100 % of capacity"));
     QString shown = tr("%n node(s) shown", "", picture_->nodes);
     if (picture_->nodes_left_out > 0) shown += tr("; %n more not drawn", "", picture_->nodes_left_out);
-    const QRectF corner(10, 8, std::min(width() - scale_width - 40, fontMetrics().horizontalAdvance(shown) + 4), fontMetrics().height());
+    const QRect room(10, 4, std::max(60, width() - scale_width - 40), 3 * fontMetrics().height());
+    const QRect corner = fontMetrics().boundingRect(room, Qt::AlignLeft | Qt::TextWordWrap, shown);
     painter.fillRect(corner, palette().color(QPalette::Base));
-    painter.drawText(corner, Qt::AlignLeft, shown);
+    painter.drawText(room, Qt::AlignLeft | Qt::TextWordWrap, shown);
 }
 
 void ClusterPlot::paintEvent(QPaintEvent*) {

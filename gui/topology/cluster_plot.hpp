@@ -27,6 +27,7 @@ class ClusterPlot : public QWidget {
         QString name;
     };
     std::vector<Label> labels() const;
+    QRectF shape(int vertex) const; // where it is drawn: apart from those beside it
 
   Q_SIGNALS:
     void chosen(int series);
@@ -38,7 +39,6 @@ class ClusterPlot : public QWidget {
 
   private:
     QPointF place(int vertex) const;
-    QRectF shape(int vertex) const;
     double roomOf(int vertex) const;
     QPolygonF course(const ClusterPicture::Edge& edge) const;
     int edgeAt(const QPointF& at) const;

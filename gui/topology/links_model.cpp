@@ -2,7 +2,6 @@
 
 #include "gui/core/as_table.hpp"
 #include "gui/core/figures.hpp"
-#include "topology/units.hpp"
 
 #include <QLocale>
 
@@ -36,7 +35,7 @@ QVariant LinksModel::data(const QModelIndex& index, int role) const {
     case BytesColumn:
         return sort ? QVariant(r.bytes) : QVariant(gigabytes_words(r.bytes));
     case CapacityColumn:
-        return sort ? QVariant(r.capacity) : QVariant(QString::fromStdString(format(BytesPerSecond{r.capacity})));
+        return sort ? QVariant(r.capacity) : QVariant(rate_words(r.capacity));
     case MeanColumn:
         return sort ? QVariant(r.mean) : QVariant(percent_words(r.mean));
     case PeakColumn:

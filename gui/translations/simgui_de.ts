@@ -893,11 +893,47 @@
     </message>
     <message>
         <source>The workers of this run meet every %1 steps: the timeline shows these steps and the meeting. Workers that exchange with servers or peers at times of their own, and clients of federated rounds, are shown here.</source>
-        <translation>Die Worker dieses Laufs treffen sich alle %1 Schritte: die Zeitachse zeigt diese Schritte und das Treffen. Hier stehen Worker, die sich zu eigenen Zeiten mit Servern oder Nachbarn austauschen, und Clients föderierter Runden.</translation>
+        <translation>Die Arbeiter dieses Laufs treffen sich alle %1 Schritte: die Zeitachse zeigt diese Schritte und das Treffen. Hier stehen Arbeiter, die sich zu eigenen Zeiten mit Servern oder Nachbarn austauschen, und Klienten föderierter Runden.</translation>
     </message>
     <message>
         <source>Workers that exchange with servers or peers at times of their own, and clients of federated rounds, are shown here. This run has none.</source>
-        <translation>Hier stehen Worker, die sich zu eigenen Zeiten mit Servern oder Nachbarn austauschen, und Clients föderierter Runden. Dieser Lauf hat keine.</translation>
+        <translation>Hier stehen Arbeiter, die sich zu eigenen Zeiten mit Servern oder Nachbarn austauschen, und Klienten föderierter Runden. Dieser Lauf hat keine.</translation>
+    </message>
+    <message>
+        <source>no layers</source>
+        <translation>keine Schichten</translation>
+    </message>
+    <message>
+        <source>layer %1</source>
+        <translation>Schicht %1</translation>
+    </message>
+    <message>
+        <source>layers %1</source>
+        <translation>Schichten %1</translation>
+    </message>
+    <message>
+        <source>L %1</source>
+        <translation>S %1</translation>
+    </message>
+    <message>
+        <source>expert</source>
+        <translation>Experten</translation>
+    </message>
+    <message>
+        <source>replica</source>
+        <translation>Kopien</translation>
+    </message>
+    <message>
+        <source>pipeline</source>
+        <translation>Pipeline</translation>
+    </message>
+    <message>
+        <source>split over %1</source>
+        <translation>geteilt über %1</translation>
+    </message>
+    <message>
+        <source>whole on every rank</source>
+        <translation>ganz auf jedem Rang</translation>
     </message>
 </context>
 <context>
@@ -1080,10 +1116,6 @@
         <source>Cluster with the use of its links; the table beside it holds the same figures</source>
         <translation>Cluster mit der Nutzung seiner Verbindungen; die Tabelle daneben sagt dasselbe</translation>
     </message>
-    <message>
-        <source>of capacity</source>
-        <translation>der Kapazität</translation>
-    </message>
     <message numerus="yes">
         <source>%n node(s) shown</source>
         <translation>
@@ -1113,6 +1145,10 @@
     <message>
         <source>%1 to %2: %3</source>
         <translation>%1 bis %2: %3</translation>
+    </message>
+    <message>
+        <source>100 % of capacity</source>
+        <translation>100 % der Kapazität</translation>
     </message>
 </context>
 <context>
@@ -1516,6 +1552,18 @@ Vorgabe: %1</translation>
             <numerusform>%n Probleme darin</numerusform>
         </translation>
     </message>
+    <message>
+        <source>default: %1</source>
+        <translation>Vorgabe: %1</translation>
+    </message>
+    <message>
+        <source>
+
+Example: %1</source>
+        <translation>
+
+Beispiel: %1</translation>
+    </message>
 </context>
 <context>
     <name>orrery::FoundPoints</name>
@@ -1717,6 +1765,46 @@ Vorgabe: %1</translation>
     <message>
         <source>Mean</source>
         <translation>Mittel</translation>
+    </message>
+    <message>
+        <source>accelerator initialisation</source>
+        <translation>Beschleuniger starten</translation>
+    </message>
+    <message>
+        <source>training preparation</source>
+        <translation>Training vorbereiten</translation>
+    </message>
+    <message>
+        <source>program start-up</source>
+        <translation>Programm anlaufen lassen</translation>
+    </message>
+    <message>
+        <source>checkpoint save</source>
+        <translation>Sicherung schreiben</translation>
+    </message>
+    <message>
+        <source>checkpoint restore</source>
+        <translation>Sicherung laden</translation>
+    </message>
+    <message>
+        <source>wasted progress</source>
+        <translation>verlorene Schritte</translation>
+    </message>
+    <message>
+        <source>infrastructure recovery</source>
+        <translation>Wiederherstellung</translation>
+    </message>
+    <message>
+        <source>evaluation</source>
+        <translation>Auswertung</translation>
+    </message>
+    <message>
+        <source>data loading</source>
+        <translation>Daten laden</translation>
+    </message>
+    <message>
+        <source>slower steps</source>
+        <translation>langsamere Schritte</translation>
     </message>
 </context>
 <context>
@@ -2939,7 +3027,7 @@ Vorgabe: %1</translation>
     </message>
     <message>
         <source>Against the baseline</source>
-        <translation>Gegen die Vergleichsbasis</translation>
+        <translation>Gegen Basis</translation>
     </message>
     <message>
         <source>Problems of the scenario</source>
@@ -3058,12 +3146,16 @@ Vorgabe: %1</translation>
         <source>no two runs are compared</source>
         <translation>es werden keine zwei Läufe verglichen</translation>
     </message>
+    <message>
+        <source>simulated</source>
+        <translation>simuliert</translation>
+    </message>
 </context>
 <context>
     <name>orrery::StrategiesModel</name>
     <message>
         <source>baseline</source>
-        <translation>Vergleichsbasis</translation>
+        <translation>Basis</translation>
     </message>
     <message>
         <source>From the sweep: Enter or a double click simulates it in full</source>
@@ -3982,7 +4074,7 @@ Vorgabe: %1</translation>
     </message>
     <message>
         <source>What workers send to servers, peers or the coordinator is not in a step: see the workers view and the report</source>
-        <translation>Was Worker an Server, Nachbarn oder den Koordinator senden, ist in keinem Schritt: siehe die Ansicht der Worker und den Bericht</translation>
+        <translation>Was Arbeiter an Server, Nachbarn oder den Koordinator senden, ist in keinem Schritt: siehe die Ansicht Arbeiter und den Bericht</translation>
     </message>
 </context>
 <context>
@@ -4035,10 +4127,6 @@ Vorgabe: %1</translation>
         <translation>%1 %</translation>
     </message>
     <message>
-        <source>Goodput by the interval between saves (marked: this run&apos;s)</source>
-        <translation>Goodput nach dem Abstand der Sicherungen (markiert: dieser Lauf)</translation>
-    </message>
-    <message>
         <source>this run</source>
         <translation>dieser Lauf</translation>
     </message>
@@ -4055,6 +4143,10 @@ Vorgabe: %1</translation>
 day %3, for %4</source>
         <translation>%1%2
 Tag %3, für %4</translation>
+    </message>
+    <message>
+        <source>Goodput by the interval between saves</source>
+        <translation>Goodput nach dem Abstand der Sicherungen</translation>
     </message>
 </context>
 <context>

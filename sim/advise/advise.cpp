@@ -343,8 +343,11 @@ class Adviser {
         a_.guide.confirmed = behind <= tie;
         a_.guide.answer = fmt::format("{} ({}, {:.1f} GB{})", g.change.words, seconds_text(g.report->step_time_s), g.peak() * 1e-9,
                                       g.report->narrow() ? ", narrowly" : "");
-        a_.guide.answer += a_.guide.confirmed ? fmt::format(": confirmed, nothing simulated here is more than {:.0f} % faster", tie * 100)
-                                              : fmt::format(": refuted, {} is {} faster", who, percent(1 - best / g.report->step_time_s));
+        const double gain = fits() ? 1 - g.report->step_time_s / step() : 0;
+        const std::string ahead = gain > tie ? fmt::format("{} faster than this scenario, ", percent(gain)) : "";
+        a_.guide.answer += a_.guide.confirmed
+                               ? fmt::format(": confirmed, {}nothing simulated here is more than {:.0f} % faster", ahead, tie * 100)
+                               : fmt::format(": refuted, {}{} is {} faster", ahead, who, percent(1 - best / g.report->step_time_s));
     }
 
     std::string verdict() const {
@@ -368,8 +371,25 @@ class Adviser {
             return text +
                    fmt::format("No single change of the strategy that was tried is more than {:.0f} % faster{}; what limits it is {}.",
                                tie * 100, a_.otherwise.empty() ? "" : " with the same numbers",
-                               a_.path.empty() ? "not known" : a_.path.front().resource);
-        return text + sentence(fastest()) + ".";
+                               a_.path.empty() ? "not known" : a_.path.front().resource) +
+                   another();
+        return text + sentence(fastest()) + "." + another();
+    }
+
+    // The fastest of the guide's and the colleagues' strategies, where it is ahead of all single changes by more than a tie.
+    std::string another() const {
+        const Trial* best = nullptr;
+        double least = (a_.better.empty() ? step() : std::min(step(), a_.better.front().report->step_time_s)) * (1 - tie);
+        const auto consider = [&](const Trial& t) {
+            if (!t.fits() || t.report->step_time_s <= 0 || t.report->step_time_s >= least) return;
+            least = t.report->step_time_s, best = &t;
+        };
+        for (const WhyNot& w : a_.why_not) consider(w.trial);
+        if (a_.guide.strategy) consider(*a_.guide.strategy);
+        if (!best) return "";
+        return fmt::format(" Another strategy does more: {} is {} faster than this scenario ({}, {:.1f} GB{}).", best->change.words,
+                           percent(1 - least / step()), seconds_text(least), best->peak() * 1e-9,
+                           best->report->narrow() ? ", narrowly" : "");
     }
 
     std::string fastest() const {

@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <chrono>
 #include <set>
+#include <span>
+#include <utility>
 
 namespace orrery {
 namespace {
@@ -175,6 +177,8 @@ class Search {
         std::ranges::stable_sort(fitting, std::greater{}, [](const Trial& t) { return t.peak(); });
         if (!options_.costs) {
             fix.change = std::move(fitting.front());
+            for (const Trial& t : std::span(fitting).subspan(1)) fix.further.push_back(t.change);
+            if (guided_) fix.further.push_back(*guided_);
             return;
         }
         if (fitting.size() > 8) fitting.resize(8);
@@ -226,6 +230,10 @@ Fix cheapest_fix(const std::string& json, const FixOptions& options) {
         found->reset();
         if (whole.fits()) *found = std::move(whole);
     }
+    // A change that makes more microbatches may make too many of them.
+    for (const StrategyChange& other : std::exchange(fix.further, {}))
+        if (!fix.change)
+            if (Trial whole = try_one(json, other, options.trying); whole.fits()) fix.change = std::move(whole);
     return fix;
 }
 

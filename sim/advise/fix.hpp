@@ -6,13 +6,14 @@
 namespace orrery {
 
 struct Fix {
-    std::optional<Trial> change;     // of the strategy; nothing: none was found
-    double costs = 0;                // of the step, against the step as it is if it did fit; 0: not simulated
-    std::optional<Trial> cluster;    // with more nodes, where no change of the strategy fits
-    std::optional<Trial> with_hosts; // on fewer nodes than that, with optimizer states in the hosts' memory
-    int looked_at = 0;               // plans whose memory was walked
-    bool out_of_time = false;        // FixOptions::seconds ended before all of them were
-    bool cut_short = false;          // clusters smaller than these were left untried
+    std::optional<Trial> change;         // of the strategy; nothing: none was found
+    double costs = 0;                    // of the step, against the step as it is if it did fit; 0: not simulated
+    std::optional<Trial> cluster;        // with more nodes, where no change of the strategy fits
+    std::optional<Trial> with_hosts;     // on fewer nodes than that, with optimizer states in the hosts' memory
+    int looked_at = 0;                   // plans whose memory was walked
+    bool out_of_time = false;            // FixOptions::seconds ended before all of them were
+    bool cut_short = false;              // clusters smaller than these were left untried
+    std::vector<StrategyChange> further; // that fit too, where the costs were not simulated
     bool found() const { return change || cluster || with_hosts; }
 };
 

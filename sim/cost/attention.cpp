@@ -74,13 +74,15 @@ double attention_us(const KernelTables& tables, const AttentionTable& table, con
     const bool causal = op.causal || op.share < 0.75;
     const double dim = computed_dimension(op, tables.systolic.lanes);
     const AttentionPoint point = at_dimension(causal ? series.causal : series.full, dim);
-    const double rate = point.tflops * 1e6 * device.clock * device.tflops_16 / tables.reference_tflops_16;
 
     const double heads = static_cast<double>(op.batch * op.heads), rows = static_cast<double>(op.seq_q),
                  keys = static_cast<double>(op.seq_kv);
     // A window has a second edge, in the rows that are past it: all but window / keys = 1 - edges of them.
     const double edges = std::sqrt(std::max(0.0, 1 - 2 * op.share));
     const double mean = std::max(1.0, op.share * keys), overhead = causal ? point.s0 / 2 * (1 + edges) : point.s0;
+    const double busy = std::min(1.0, 2 * mean / (mean + overhead)),
+                 clock = device.busy_clock > 0 ? device.clock + busy * (device.busy_clock - device.clock) : device.clock,
+                 rate = point.tflops * 1e6 * clock * device.tflops_16 / tables.reference_tflops_16;
     const double work = 4 * dim * heads * rows * (mean + overhead) * (forward ? 1.0 : 2.5) / rate;
     const double readme_heads = 2048 / dim;
     const double shape =

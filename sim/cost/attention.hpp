@@ -12,9 +12,12 @@
 
 namespace orrery {
 
+// bandwidth: bytes/us; busy_clock: of kernels that reach half of their table's rate or more, whose matrix units meet the power limit
+// (0: clock). Kernels far below it, of short rows and narrow windows, wait for other units and run at `clock`; between, in proportion
+// (assumed).
 struct AttentionDevice {
-    double processors = 1, tflops_16 = 1, bandwidth = 1, clock = 1;
-}; // bandwidth: bytes/us
+    double processors = 1, tflops_16 = 1, bandwidth = 1, clock = 1, busy_clock = 0;
+};
 
 double attention_us(const KernelTables& tables, const AttentionTable& table, const AttentionDevice& device, const Attention& op);
 

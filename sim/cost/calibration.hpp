@@ -69,6 +69,7 @@ struct AttentionSeries {
 struct AttentionTable {
     AttentionSeries forward, backward;
     Source source;
+    double sustained = 0; // clock of training of these kernels at their rate (AttentionDevice::busy_clock); 0: the device's for attention
 };
 struct AttentionWaves {
     double soft_waves = 0, rows = 128, critical = 0, start = 4;
@@ -149,10 +150,13 @@ struct CallTable {
     // Practice::module_hooks. module: around each module, also one without parameters. gather: more where it has parameters that are
     // gathered and let go of; alone: of a single rank, which gathers nothing. member: more of each further parameter that is gathered with
     // others. gradient: of each trained parameter, whose gradient goes into a bucket; bucket: of each bucket that is reduced, of several
-    // ranks and of one. context: more of each module's forward pass with Practice::hook_contexts.
+    // ranks and of one. context: more of each module's forward pass with Practice::hook_contexts. slice: of each trained parameter and
+    // rank beyond two, whose part is cut out of the gradient; view: of each parameter gathered with others and rank beyond two, whose part
+    // is taken out of what came (Practice::cuts_by_rank). step: of each trained parameter in the optimizer's step
+    // (Practice::steps_by_parameter).
     struct {
         std::array<double, 2> module{}, gather{}, alone{}, member{}, bucket{};
-        double gradient = 0, context = 0;
+        double gradient = 0, context = 0, slice = 0, view = 0, step = 0;
         Source source;
     } hook;
     std::array<double, 2> region{}; // of a captured region between ops that no graph can hold

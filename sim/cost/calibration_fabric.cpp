@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 namespace orrery {
 namespace {
@@ -144,30 +145,49 @@ bool calibration::serves(const Json& j, const Cluster& cluster) {
            gbit < j["nic_gbit_below"].get<double>();
 }
 
-FabricTable fabric_table(const Cluster& cluster, const OwnConstants* own_constants) {
-    if (own_constants)
-        if (const auto table = own_constants->fabric_of(cluster)) return *table;
+namespace {
+
+FabricTable built_in_fabric(const InterNode& inter) {
     const std::vector<const Json*> kinds = files_of("fabric");
-    const std::string& site = cluster.inter.fabric;
+    const std::string& site = inter.fabric;
     const Json* file = nullptr;
     Json own;
     for (const Json* j : kinds)
-        if (lists((*j)["kinds"], name(cluster.inter.kind))) file = j;
+        if (lists((*j)["kinds"], name(inter.kind))) file = j;
     for (const EmbeddedFile& f : fabric_files()) {
         if (site.empty() || f.name != site) continue;
         own = Json::parse(f.text);
         file = &own;
     }
-    if (file == nullptr) broken(name(cluster.inter.kind), "no fabric of this kind");
-    FabricTable t = table_of(constants_of(*file, kinds, cluster.inter.nic_bandwidth.value * 8e-9));
+    if (file == nullptr) broken(name(inter.kind), "no fabric of this kind");
+    FabricTable t = table_of(constants_of(*file, kinds, inter.nic_bandwidth.value * 8e-9));
     t.name = file->at(site.empty() ? "class" : "name").get<std::string>();
     t.hop = hop_of(*file, kinds);
     t.usable = file->value("usable", 1.0);
     t.source = source_of(*file);
     if (site.empty() && file->contains("like"))
         if (const Json* like = named(kinds, file->at("like").get<std::string>()))
-            t.tuner = std::make_shared<FabricTable>(table_of(constants_of(*like, kinds, cluster.inter.nic_bandwidth.value * 8e-9)));
+            t.tuner = std::make_shared<FabricTable>(table_of(constants_of(*like, kinds, inter.nic_bandwidth.value * 8e-9)));
     return t;
+}
+
+} // namespace
+
+// Cost models of one network follow one another.
+FabricTable fabric_table(const Cluster& cluster, const OwnConstants* own_constants) {
+    if (own_constants)
+        if (const auto table = own_constants->fabric_of(cluster)) return *table;
+    struct Last {
+        InterKind kind;
+        std::string site;
+        double nic_bandwidth;
+        FabricTable table;
+    };
+    thread_local std::optional<Last> last;
+    const InterNode& inter = cluster.inter;
+    if (!last || last->kind != inter.kind || last->site != inter.fabric || last->nic_bandwidth != inter.nic_bandwidth.value)
+        last = Last{inter.kind, inter.fabric, inter.nic_bandwidth.value, built_in_fabric(inter)};
+    return last->table;
 }
 
 } // namespace orrery

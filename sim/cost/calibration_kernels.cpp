@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 namespace orrery {
 namespace {
@@ -130,7 +132,7 @@ void calibration::replace_groups(KernelTables& t, const Json& j) {
             }
             check_release("attention", kernel);
             drop_releases(t.attention, kernel);
-            t.attention[kernel] = {series_of(a.at("forward")), series_of(a.at("backward")), source_of(a)};
+            t.attention[kernel] = {series_of(a.at("forward")), series_of(a.at("backward")), source_of(a), a.value("sustained", 0.0)};
         }
     }
     if (j.contains("prefill"))
@@ -276,16 +278,32 @@ template <class Table> void choose(std::map<std::string, Table>& tables, std::sp
     tables = std::move(chosen);
 }
 
-} // namespace
-
-const char* name(TileMenu menu) { return menus[static_cast<std::size_t>(menu)]; }
-
-KernelTables kernel_tables(const Device& device, std::span<const KernelRelease> releases, const OwnConstants* own) {
+KernelTables chosen_tables(const Device& device, std::span<const KernelRelease> releases, const OwnConstants* own) {
     KernelTables t = of_any_release(device);
     if (own) own->replace_groups(t, device.name);
     choose(t.gemm, releases);
     choose(t.attention, releases);
     return t;
+}
+
+// All that the built-in tables depend on.
+struct Asked {
+    std::string device, vendor, architecture;
+    std::vector<KernelRelease> releases;
+    bool operator==(const Asked&) const = default;
+};
+
+} // namespace
+
+const char* name(TileMenu menu) { return menus[static_cast<std::size_t>(menu)]; }
+
+// Cost models of one device and one software follow one another.
+KernelTables kernel_tables(const Device& device, std::span<const KernelRelease> releases, const OwnConstants* own) {
+    if (own) return chosen_tables(device, releases, own);
+    thread_local std::optional<std::pair<Asked, KernelTables>> last;
+    Asked asked{device.name, device.vendor, device.architecture, {releases.begin(), releases.end()}};
+    if (!last || last->first != asked) last.emplace(std::move(asked), chosen_tables(device, releases, nullptr));
+    return last->second;
 }
 
 } // namespace orrery

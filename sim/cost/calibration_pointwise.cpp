@@ -114,6 +114,9 @@ void read_calls(CallTable& t, const Json& j) {
               ways("bucket_us"),
               hook["gradient_us"].get<double>(),
               hook["context_us"].get<double>(),
+              hook["slice_us"].get<double>(),
+              hook["view_us"].get<double>(),
+              hook["step_us"].get<double>(),
               source_of(hook)};
     t.region = j["region"]["us"].get<std::array<double, 2>>();
     t.region_source = source_of(j["region"]);
@@ -123,9 +126,7 @@ void read_calls(CallTable& t, const Json& j) {
     t.source = source_of(j);
 }
 
-} // namespace
-
-PointwiseTable pointwise_table() {
+PointwiseTable read_table() {
     const Json& j = *files_of("pointwise").front();
     PointwiseTable t;
     for (const auto& [name, op] : j["ops"].items()) t.ops[name] = {entry_of(op["forward"]), entry_of(op["backward"])};
@@ -174,6 +175,14 @@ PointwiseTable pointwise_table() {
     t.spread_source = source_of(j["spread"]);
     t.source = source_of(j);
     return t;
+}
+
+} // namespace
+
+// Every prediction has a cost model of its own, and these change their copies: the file is read once.
+PointwiseTable pointwise_table() {
+    static const PointwiseTable table = read_table();
+    return table;
 }
 
 } // namespace orrery

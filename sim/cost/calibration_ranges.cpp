@@ -60,6 +60,7 @@ constexpr ConstantRange ranges[] = {
     {"attention", "rows", 1, 1e6},
     {"attention", "critical", 0, 1e3},
     {"attention", "start_us", 0, 1e6},
+    {"attention", "sustained", 1e-3, share},
     {"sustained", "bf16", 1e-3, share},
     {"sustained", "fp8", 1e-3, share},
     {"sustained", "other", 1e-3, share},
@@ -149,6 +150,7 @@ void check_attention(const Json& kernels) {
             (sign != std::string::npos && !named<KernelRelease>(kernel.substr(sign + 1))))
             throw std::runtime_error(at + " is no attention kernel: flash-1, flash-2, flash-3, cudnn or flex, alone or with @ and a "
                                           "release that compiled-in calibration files name, as in cudnn@cudnn-9.19");
+        if (object(values, at).contains("sustained")) check("attention", "sustained", values["sustained"], at + ".sustained");
         for (const char* direction : {"forward", "backward"}) {
             if (!object(values, at).contains(direction)) throw std::runtime_error(at + " lacks \"" + direction + "\"");
             for (const char* mask : {"causal", "full"}) {

@@ -3,6 +3,7 @@
 //   factors                   a product a matrix; Gram and Schmidt go over P once for each column and those before it: r (r + 1) / 2
 //   columns
 //                             read and as many written, in 4 kernels a column
+//   signs in DeepSpeed        PyTorch's and CuPy's operators, one after another, over whole tensors in fp32
 //   the largest elements      a radix select reads all elements once for each of an fp32's four bytes and once more to take them out
 #include "sim/cost/data.hpp"
 #include "sim/plan/low_rank.hpp"
@@ -10,6 +11,41 @@
 #include <algorithm>
 
 namespace orrery {
+namespace {
+
+struct Operators {
+    double bytes = 0; // of each element, read and written
+    int kernels = 0;
+};
+
+// Of 1-bit Adam and its like in DeepSpeed (Compressed_Allreduce and step of deepspeed/runtime/fp16/onebit_adam.py, 2020; the same
+// operators in compressed_allreduce of deepspeed/runtime/comm/nccl.py since). An operator on fp32 in place moves 8 bytes an element, one
+// with a second operand 12, a cast to or from bool 5, packbits and unpackbits 1.1.
+//   feed    exp_avg.mul_, add_ of the gradient, add_ of the error
+//   signs   norm; sign_, add_(1), bool, packbits
+//   unsent  sign, add_(1), bool, float, add_(-0.5), mul_(2), times the scale, the difference
+//   sum     unpackbits, float, add_, mul_, times the scales, sum(0)
+//   unpack  unpackbits, float, add_, mul_, times the scales
+Operators operators_of(Compress::Part part) {
+    using Part = Compress::Part;
+    switch (part) {
+    case Part::feed_momentum:
+    case Part::feed_drift:
+        return {8 + 12 + 12, 3};
+    case Part::signs:
+        return {4 + 8 + 8 + 5 + 1.1, 5};
+    case Part::unsent:
+        return {8 + 8 + 5 + 5 + 8 + 8 + 8 + 12, 8};
+    case Part::sum_signs:
+        return {1.1 + 5 + 8 + 8 + 8 + 4, 6};
+    case Part::unpack:
+        return {1.1 + 5 + 8 + 8 + 8, 5};
+    default:
+        return {};
+    }
+}
+
+} // namespace
 
 KernelTime CostModel::Data::compress(const Plan& plan, const Op& op, const Compress& w) const {
     using Part = Compress::Part;
@@ -52,6 +88,10 @@ KernelTime CostModel::Data::compress(const Plan& plan, const Op& op, const Compr
         break;
     default:
         break;
+    }
+    if (const Operators made = operators_of(w.part); made.kernels > 0 && practice.stack == Stack::zero) {
+        traffic = made.bytes * static_cast<double>(w.elements);
+        further = made.kernels - 1;
     }
     Pointwise pass{PointwiseKind::add, Direction::forward, w.elements, true};
     KernelTime t = memory_time(pointwise, kernels, {bandwidth}, pass, traffic);

@@ -332,7 +332,8 @@ MemoryDevice CostModel::Data::memory_device() const {
 // One linear made queries, keys and values, which were split: autograd joins their gradients again (torch.cat).
 KernelTime CostModel::Data::joined_gradients(const Plan& plan, const Op& op) const {
     double bytes = 0;
-    for (const BufferId b : op.out) bytes += 2 * static_cast<double>(plan.buffers[b].bytes.count);
+    for (const BufferId b : op.out)
+        if (plan.buffers[b].kind != MemoryKind::workspace) bytes += 2 * static_cast<double>(plan.buffers[b].bytes.count);
     return memory_time(pointwise, kernels, {bandwidth}, Pointwise{PointwiseKind::copy, Direction::backward, 0, true}, bytes);
 }
 
@@ -361,8 +362,28 @@ KernelTime CostModel::Data::with_loop(KernelTime t, const Linear& w) const {
     const double beside = forward ? (pointwise.expert_loop[0] - 3) / 2 : (pointwise.expert_loop[1] - 6) / 4;
     const auto more = static_cast<int>(std::lround(static_cast<double>(w.groups) * beside));
     t = {t.us + kernels.kernel_us * more, t.kernels + more};
+    if (w.direction == Direction::weight_gradient && stacked) { // an expert's weights are picked out of all experts' too
+        const std::int64_t all = w.groups * w.n * w.k;
+        const double each = practice.autocast || is_wide(training.precision) ? 4 : 2; // bytes
+        t.us += static_cast<double>(w.groups) * added_whole_us(all, each * static_cast<double>(all));
+    }
     if (!forward) return t;
     return {std::max(t.us, t.kernels * launch_us()) + static_cast<double>(w.groups) * (pointwise.copy_us + launch_us()), t.kernels};
+}
+
+// What is picked out of a whole has a gradient of the whole: zeros that its part is put into (PyTorch's index_backward and
+// select_backward), added to the sum of the others' in place (InputBuffer::accumulate). (The kernels themselves are among the loop's:
+// with_loop.)
+double CostModel::Data::added_whole_us(std::int64_t elements, double bytes) const {
+    const Pointwise zeros{PointwiseKind::zero, Direction::forward, elements, false},
+        sum{PointwiseKind::add, Direction::forward, elements, false};
+    return std::max(0.0, memory_time(pointwise, kernels, {bandwidth}, zeros, bytes).us - kernels.kernel_us) +
+           std::max(0.0, memory_time(pointwise, kernels, {bandwidth}, sum, 3 * bytes).us - kernels.kernel_us);
+}
+
+// An expert of that loop picks its rows out of all tokens.
+KernelTime CostModel::Data::with_whole_gradients(KernelTime t, const Permute& w, double gradient_bytes) const {
+    return {t.us + static_cast<double>(std::min(looped, w.rows)) * added_whole_us(w.tokens * w.cols, gradient_bytes), t.kernels};
 }
 
 bool CostModel::Data::waits_in_loop(const Op& op) const {
@@ -394,7 +415,7 @@ KernelTime CostModel::Data::with_row_casts(KernelTime t, const Linear& w, int mo
 }
 
 KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
-    const MemoryDevice memory = memory_device();
+    if (!memory) memory = memory_device();
     auto buffers = [&] { return buffer_bytes(plan, op); };
     return std::visit(
         Overloaded{
@@ -426,7 +447,7 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
                 const double own = peak_of(name(w.dtype)), peak = own > 0 && !is_low(w.dtype) ? std::min(own, peak_16) : peak_16;
                 const AttentionDevice d{static_cast<double>(std::max(1, device.processors)),
                                         (is_low(w.dtype) ? std::max(own, peak) : peak) * 1e-6, bandwidth,
-                                        power * clock_of(kernels.sustained_attention)};
+                                        power * clock_of(kernels.sustained_attention), power * clock_of(table.sustained)};
                 const double fused = attention_us(kernels, table, d, w);
                 const bool timed = w.kernel == AttentionKernel::flash1 && (w.dtype == DType::bf16 || w.dtype == DType::fp16);
                 const KernelTime t{timed ? fused : std::min(fused, steps_apart(w)), w.direction == Direction::forward ? 1 : 3};
@@ -434,12 +455,12 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
                 const KernelTime join = joined_gradients(plan, op);
                 return {t.us + join.us, t.kernels + join.kernels};
             },
-            [&](const Softmax& w) { return memory_time(pointwise, kernels, memory, w, buffers()); },
+            [&](const Softmax& w) { return memory_time(pointwise, kernels, *memory, w, buffers()); },
             [&](const Norm& w) {
                 const double own = buffers() - kept_wide_bytes(plan, op, w);
                 const bool whole_rows = torch_norms && w.fused && w.cols >= 512; // not of single heads
                 KernelTime t =
-                    whole_rows ? torch_norm_time(pointwise, kernels, memory, w, own) : memory_time(pointwise, kernels, memory, w, own);
+                    whole_rows ? torch_norm_time(pointwise, kernels, *memory, w, own) : memory_time(pointwise, kernels, *memory, w, own);
                 if (engine_norms && w.fused && w.direction == Direction::backward &&
                     w.cols < 512) // of queries and keys, each; wider ones have kernels of their own
                     t.us += 2 * head_norm_us(pointwise, device.processors, static_cast<double>(w.rows) / 2);
@@ -452,7 +473,7 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
                 if (drops || (w.kind == PointwiseKind::copy && op.modules > 1)) { // one for each module
                     // Dropout reads and writes rows in fp32 where they were cast, and writes a mask.
                     const double bytes = drops && practice.casts_adapters_rows ? 9.0 * static_cast<double>(w.elements) : buffers();
-                    const KernelTime one = memory_time(pointwise, kernels, memory, w, bytes);
+                    const KernelTime one = memory_time(pointwise, kernels, *memory, w, bytes);
                     return {op.modules * one.us, op.modules * one.kernels};
                 }
                 if (autocast && w.kind == PointwiseKind::cast && !op.in.empty() && plan.buffers[op.in[0]].role == Role::parameter)
@@ -473,12 +494,12 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
                     op.out.size() == 1) { // without dropout: addmm has added the bias
                     Pointwise sum = w;
                     sum.kind = PointwiseKind::add;
-                    return not_before(memory_time(pointwise, kernels, memory, sum, buffers()));
+                    return not_before(memory_time(pointwise, kernels, *memory, sum, buffers()));
                 }
                 const double low = w.kind == PointwiseKind::cast ? low_bytes(plan, op) : 0;
                 if (w.kind == PointwiseKind::rope && practice.rotates_halves)
-                    return rotation_time(pointwise, kernels, memory, w, buffers());
-                if (low <= 0) return not_before(memory_time(pointwise, kernels, memory, w, buffers() - kept_gate_bytes(plan, op, w)));
+                    return rotation_time(pointwise, kernels, *memory, w, buffers());
+                if (low <= 0) return not_before(memory_time(pointwise, kernels, *memory, w, buffers() - kept_gate_bytes(plan, op, w)));
                 const Extra extra = cast_extra(quantizer, w.direction == Direction::backward, static_cast<double>(w.elements), 2, low);
                 return with({kernels.kernel_us, 1}, {extra.bytes + buffers(), extra.kernels});
             },
@@ -489,10 +510,10 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
                                           : forward && !op.out.empty()
                                               ? element_bytes(plan, op.out.front())
                                               : std::min(4.0, std::max(2.0, bytes_per_element(training.precision)));
-                return memory_time(pointwise, kernels, memory, w, activation, wide);
+                return memory_time(pointwise, kernels, *memory, w, activation, wide);
             },
-            [&](const CrossEntropy& w) { return memory_time(pointwise, kernels, memory, w, loss_steps); },
-            [&](const Router& w) { return memory_time(pointwise, kernels, memory, w, buffers()); },
+            [&](const CrossEntropy& w) { return memory_time(pointwise, kernels, *memory, w, loss_steps); },
+            [&](const Router& w) { return memory_time(pointwise, kernels, *memory, w, buffers()); },
             [&](const Permute& w) -> KernelTime {
                 if (dispatch_depth > 0 && w.part != Permute::Part::sort) {
                     const std::int64_t sequences =
@@ -504,20 +525,24 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
                     const DType type = is_low(training.precision) ? DType::bf16 : training.precision;
                     return {products * gemm(type, type, shape, sequences, false, 0), products};
                 }
-                KernelTime t = memory_time(pointwise, kernels, memory, w);
+                const bool of_loop = looped > 0 && w.part == Permute::Part::scatter && w.direction == Direction::backward;
+                Permute counted = w;
+                if (of_loop) counted.by = ExpertRows::gathered; // each expert's rows by an index, whose adjoint adds
+                KernelTime t = memory_time(pointwise, kernels, *memory, counted);
                 t.us /= kernels.systolic.gather;
-                return t;
+                if (!of_loop || op.out.empty()) return t;
+                return with_whole_gradients(t, w, static_cast<double>(plan.buffers[op.out.front()].bytes.count));
             },
             [&](const OptimizerStep& w) -> KernelTime {
                 if (w.on_host) return {pointwise.copy_us + host_us(w, buffers()), 1};
                 if (w.kind == OptimizerKind::muon) return muon(w);
-                KernelTime t = memory_time(pointwise, kernels, memory, w, buffers());
+                KernelTime t = memory_time(pointwise, kernels, *memory, w, buffers());
                 if (optimizer_apart && w.fused)
                     t.us += pointwise.optimizer_apart * static_cast<double>(w.elements) /
                             (pointwise.optimizer_phi * kernels.memory_fused * bandwidth);
                 return t;
             },
-            [&](const GradientNorm& w) { return memory_time(pointwise, kernels, memory, w, buffers()); },
+            [&](const GradientNorm& w) { return memory_time(pointwise, kernels, *memory, w, buffers()); },
             [&](const Compress& w) { return compress(plan, op, w); },
             [&](const Copy& w) { return copy(w); },
             [&](const HostSync&) -> KernelTime {

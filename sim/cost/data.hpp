@@ -108,6 +108,8 @@ struct CostModel::Data {
     double host_adam = 0;    // parameters/us, of one device's share of the node; 0: what host_memory gives
     std::int64_t hidden = 1; // the model's
     bool experts = false;    // the model has some
+    std::int64_t looped = 0; // experts that a loop goes over (Practice::loops_over_experts)
+    bool stacked = false;    // .. and takes out of one parameter for all
     bool regions = false;    // graphs hold parts of a layer, between ops that none can hold
     double keys_share = 0;   // of the columns of queries, keys and values those of the keys; 0: one product makes all
     std::int64_t dispatch_depth =
@@ -132,6 +134,7 @@ struct CostModel::Data {
     bool joins_gradients = false; // one linear made queries, keys and values, in PyTorch's own operators
     mutable double quicker = 1;   // clock of matrix kernels of the op at hand, against the sustained one (clocks.hpp)
     // Results computed so far; a model is used by one thread.
+    mutable std::optional<MemoryDevice> memory; // memory_device(), the same for all ops
     mutable std::unordered_map<GemmKey, double, GemmKeyHash> gemms;
     mutable std::unordered_map<std::uint64_t, KnownGroup> groups;
     mutable LastLoads met;                // of the group whose loads were asked for last: its kinds of collectives often load links alike
@@ -173,6 +176,8 @@ struct CostModel::Data {
     double launch_us() const;               // of a kernel that no captured graph holds, on the host
     bool waits_in_loop(const Op& op) const; // the host waits for each expert of a loop over them
     KernelTime with_loop(KernelTime t, const Linear& w) const;
+    double added_whole_us(std::int64_t elements, double bytes) const;
+    KernelTime with_whole_gradients(KernelTime t, const Permute& w, double gradient_bytes) const;
     KernelTime with_casts(KernelTime t, std::int64_t elements, bool narrows, int times, bool fused) const;
     KernelTime with_row_casts(KernelTime t, const Linear& w, int modules) const;
     KernelTime with_autocast(KernelTime t, const Linear& w, int modules, bool casts_weight) const;

@@ -3,7 +3,8 @@
 //
 //   host = launch kernels + call(kind, direction) + [8 bits] low + experts (expert + [8 bits] low_expert)
 //
-// Or, with hooks around modules (DeepSpeed's ZeRO-3): launch kernels + hooks(modules, gathers, members, gradients, buckets).
+// Or, with hooks around modules (DeepSpeed's ZeRO-3): launch kernels + hooks(modules, gathers, members, gradients, buckets, views of
+// what each rank sent, cuts of gradients for each rank, collectives called apart, parameters that are stepped on).
 #include "sim/cost/data.hpp"
 
 #include "topology/overloaded.hpp"
@@ -57,6 +58,9 @@ struct Hooks {
     double members = 0;   // further parameters that such a gather brings
     double gradients = 0; // parameters whose gradients are there
     double buckets = 0;   // filled by these
+    double joined = 0;    // parameters that are gathered with others: taken out of what each rank sent
+    double cut = 0;       // of the gradients those of which the host cuts a part for each rank
+    double stepped = 0;   // parameters that the optimizer's step goes over
 };
 
 // The model's linears, of which some are LoRA's; elements: of a bucket; loops: an expert's linears are modules, and the mixture is one that
@@ -66,6 +70,12 @@ struct Hooking {
     std::int64_t adapter_rank = 0, hidden = 1;
     double elements = 1;
     bool loops = false;
+    bool exchanges = false; // matrices' gradients go by ZeRO++'s exchange, which cuts them on the device (all_to_all_quant_reduce)
+    static constexpr double asked_ahead = 5e7; // elements: stage3_prefetch_bucket_size; a larger parameter is gathered by itself
+
+    static double joined(double parameters, std::int64_t elements_of_each) {
+        return static_cast<double>(elements_of_each) < asked_ahead ? parameters : 0;
+    }
 
     double filled(double parameters, std::int64_t of_each) const {
         return parameters * std::min(1.0, static_cast<double>(of_each) / elements);
@@ -75,20 +85,22 @@ struct Hooking {
     Hooks of(const Linear& w, double modules, bool a) const {
         const bool b = !a && adapter_rank > 0 && w.k == adapter_rank, leaf = w.groups > 1 && loops;
         const double parameters = modules * static_cast<double>(leaf ? w.groups : 1);
-        if (w.direction == Direction::weight_gradient) // of queries, keys and values each has a part of the columns
-            return {.gradients = parameters, .buckets = filled(parameters, w.n * w.k / std::max<std::int64_t>(1, std::llround(modules)))};
-        if (leaf && (a || b || w.k != hidden)) return {.members = parameters};
-        if (leaf) return {.modules = 1, .gathers = 1, .members = parameters - 1};
+        const std::int64_t each = w.n * w.k / std::max<std::int64_t>(1, std::llround(modules)); // each of queries, keys, values has columns
+        if (w.direction == Direction::weight_gradient)
+            return {.gradients = parameters, .buckets = filled(parameters, each), .cut = exchanges ? 0 : parameters};
+        if (leaf && (a || b || w.k != hidden)) return {.members = parameters, .joined = joined(parameters, each)};
+        if (leaf) return {.modules = 1, .gathers = 1, .members = parameters - 1, .joined = joined(parameters, each)};
         if (a || b) return {.modules = (a ? 3 : 1) * modules};
-        return {.modules = modules, .gathers = modules};
+        return {.modules = modules, .gathers = modules, .joined = joined(parameters, each)};
     }
     // Small parameters are never let go of (stage3_param_persistence_threshold).
     static Hooks of(const Norm& w, double outputs) {
-        return {.modules = w.heads > 0 ? 2.0 : 1.0, .gradients = w.direction == Direction::forward ? 0.0 : std::max(0.0, outputs - 1)};
+        const double gradients = w.direction == Direction::forward ? 0.0 : std::max(0.0, outputs - 1);
+        return {.modules = w.heads > 0 ? 2.0 : 1.0, .gradients = gradients, .cut = gradients};
     }
     Hooks of(const Embedding& w) const {
-        if (w.direction == Direction::forward) return {.modules = 1, .gathers = 1};
-        return {.modules = 1, .gradients = 1, .buckets = filled(1, w.vocab * w.hidden)};
+        if (w.direction == Direction::forward) return {.modules = 1, .gathers = 1, .joined = joined(1, w.vocab * w.hidden)};
+        return {.modules = 1, .gradients = 1, .buckets = filled(1, w.vocab * w.hidden), .cut = exchanges ? 0.0 : 1.0};
     }
 };
 
@@ -105,19 +117,33 @@ bool activates(const Pointwise& w) {
     }
 }
 
+// Small parameters gathered behind the step are collectives called one after another (Practice::gathers_small_apart).
+double called_apart(const Op& op) {
+    const auto* c = std::get_if<Collective>(&op.work);
+    return c != nullptr && op.phase == Phase::optimizer && c->kind == CollectiveKind::all_gather ? c->times : 0;
+}
+
+// A bias's gradient is one more.
+bool makes_bias(const Pointwise& w) { return w.kind == PointwiseKind::bias && w.direction != Direction::forward; }
+
 // Modules without parameters have hooks like the others. Attention stands for its own module and for the layer's, an activation for its own
 // and for the MLP's.
 Hooks hooks_of(const Op& op, const Hooking& hooking) {
-    return std::visit(Overloaded{
-                          [&](const Linear& w) { return hooking.of(w, op.modules, op.of_adapter); },
-                          [&](const Norm& w) { return Hooking::of(w, static_cast<double>(op.out.size())); },
-                          [&](const Embedding& w) { return hooking.of(w); },
-                          [](const Attention& w) { return Hooks{.modules = w.behind > 0 ? 0.0 : 2.0}; },
-                          [](const Softmax&) { return Hooks{.modules = 2}; },
-                          [](const Pointwise& w) { return Hooks{.modules = activates(w) ? 2.0 : 0.0}; },
-                          [](const auto&) { return Hooks{}; },
-                      },
-                      op.work);
+    return std::visit(
+        Overloaded{
+            [&](const Linear& w) { return hooking.of(w, op.modules, op.of_adapter); },
+            [&](const Norm& w) { return Hooking::of(w, static_cast<double>(op.out.size())); },
+            [&](const Embedding& w) { return hooking.of(w); },
+            [](const Attention& w) { return Hooks{.modules = w.behind > 0 ? 0.0 : 2.0}; },
+            [](const Softmax&) { return Hooks{.modules = 2}; },
+            [&](const Pointwise& w) {
+                const double biases = makes_bias(w) ? op.modules : 0;
+                return Hooks{.modules = activates(w) ? 2.0 : 0.0, .gradients = biases, .cut = biases};
+            },
+            [](const OptimizerStep& w) { return Hooks{.stepped = w.kind == OptimizerKind::muon ? 0.0 : static_cast<double>(w.matrices)}; },
+            [](const auto&) { return Hooks{}; },
+        },
+        op.work);
 }
 
 // Whether it runs in a backward pass, whose hooks cost other times.
@@ -152,7 +178,7 @@ void take_host_speed(PointwiseTable& t, double speed) {
     for (auto* us : {&c.region, &c.low, &c.expert, &c.low_expert}) both(*us);
     for (auto* us : {&c.hook.module, &c.hook.gather, &c.hook.alone, &c.hook.member, &c.hook.bucket}) both(*us);
     c.hook.gradient /= speed;
-    c.hook.context /= speed;
+    for (double* us : {&c.hook.context, &c.hook.slice, &c.hook.view, &c.hook.step}) *us /= speed;
 }
 
 bool CostModel::Data::makes_calls() const {
@@ -165,12 +191,17 @@ bool CostModel::Data::runs_hooks() const { return practice.module_hooks && devic
 double CostModel::Data::hooks_us(const Op& op) const {
     const auto& t = pointwise.calls.hook;
     const double elements = static_cast<double>(strategy.bucket_bytes.count) / bytes_per_element(training.gradient_dtype);
-    const Hooks h = hooks_of(op, {adapter_rank, hidden, std::max(1.0, elements), practice.loops_over_experts});
+    const bool exchanges = strategy.quantized_gradients != QuantizedGradients::none;
+    const Hooks h = hooks_of(op, {adapter_rank, hidden, std::max(1.0, elements), practice.loops_over_experts, exchanges});
     const std::size_t way = runs_back(op) ? 1 : 0;
+    const int ranks = (strategy.shard_group_size > 0 ? strategy.shard_group_size : strategy.data_parallel * strategy.context_parallel);
+    const int near = practice.second_copy_ranks > 0 && way == 1 ? practice.second_copy_ranks : ranks; // of whom the backward pass gathers
     const bool shared = strategy.data_parallel * strategy.context_parallel > 1;
     const double module = t.module[way] + (practice.hook_contexts && way == 0 ? t.context : 0);
+    const auto more_than = [&](int all) { return practice.cuts_by_rank ? std::max(0, all - 2) : 0; }; // two are in the other figures
     return h.modules * module + h.gathers * (shared ? t.gather : t.alone)[way] + h.members * t.member[way] + h.gradients * t.gradient +
-           h.buckets * t.bucket[shared ? 0 : 1];
+           h.buckets * t.bucket[shared ? 0 : 1] + h.joined * more_than(near) * t.view + h.cut * more_than(ranks) * t.slice +
+           h.stepped * t.step + called_apart(op) * pointwise.calls.calls.at("collective")[0];
 }
 
 // Transformer Engine's overlap: the module of a linear issues the gathers and reductions of its own operands.

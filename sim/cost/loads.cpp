@@ -39,6 +39,8 @@ struct Loads {
     std::vector<LinkShare> route = {}; // of the pair at hand
     Pages<double>* sums = nullptr;     // in place of `raw`: where only these are asked for
     std::vector<char> evenly = {};     // by node of the group: its lanes take equal shares (0: not known to)
+    std::vector<LinkMoves> lanes = {}; // from the first lane of the group to each: all lie as the first does; empty: not known to
+    bool lanes_known = false;
 
     void add(int from, int to, double weight) {
         if (from == to || weight <= 0) return;
@@ -49,6 +51,21 @@ struct Loads {
                 (*sums)[static_cast<std::size_t>(s.link)] += s.share * weight;
             else
                 raw.push_back({s.link, s.share * weight});
+    }
+
+    // The same on every lane, from the route of the first.
+    void add_moved(int from, int to, double weight) {
+        if (from == to || weight <= 0) return;
+        route.clear();
+        fabric.append_route(from, to, route);
+        for (const LinkMoves& lane : lanes)
+            for (const LinkShare& s : route) {
+                const LinkId link = lane(s.link);
+                if (sums)
+                    (*sums)[static_cast<std::size_t>(link)] += s.share * weight;
+                else
+                    raw.push_back({link, s.share * weight});
+            }
     }
 
     // One entry a link, in order of links. Equal links are added in order of their loads, so that twins get the same sum to the last bit.
@@ -195,6 +212,24 @@ bool own_nics(const Fabric& fabric, std::span<const int> node) {
     return true;
 }
 
+// Whether each lane of a group, a member in every node, lies as its first lane does.
+void find_lanes(Loads& l, const Group& g) {
+    if (std::exchange(l.lanes_known, true) || g.lanes == 1) return;
+    const auto lanes = static_cast<std::size_t>(g.lanes);
+    std::vector<int> first, own;
+    std::vector<LinkMoves> moves(lanes);
+    for (std::size_t lane = 0; lane < lanes; ++lane) {
+        own.clear();
+        for (std::size_t k = 0; k < static_cast<std::size_t>(g.nodes); ++k) {
+            if (g.node(k).size() != lanes) return;
+            own.push_back(g.node(k)[lane]);
+        }
+        if (lane == 0) first = own;
+        if (!l.fabric.find_moves(first, own, moves[lane])) return;
+    }
+    l.lanes = std::move(moves);
+}
+
 // `weight` split over the lanes, from one node to another.
 void between(Loads& l, const Group& g, std::size_t from, std::size_t to, double weight) {
     const std::span<const int> here = g.node(from), there = g.node(to);
@@ -203,7 +238,11 @@ void between(Loads& l, const Group& g, std::size_t from, std::size_t to, double 
         l.evenly.resize(g.nodes, 0);
         if (l.evenly[from] != 0 || own_nics(l.fabric, here)) {
             l.evenly[from] = 1;
-            for (std::size_t i = 0; i < lanes; ++i) l.add(here[i], there[i], weight * (1.0 / g.lanes));
+            find_lanes(l, g);
+            if (l.lanes.empty())
+                for (std::size_t i = 0; i < lanes; ++i) l.add(here[i], there[i], weight * (1.0 / g.lanes));
+            else
+                l.add_moved(here[0], there[0], weight * (1.0 / g.lanes));
             return;
         }
     }

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace orrery {
 
 namespace {
@@ -111,6 +113,23 @@ std::string kernel_key(const std::string& key, const KernelSize& size) {
     return fmt::format("{} of {:.0f} FLOPs, {:.0f} bytes", key, size.flops, size.bytes);
 }
 
+std::string kernel_key(const std::string& key, const KernelSize& size, const std::string& part) {
+    return kernel_key(key, size) + ", " + part;
+}
+
+std::string part_of(const Op& op) {
+    std::string part;
+    for (std::size_t begin = 0; begin <= op.name.size();) {
+        const std::size_t end = std::min(op.name.find('.', begin), op.name.size());
+        const std::string_view piece = std::string_view(op.name).substr(begin, end - begin);
+        const bool numbered = piece.size() > 1 && (piece[0] == 'c' || piece[0] == 'l') &&
+                              std::ranges::all_of(piece.substr(1), [](char x) { return x >= '0' && x <= '9'; });
+        if (!numbered) part += (part.empty() ? "" : ".") + std::string(piece);
+        begin = end + 1;
+    }
+    return part;
+}
+
 double law_us(const KernelLaw& law, const KernelSize& size) {
     double us = law.start_us;
     if (law.gflops_per_s > 0) us += size.flops / (law.gflops_per_s * 1e3);
@@ -133,7 +152,10 @@ std::optional<double> measured_us(const Device& device, const std::string& key, 
 
 std::optional<double> measured_us(const Device& device, const Plan& plan, const Op& op) {
     if (device.kernels.empty()) return std::nullopt;
-    return measured_us(device, kernel_key(plan, op), kernel_size(plan, op));
+    const std::string key = kernel_key(plan, op);
+    const KernelSize size = kernel_size(plan, op);
+    const auto law = device.kernels.find(kernel_key(key, size, part_of(op)));
+    return law == device.kernels.end() ? measured_us(device, key, size) : law_us(law->second, size);
 }
 
 } // namespace orrery

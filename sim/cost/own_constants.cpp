@@ -3,9 +3,11 @@
 #include "sim/cost/calibration_files.hpp"
 #include "sim/cost/calibration_ranges.hpp"
 #include "sim/scenario/parse.hpp"
+#include "sim/scenario/uncounted.hpp"
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <deque>
 #include <stdexcept>
@@ -130,6 +132,34 @@ bool OwnConstants::holds_learned() const { return !data_->learned.empty(); }
 const LearnedConstants* learned_for(const Scenario& s) {
     if (!s.constants || !s.constants->holds_learned()) return nullptr;
     return s.constants->learned_for(s.cluster.device, practice_of(s).stack);
+}
+
+const Uncounted& uncounted() {
+    static const Uncounted read = [] {
+        const Json& j = (*calibration::files_of("pointwise").front())["uncounted"];
+        Uncounted u;
+        u.memory = j["memory"].get<double>();
+        u.source = calibration::source_of(j);
+        for (const Json& stack : j["stacks"]) u.stacks.push_back(named<Stack>(stack.get<std::string>()).value());
+        return u;
+    }();
+    return read;
+}
+
+CostFactors uncounted_of(const Scenario& s) {
+    CostFactors factors = no_factors;
+    const Device& device = s.cluster.device;
+    if (s.world_size() < 2 || device.architecture == "cpu" || !device.kernels.empty() || !leaves_uncounted(s)) return factors;
+    const Uncounted& u = uncounted();
+    const bool has = std::find(u.stacks.begin(), u.stacks.end(), practice_of(s).stack) != u.stacks.end();
+    if (has) factors[CostGroup::memory] = u.memory;
+    return factors;
+}
+
+Time with_uncounted(Time duration, const Work& work, double memory) {
+    const auto* step = std::get_if<OptimizerStep>(&work);
+    if (memory == 1 || group_of(work) != CostGroup::memory || (step && step->on_host)) return duration;
+    return Time{static_cast<std::int64_t>(static_cast<double>(duration.ps) * memory)};
 }
 
 std::optional<FabricTable> OwnConstants::fabric_of(const Cluster& cluster) const {

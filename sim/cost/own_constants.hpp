@@ -41,4 +41,20 @@ class OwnConstants {
 // The same of a scenario's constants; null where it has none.
 const LearnedConstants* learned_for(const Scenario& scenario);
 
+// A factor on the time of kernels that move bytes, in the software of the stacks named, on several devices, whose steps take longer than
+// the kernels that are counted. The cause is not known (copies and casts around buckets and shards are supposed, and kernels compiled less
+// well than the best). It is fitted to the runs of all sources that no other constant was fitted to (uncounted_by() of
+// sim/report/error_bar.hpp; the source in scenarios/calibration/pointwise.json).
+struct Uncounted {
+    double memory = 1; // at least 1
+    std::vector<Stack> stacks;
+    Source source;
+};
+const Uncounted& uncounted();
+// no_factors for other stacks, for software without it (leaves_uncounted() of sim/scenario/uncounted.hpp), for one device alone (few such
+// runs are known, and they are not too fast), for a processor, and where the first kind of nodes has kernels that were measured.
+CostFactors uncounted_of(const Scenario& scenario);
+// `memory` times as long where it is a kernel of the device that moves bytes (not an optimizer's step on the host).
+Time with_uncounted(Time duration, const Work& work, double memory);
+
 } // namespace orrery

@@ -88,11 +88,26 @@ struct ClassMaker {
     std::vector<Weight> weights() const {
         std::vector<Weight> w;
         const FoldGraph& g = all.graph;
+        // Bundles of a class come by the hundred: where a table of all three holds them, they are added up as they come.
+        std::size_t variants = 0;
+        for (const FoldGraph::Tag& t : g.tags) variants = std::max(variants, at(t.variant) + 1);
+        const std::size_t of_a_bundle = variants * at(f.links.count());
+        constexpr std::size_t most = 1 << 18;
+        std::vector<std::int32_t> place(of_a_bundle <= most / std::max(1, f.bundles.count()) ? of_a_bundle * at(f.bundles.count()) : 0, -1);
         for (std::size_t b = 0; b < g.bundles(); ++b)
             g.each_link(b, [&](LinkId link, std::int32_t tag) {
                 const std::int32_t k = f.links.of[at(link)];
+                if (f.links.first[at(k)] != link) return;
                 const FoldGraph::Tag& t = g.tags[at(tag)];
-                if (f.links.first[at(k)] == link) w.push_back({f.bundles.of[b], t.variant, k, t.load, t.taken});
+                if (!place.empty()) {
+                    std::int32_t& here = place[at(f.bundles.of[b]) * of_a_bundle + at(t.variant) * at(f.links.count()) + at(k)];
+                    if (here >= 0) {
+                        w[at(here)].weight += t.load, w[at(here)].taken += t.taken;
+                        return;
+                    }
+                    here = static_cast<std::int32_t>(w.size());
+                }
+                w.push_back({f.bundles.of[b], t.variant, k, t.load, t.taken});
             });
         std::stable_sort(w.begin(), w.end(), [](const Weight& x, const Weight& y) {
             return std::tie(x.bundle, x.variant, x.link) < std::tie(y.bundle, y.variant, y.link);

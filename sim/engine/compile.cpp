@@ -95,6 +95,10 @@ bool starts_with(const Block& block, const Action& a, std::int32_t i, std::int32
     return computes_in_pieces(block.ops[at(i)]) && gathers_in_pieces(block.ops[at(gather)]) && computation_behind(block, a, i);
 }
 
+std::int64_t host_time(const Costs& costs, const Op& op, int kernels) {
+    return at_most_clock((costs.host ? costs.host(op, kernels) : costs.launch * kernels).ps);
+}
+
 // Compiles one program: segments are kept for the whole plan, queues are the program's own.
 struct ProgramCompiler {
     Compilation& c;
@@ -118,9 +122,7 @@ struct ProgramCompiler {
         return static_cast<std::uint8_t>(local[at(q)] - 1);
     }
 
-    std::int64_t host(const Op& op, int kernels) const {
-        return at_most_clock((c.costs.host ? c.costs.host(op, kernels) : c.costs.launch * kernels).ps);
-    }
+    std::int64_t host(const Op& op, int kernels) const { return host_time(c.costs, op, kernels); }
 
     std::int32_t pattern(CommId comm, const CommPattern& p) {
         auto& list = c.comms[at(comm)].patterns;
@@ -349,13 +351,67 @@ void compile_programs(Compilation& c, bool launch_blocking) {
     check_computation(c.machine);
 }
 
-Machine compile(const Plan& plan, const Costs& costs, const Wires& wires, const CompileOptions& options) {
-    Compilation c{plan, costs, {}, {}};
-    c.machine.plan = &plan;
-    c.machine.interference = costs.interference;
+namespace {
+
+struct OpPrice {
+    bool known = false;
+    std::int64_t duration = 0, host = 0;
+    std::vector<std::int64_t> of_kind = {}; // durations, of nodes of kind 1, 2 ..
+};
+
+// Of what takes its time from its communicator, the host's alone.
+OpPrice price_of(const Costs& costs, const Op& op) {
+    if (std::holds_alternative<Collective>(op.work) || std::holds_alternative<Exchange>(op.work))
+        return {true, 0, host_time(costs, op, 1), std::vector<std::int64_t>(costs.compute_of_kind.size())};
+    const ComputeCost cost = costs.compute(op);
+    OpPrice price{true, cost.duration.ps, op.queue == host_queue ? 0 : host_time(costs, op, cost.kernels)};
+    for (const auto& of_kind : costs.compute_of_kind) price.of_kind.push_back(of_kind(op).duration.ps);
+    return price;
+}
+
+} // namespace
+
+bool price_programs(Compilation& c, const AlikeOps& alike) {
+    Machine& m = c.machine;
+    const std::optional<std::vector<std::int32_t>>& layers = c.costs.layers;
+    const auto number_of = [&](std::int16_t layer) {
+        return layer >= 0 && at(layer) < layers->size() ? at((*layers)[at(layer)]) : std::size_t{0};
+    };
+    const std::size_t numbers = layers && !layers->empty() ? at(*std::max_element(layers->begin(), layers->end())) + 1 : 1;
+    std::vector<OpPrice> prices(layers ? at(alike.count) * numbers : 1);
+    bool differs = false;
+    const auto set = [&](std::int64_t& was, std::int64_t is) {
+        differs = differs || was != is;
+        was = is;
+    };
+    for (const Segment& s : m.segments)
+        for (std::int32_t o = s.begin; o < s.end; ++o) {
+            CompiledOp& compiled = m.ops[at(o)];
+            if (compiled.kind == OpClass::shadow || compiled.kind == OpClass::sync) continue;
+            OpPrice& price = prices[layers ? at(alike.of[at(o)].number) * numbers + number_of(alike.of[at(o)].layer) : 0];
+            if (!layers || !price.known) price = price_of(c.costs, c.plan.blocks[at(s.block)].ops[at(compiled.source)]);
+            if (price.duration < 0) engine_bug("an op's duration is negative", s.block, compiled.source);
+            set(compiled.host, price.host);
+            if (compiled.kind == OpClass::collective || compiled.kind == OpClass::exchange) continue;
+            set(compiled.duration, price.duration);
+            for (std::size_t k = 0; k < price.of_kind.size() && at(o) < m.durations_of_kind[k].size(); ++k)
+                set(m.durations_of_kind[k][at(o)], price.of_kind[k]);
+        }
+    check_computation(m);
+    return differs;
+}
+
+void begin_machine(Compilation& c, const Wires& wires) {
+    c.machine.plan = &c.plan;
+    c.machine.interference = c.costs.interference;
     c.machine.jitter = wires.jitter;
     c.machine.seed = wires.seed;
-    c.machine.durations_of_kind.resize(costs.compute_of_kind.size());
+    c.machine.durations_of_kind.resize(c.costs.compute_of_kind.size());
+}
+
+Machine compile(const Plan& plan, const Costs& costs, const Wires& wires, const CompileOptions& options) {
+    Compilation c{plan, costs, {}, {}};
+    begin_machine(c, wires);
     stop_if(options.stop);
     compile_programs(c, options.launch_blocking);
     stop_if(options.stop);

@@ -46,6 +46,22 @@ struct Compilation {
 // Slots that a host issues ahead of the oldest that has not ended: at least as far as anything waits for a transfer.
 std::int64_t window_of(const Plan& plan);
 void compile_programs(Compilation& c, bool launch_blocking);
+// By op of the machine: the number of those like it, and its layer. Alike are ops of the same work on operands of the same shapes and
+// kinds: all that a price may rest on but the layer and what an op and its operands are called.
+struct AlikeOps {
+    struct Of {
+        std::int32_t number;
+        std::int16_t layer;
+    };
+    std::vector<Of> of;
+    std::int32_t count = 0; // of numbers
+};
+AlikeOps alike_ops(const Plan& plan, const Machine& machine);
+// Durations and host times of the same programs by other costs: of ops alike in layers alike (Costs::layers) one is asked for. Returns
+// whether any differs from what it was.
+bool price_programs(Compilation& c, const AlikeOps& alike);
+// The machine as far as no program says: the plan, what costs and wires say of all ops.
+void begin_machine(Compilation& c, const Wires& wires);
 void compile_bundles(Compilation& c, const Wires& wires, bool fold_ranks);
 // Cap and limit of a bundle's cost, whose uses are known.
 void set_limits(const Machine& machine, BundleCost& cost, const OwnLimits& own);

@@ -58,21 +58,29 @@ template <class F> void each_colour(const std::vector<std::uint64_t>& colours, F
 }
 template <class F> void each_colour(LinkColours& colours, F&& f) { colours.each(f); }
 
-// Numbers the distinct colours in order of first appearance.
-template <class Colours> void number(Colours& colours, Classes& c) {
-    c.of.assign(colours.size(), -1);
+// Numbers the distinct colours in order of first appearance. split, by class: it is a part of a class of before; at first all are.
+template <class Colours> void number(Colours& colours, Classes& c, std::vector<char>& split) {
+    if (c.of.empty()) c.of.assign(colours.size(), -1);
+    std::vector<std::int32_t> part_of, parts(c.first.size()); // by new class, its old one; by old class, new ones
     c.first.clear();
     c.size.clear();
     Numbering numbering;
     each_colour(colours, [&](std::size_t i, std::uint64_t colour) {
-        const std::int32_t k = c.of[i] = numbering.of(colour, c.count());
+        const std::int32_t k = numbering.of(colour, c.count());
         if (k == c.count()) {
             c.first.push_back(static_cast<std::int32_t>(i));
             c.size.push_back(0);
+            part_of.push_back(c.of[i]);
+            if (c.of[i] >= 0) ++parts[z(c.of[i])];
         }
+        c.of[i] = k;
         ++c.size[z(k)];
     });
+    split.clear();
+    for (const std::int32_t whole : part_of) split.push_back(whole < 0 || parts[z(whole)] > 1);
 }
+
+bool any(const std::vector<char>& flags) { return std::find(flags.begin(), flags.end(), 1) != flags.end(); }
 
 template <class F> LinkColours colours_of_loaded(const FoldGraph& g, F&& colour) {
     LinkColours of(g.links);
@@ -88,26 +96,44 @@ struct Colours {
     LinkColours link;
 };
 
-// A bundle sees the colours of its ranks and links, mixed: that is worked out once a class, as long as classes are few.
+// By class: those that the last round split off others. Members of one class have as many neighbours of each class that it did not split.
+struct Splits {
+    std::vector<char> ranks, bundles, links;
+};
+
+// A bundle sees the colours of its ranks and links, mixed, as far as the last round told them apart: that is worked out once a class, as
+// long as classes are few.
 class Sights {
   public:
-    Sights(const FoldGraph& g, const std::vector<std::uint64_t>& tags, const Folding& f, Colours& c) : g_(g), tags_(tags), f_(f), c_(c) {
-        for (const std::int32_t first : f.ranks.first) of_rank_.push_back(mix(c.rank[z(first)]));
+    Sights(const FoldGraph& g, const std::vector<std::uint64_t>& tags, const Folding& f, const Splits& split, Colours& c)
+        : g_(g), tags_(tags), f_(f), split_(split), c_(c) {
+        for (std::size_t k = 0; k < f.ranks.first.size(); ++k) of_rank_.push_back(split.ranks[k] ? mix(c.rank[z(f.ranks.first[k])]) : 0);
         constexpr std::size_t few = 1 << 16;
         if (f.links.first.size() * tags.size() > few) return;
-        for (const std::int32_t first : f.links.first)
-            for (const std::uint64_t tag : tags) of_link_.push_back(mix(c.link[z(first)] ^ tag));
+        for (std::size_t k = 0; k < f.links.first.size(); ++k)
+            for (const std::uint64_t tag : tags) of_link_.push_back(split.links[k] ? mix(c.link[z(f.links.first[k])] ^ tag) : 0);
+    }
+
+    // Whether it sees any that were told apart: all bundles of a class do, or none.
+    bool changed(std::size_t b) const {
+        for (auto e = z(g_.rank_begin[b]); e < z(g_.rank_begin[b + 1]); ++e)
+            if (split_.ranks[z(f_.ranks.of[z(g_.rank_edges[e])])]) return true;
+        bool seen = false;
+        g_.each_link(b, [&](std::int32_t link, std::int32_t) { seen = seen || split_.links[z(f_.links.of[z(link)])]; });
+        return seen;
     }
 
     // The sum of what a bundle is, of its ranks and of its links.
     std::uint64_t of_bundle(std::size_t b) {
         std::uint64_t sum = mix(c_.bundle[b]), role = 0;
         for (auto e = z(g_.rank_begin[b]); e < z(g_.rank_begin[b + 1]); ++e, role += static_cast<std::uint64_t>(g_.directed[b])) {
-            const std::size_t r = z(g_.rank_edges[e]);
-            sum += role == 0 ? of_rank_[z(f_.ranks.of[r])] : mix(c_.rank[r] + role);
+            const std::size_t r = z(g_.rank_edges[e]), k = z(f_.ranks.of[r]);
+            sum += role == 0 ? of_rank_[k] : split_.ranks[k] ? mix(c_.rank[r] + role) : 0;
         }
         if (of_link_.empty())
-            g_.each_link(b, [&](std::int32_t link, std::int32_t tag) { sum += mix(c_.link[z(link)] ^ tags_[z(tag)]); });
+            g_.each_link(b, [&](std::int32_t link, std::int32_t tag) {
+                if (split_.links[z(f_.links.of[z(link)])]) sum += mix(c_.link[z(link)] ^ tags_[z(tag)]);
+            });
         else
             g_.each_link(b, [&](std::int32_t link, std::int32_t tag) { sum += of_link_[z(f_.links.of[z(link)]) * tags_.size() + z(tag)]; });
         return sum;
@@ -117,6 +143,7 @@ class Sights {
     const FoldGraph& g_;
     const std::vector<std::uint64_t>& tags_;
     const Folding& f_;
+    const Splits& split_;
     Colours& c_;
     std::vector<std::uint64_t> of_rank_, of_link_; // by class; of links by tag, too
 };
@@ -135,15 +162,21 @@ void show(const FoldGraph& g, const std::vector<std::uint64_t>& tags, Colours& c
     });
 }
 
-// One round: every vertex's colour becomes a hash of its own and of the multiset of its neighbours' (sums commute). Bundles look first and
-// keep what they saw apart, so that ranks and links, of which there are more, need no second array.
-void refine(const FoldGraph& g, const std::vector<std::uint64_t>& tags, const Folding& f, Colours& c) {
-    std::vector<std::uint64_t> seen(c.bundle.size());
-    Sights sights(g, tags, f, c);
-    for (std::size_t b = 0; b < seen.size(); ++b) seen[b] = sights.of_bundle(b);
-    for (std::uint64_t& colour : c.rank) colour = mix(colour);
-    c.link.each([](std::size_t, std::uint64_t& colour) { colour = mix(colour); });
-    for (std::size_t b = 0; b < seen.size(); ++b) show(g, tags, c, b);
+// One round: a vertex's colour becomes a hash of its own and of the multiset of its neighbours' (sums commute), of those neighbours that
+// the round before told apart: of all others it has as many as the vertices of its colour have. Bundles look first and keep what they saw
+// apart, so that ranks and links, of which there are more, need no second array.
+void refine(const FoldGraph& g, const std::vector<std::uint64_t>& tags, const Folding& f, const Splits& split, Colours& c) {
+    std::vector<std::uint64_t> seen = c.bundle;
+    if (any(split.ranks) || any(split.links)) {
+        Sights sights(g, tags, f, split, c);
+        std::vector<char> changed;
+        for (const std::int32_t first : f.bundles.first) changed.push_back(sights.changed(z(first)));
+        for (std::size_t b = 0; b < seen.size(); ++b)
+            if (changed[z(f.bundles.of[b])]) seen[b] = sights.of_bundle(b);
+    }
+    if (any(split.bundles))
+        for (std::size_t b = 0; b < seen.size(); ++b)
+            if (split.bundles[z(f.bundles.of[b])]) show(g, tags, c, b);
     c.bundle = std::move(seen);
 }
 
@@ -154,15 +187,20 @@ Folding fold(const FoldGraph& g, FoldColours first) {
     Colours c{std::move(first.rank), std::move(first.bundle), colours_of_loaded(g, [&](std::size_t link) { return first.link[link]; })};
     std::vector<std::uint64_t> tags;
     for (const FoldGraph::Tag& t : g.tags) tags.push_back(hash_of(t));
-    int before = -1;
-    for (;; ++f.rounds) {
-        number(c.rank, f.ranks);
-        number(c.bundle, f.bundles);
-        number(c.link, f.links);
-        int now = f.ranks.count() + f.bundles.count() + f.links.count();
+    Splits split;
+    number(c.rank, f.ranks, split.ranks);
+    number(c.bundle, f.bundles, split.bundles);
+    number(c.link, f.links, split.links);
+    for (int before = -1;; ++f.rounds) {
+        const int now = f.ranks.count() + f.bundles.count() + f.links.count();
         if (now == before) return f; // a round only ever splits: the same count is the same partition
         before = now;
-        refine(g, tags, f, c);
+        const bool shown = any(split.bundles), saw = any(split.ranks) || any(split.links);
+        refine(g, tags, f, split, c);
+        if (shown) number(c.rank, f.ranks, split.ranks), number(c.link, f.links, split.links);
+        if (saw) number(c.bundle, f.bundles, split.bundles);
+        if (!shown) split.ranks.assign(split.ranks.size(), 0), split.links.assign(split.links.size(), 0);
+        if (!saw) split.bundles.assign(split.bundles.size(), 0);
     }
 }
 
@@ -176,9 +214,10 @@ Folding keep_apart(const FoldGraph& g) {
     Folding f;
     const std::vector<std::uint64_t> ranks = each(g.ranks), bundles = each(g.bundles());
     LinkColours links = colours_of_loaded(g, own);
-    number(ranks, f.ranks);
-    number(bundles, f.bundles);
-    number(links, f.links);
+    std::vector<char> split;
+    number(ranks, f.ranks, split);
+    number(bundles, f.bundles, split);
+    number(links, f.links, split);
     return f;
 }
 

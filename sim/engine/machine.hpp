@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -37,6 +38,9 @@ struct Costs {
     Interference interference;
     Time launch;                                           // host time of one kernel launch
     std::function<Time(const Op&, int kernels)> host = {}; // optional: of all an op's launches and of the call that makes them
+    // Optional, by layer: ops alike (AlikeOps) but for layers of one number take as long, on their devices and their hosts. Layers beyond
+    // the list, and ops of none, have number 0, which is theirs alone where layers differ at all. Without it each op is asked for.
+    std::optional<std::vector<std::int32_t>> layers = {};
 };
 
 // The links, and what the scenario's perturbations made of them and of the ranks.

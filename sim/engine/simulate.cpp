@@ -192,6 +192,23 @@ Simulation run_all(const Machine& machine, const SimulateOptions& options) {
 
 } // namespace
 
+namespace {
+
+void add_uncounted(Costs& costs, double memory) {
+    if (memory == 1) return;
+    const auto longer = [memory](std::function<ComputeCost(const Op&)>& cost) {
+        cost = [old = std::move(cost), memory](const Op& op) {
+            ComputeCost c = old(op);
+            c.duration = with_uncounted(c.duration, op.work, memory);
+            return c;
+        };
+    };
+    longer(costs.compute);
+    for (auto& of_kind : costs.compute_of_kind) longer(of_kind);
+}
+
+} // namespace
+
 Simulation run(const Machine& machine, const SimulateOptions& options) {
     Simulation out = run_all(machine, options);
     out.lane_of_rank = machine.lane_of_rank;
@@ -204,6 +221,7 @@ Simulation simulate(const Plan& plan, const Scenario& scenario, const Fabric& fa
     if (has_rounds(plan)) return simulate(unrolled(plan), scenario, fabric, cost, options);
     Costs costs = costs_of(cost, plan, scenario, fabric);
     Wires wires = wires_of(scenario, fabric);
+    add_uncounted(costs, uncounted_of(scenario)[CostGroup::memory]);
     CostFactors factors = options.factors;
     if (const LearnedConstants* learned = learned_for(scenario))
         for (std::size_t g = 0; g < factors.size(); ++g) factors[g] *= learned->factors()[g];
@@ -213,7 +231,8 @@ Simulation simulate(const Plan& plan, const Scenario& scenario, const Fabric& fa
         costs.transfer_loads = [](int, int) { return std::vector<LinkLoad>{}; };
         costs.copy_loads = [](const Op&, int) { return std::vector<LinkLoad>{}; };
     }
-    Machine machine = compile(plan, costs, wires, {options.fold, scenario.runtime.launch_blocking, options.stop});
+    const CompileOptions compiling{options.fold, scenario.runtime.launch_blocking, options.stop};
+    Machine machine = options.memo ? options.memo->compile(plan, costs, wires, compiling) : compile(plan, costs, wires, compiling);
     if (options.memo)
         if (std::optional<Simulation> known = options.memo->known(machine, options)) return std::move(*known);
     std::vector<std::int32_t> lane_of_rank = std::move(machine.lane_of_rank), link_class = std::move(machine.link_class);

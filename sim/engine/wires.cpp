@@ -4,17 +4,46 @@
 #include "sim/scenario/perturb.hpp"
 
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
 namespace orrery {
 
+namespace {
+
+// Layers of one clock on all kinds of nodes; nothing where more than clocks tells layers, or ops of one shape, apart: experts' loads layer
+// by layer, and kernels measured by their ops' names.
+std::optional<std::vector<std::int32_t>> layers_alike(const std::vector<LayerClocks>& of_kinds, const Scenario& scenario) {
+    const Cluster& c = scenario.cluster;
+    const bool measured =
+        !c.device.kernels.empty() || std::ranges::any_of(c.others, [](const OtherNodes& o) { return !o.device.kernels.empty(); });
+    if (measured || (scenario.model.moe && scenario.model.moe->imbalance_loads.size() > 1)) return std::nullopt;
+    std::vector<std::int32_t> numbers;
+    std::map<std::vector<double>, std::int32_t> known;
+    std::size_t layers = 0;
+    for (const LayerClocks& clocks : of_kinds) layers = std::max(layers, clocks.size());
+    for (std::size_t layer = 0; layer < layers; ++layer) {
+        std::vector<double> own;
+        for (const LayerClocks& clocks : of_kinds) own.push_back(layer < clocks.size() ? clocks[layer] : 1);
+        numbers.push_back(known.try_emplace(own, static_cast<std::int32_t>(known.size()) + 1).first->second);
+    }
+    return numbers;
+}
+
+} // namespace
+
 Costs costs_of(const CostModel& cost, const Plan& plan, const Scenario& scenario, const Fabric& fabric) {
     Costs c;
-    c.compute = [&, clocks = cost.clocks(plan)](const Op& op) { return cost.compute(plan, op, 0, clocks); };
-    for (int kind = 1; kind < scenario.cluster.kinds_of_nodes(); ++kind)
+    std::vector<LayerClocks> clocks{cost.clocks(plan)};
+    c.compute = [&, own = clocks[0]](const Op& op) { return cost.compute(plan, op, 0, own); };
+    for (int kind = 1; kind < scenario.cluster.kinds_of_nodes(); ++kind) {
+        clocks.push_back(cost.clocks(plan, kind));
         c.compute_of_kind.emplace_back(
-            [&cost, &plan, kind, clocks = cost.clocks(plan, kind)](const Op& op) { return cost.compute(plan, op, kind, clocks); });
+            [&cost, &plan, kind, own = clocks.back()](const Op& op) { return cost.compute(plan, op, kind, own); });
+    }
+    c.layers = layers_alike(clocks, scenario);
     c.collective = [&](const Collective& work, std::span<const int> ranks) { return cost.collective(work, ranks); };
     c.loads = [&](const Collective& work, const CommCost& of, std::span<const int> ranks) { return cost.loads(work, of, ranks); };
     c.transfer = [&](Bytes bytes, int from, int to) {

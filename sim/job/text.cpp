@@ -113,8 +113,9 @@ std::string elastic_text(const WholeRunReport& r, const TextStyle& style) {
                                   style) +
                        to_text(table, style);
     if (r.replanned)
-        text += wrapped(fmt::format("re-planned on {} nodes by search: {}; {} of {} strategies simulated, {}", grouped(r.replanned->nodes),
-                                    r.replanned->strategy, grouped(r.replanned->simulated), grouped(r.replanned->legal),
+        text += wrapped(fmt::format("re-planned on {} node{} by search: {}; {} of {} strategies simulated, {}", grouped(r.replanned->nodes),
+                                    r.replanned->nodes == 1 ? "" : "s", r.replanned->strategy, grouped(r.replanned->simulated),
+                                    grouped(r.replanned->legal),
                                     r.replanned->proven ? "the others cannot be faster" : "the others not looked at"),
                         style.width, "  ", "    ");
     else

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <map>
 #include <set>
 
@@ -47,9 +48,16 @@ Group group_of(const Plan& plan, CommId comm, int rank, int devices_per_node) {
     return g;
 }
 
-std::set<std::int32_t> blocks_of(const Program& program) {
-    std::set<std::int32_t> blocks;
-    for (const Action& a : program.actions) blocks.insert(a.block);
+std::vector<std::int32_t> blocks_of(const Program& program) {
+    std::vector<char> runs;
+    for (const Action& a : program.actions) {
+        const auto block = static_cast<std::size_t>(a.block);
+        if (block >= runs.size()) runs.resize(block + 1);
+        runs[block] = 1;
+    }
+    std::vector<std::int32_t> blocks;
+    for (std::size_t b = 0; b < runs.size(); ++b)
+        if (runs[b]) blocks.push_back(static_cast<std::int32_t>(b));
     return blocks;
 }
 
@@ -92,6 +100,28 @@ bool innermost(const Plan& plan, const Communicator& c) {
     return true;
 }
 
+// MiB of process groups of the framework's that have the ranks of others.
+double further_groups(const Plan& plan, const Scenario& scenario, const Program& program, int devices_per_node) {
+    const Practice practice = practice_of(scenario);
+    const Json& f = figures().at("communicator");
+    double mib = 0;
+    const auto add = [&](bool there, std::initializer_list<Axis> axes) {
+        std::size_t ranks = 1;
+        int first = first_rank(plan, program.stage), beyond = 0; // how far the group's last rank is from its first
+        for (const Axis a : axes) {
+            ranks *= static_cast<std::size_t>(plan.mesh.extent(a));
+            beyond += (plan.mesh.extent(a) - 1) * plan.mesh.stride(a);
+            if (a == Axis::pp) first -= program.stage * plan.mesh.stride(a);
+        }
+        const bool across = first / devices_per_node != (first + beyond) / devices_per_node;
+        if (there && ranks > 1) mib += collective_mib(f, ranks, across, scenario.cluster);
+    };
+    add(practice.world_communicator, {Axis::tp, Axis::cp, Axis::ep, Axis::dp, Axis::dpr, Axis::pp});
+    add(practice.norm_communicator && plan.stages == 1, {Axis::tp}); // several stages have one for the norm alone
+    add(practice.loss_communicator, {Axis::dp, Axis::dpr});
+    return mib;
+}
+
 // of_any: of any plan that has more replicas and stages, wherever these lie.
 Bytes communication(const Plan& plan, const Scenario& scenario, const Program& program, bool of_any) {
     const Json& f = figures();
@@ -105,13 +135,17 @@ Bytes communication(const Plan& plan, const Scenario& scenario, const Program& p
     const Uses uses = uses_of(plan, program);
     double mib = 0;
     std::set<std::vector<int>> seen;
+    const bool world_sums =
+        !of_any && practice_of(scenario).world_communicator && scenario.strategy.zero_stage > 0 && scenario.strategy.data_parallel > 1;
     for (CommId c : uses.collectives) {
+        if (world_sums && plan.communicators[c].name == "norm") continue; // in the communicator of all ranks
         Group g = group_of(plan, c, rank, per_node);
         if (g.ranks.size() < 2) continue;
         const double own = buffers(g, c);
         if (!std::is_sorted(g.ranks.begin(), g.ranks.end())) std::sort(g.ranks.begin(), g.ranks.end());
         if (seen.insert(std::move(g.ranks)).second) mib += own;
     }
+    if (!of_any) mib += further_groups(plan, scenario, program, per_node);
     std::set<int> peers;
     for (CommId c : uses.exchanges) {
         for (int r : group_of(plan, c, rank, per_node).ranks) {

@@ -4,6 +4,7 @@
 // runs underneath (Megatron's asynchronous all-reduce, and the reduce-scatter of sequence parallelism). Split blocks put it in W.
 #include "sim/plan/emit.hpp"
 #include "sim/plan/emitter.hpp"
+#include "sim/plan/inputs.hpp"
 #include "sim/scenario/layers.hpp"
 
 #include <algorithm>
@@ -250,12 +251,44 @@ void Emitter::adjoint_low_attention(const Node& n, BufferId dy) {
     add_gradient(n.in[0], wide, true);
 }
 
+namespace {
+
+// What fused kernels hold while they run: the gradient of the queries is summed in fp32 by blocks of keys, and where heads share keys,
+// those of keys and values are made for every head in 16 bits, or summed in fp32 by FlashAttention 3 (dq_accum, dk_expanded and
+// dv_expanded, dk_accum and dv_accum in mha_bwd of FlashAttention's csrc/flash_attn and hopper, flash_api.cpp; dQ_accum, dK_fullhead and
+// dV_fullhead of cudnn-frontend's backward node). FlexAttention makes the gradient of the queries in a pass of its own; kernels of other
+// makers are not known.
+std::vector<BufferId> attention_temporaries(Emitter& e, const Node& n) {
+    const Runtime& runtime = e.s().runtime;
+    const bool fused = runtime.attention_kernel != AttentionKernel::unfused && runtime.attention_kernel != AttentionKernel::flex;
+    const AttentionShape& a = n.attention;
+    if (!fused || !attention_holds_sums(e.s()) || a.heads <= 0 || a.v_dim <= 0) return {};
+    std::vector<BufferId> made;
+    Value like = e.value(n.out[0]); // the columns of this rank's heads
+    const std::int64_t heads = like.shape.back() / a.v_dim;
+    const auto add = [&](const char* what, std::int64_t columns, DType dtype) {
+        like.shape.back() = columns;
+        made.push_back(e.make(n.name + what, like, dtype));
+        e.l.buffer(made.back()).kind = MemoryKind::workspace;
+    };
+    add(".queries.sum", heads * a.qk_dim, DType::fp32);
+    if (a.kv_heads >= a.heads) return made;
+    if (runtime.attention_kernel == AttentionKernel::flash3)
+        add(".keys.sum", heads * a.kv_heads / a.heads * (a.qk_dim + a.v_dim), DType::fp32);
+    else
+        add(".keys.apart", heads * (a.qk_dim + a.v_dim), activation_dtype(e.s()));
+    return made;
+}
+
+} // namespace
+
 void Emitter::adjoint_attention(const Node& n, BufferId dy) {
     if (n.gemm_dtype == DType::fp8) return adjoint_low_attention(n, dy);
     std::vector<BufferId> in{dy}, out; // packed, or in parts
     for (ValueId v : n.in) in.push_back(need(v));
     for (ValueId v : n.out) in.push_back(need(v));
     for (ValueId v : n.in) out.push_back(fresh_gradient(v));
+    for (const BufferId temporary : attention_temporaries(*this, n)) out.push_back(temporary);
     emit(n.name + ".bwd", attention_work(n, Direction::backward, activation_dtype(s())), in, out);
     for (std::size_t i = 0; i < n.in.size(); ++i) add_gradient(n.in[i], out[i], true);
 }

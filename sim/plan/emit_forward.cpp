@@ -119,7 +119,7 @@ std::int32_t Emitter::find_parameter(ValueId v) {
     Buffer w;
     w.name = "w." + value.name;
     w.shape = value.shape;
-    w.dtype = value.trained && l.practice.fp32_parameters ? DType::fp32 : value.dtype;
+    w.dtype = l.practice.fp32_parameters && (value.trained || value.dtype == activation_dtype(s())) ? DType::fp32 : value.dtype;
     w.bytes = bytes(value.shape, w.dtype);
     w.kind = MemoryKind::parameters;
     w.scope = Scope::run;
@@ -217,7 +217,7 @@ BufferId Emitter::narrow_weight(const Node& n, ValueId p) {
     if (again) phase = Phase::recompute;
     known->second = cast_of_weight(n, p, again ? ".narrow.again" : ".narrow");
     phase = saved;
-    if (!again) l.cached_casts.push_back(known->second);
+    if (!again && value(p).trained) l.cached_casts.push_back(known->second); // a frozen one's is not remembered
     return known->second;
 }
 

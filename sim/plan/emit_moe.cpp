@@ -341,7 +341,8 @@ void Emitter::forward_unpermute(const Node& n, const Making& m) {
 
 bool Emitter::sums_read_rows(const Node& n) const {
     const ExpertRows by = l.practice.expert_rows;
-    const bool reads = l.practice.keeps_masks || by == ExpertRows::gathered || (by == ExpertRows::added && n.fused);
+    const bool reads =
+        l.practice.keeps_masks || l.practice.loops_over_experts || by == ExpertRows::gathered || (by == ExpertRows::added && n.fused);
     return n.kind == NodeKind::unpermute && reads;
 }
 

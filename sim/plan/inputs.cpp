@@ -1,11 +1,16 @@
-// Lowering reads one fact of the cluster: whether tensor-parallel ranks share a node.
+// Lowering reads two facts of the cluster: whether tensor-parallel ranks share a node, or a rack's one NVSwitch, and whether the kernels of
+// attention are NVIDIA's.
 #include "sim/plan/inputs.hpp"
+
+#include <algorithm>
 
 namespace orrery {
 
 PlanInputs plan_inputs(const Scenario& scenario) {
     PlanInputs in{scenario.model, scenario.training, scenario.strategy, scenario.runtime};
-    in.tensor_ranks_share_a_node = scenario.strategy.tensor_parallel <= scenario.cluster.devices_per_node;
+    in.tensor_ranks_share_a_node =
+        scenario.strategy.tensor_parallel <= scenario.cluster.devices_per_node * std::max(1, scenario.cluster.intra.domain_nodes);
+    in.attention_holds_sums = attention_holds_sums(scenario);
     in.training.learning_rate = 0;
     in.training.warmup_steps = 0;
     in.training.seed = 0;
@@ -18,6 +23,8 @@ PlanInputs plan_inputs(const Scenario& scenario) {
     if (!in.runtime.routed) in.runtime.expert_room = 0;
     return in;
 }
+
+bool attention_holds_sums(const Scenario& s) { return !s.runtime.plan_allocator && s.cluster.device.vendor == "nvidia"; }
 
 bool lowers_alike(const Scenario& a, const Scenario& b) { return plan_inputs(a) == plan_inputs(b); }
 

@@ -12,9 +12,13 @@ struct PlanInputs {
     Strategy strategy;
     Runtime runtime;
     bool tensor_ranks_share_a_node = true;
+    bool attention_holds_sums = false; // of its backward kernel (adjoint.cpp)
     bool operator==(const PlanInputs&) const = default;
 };
 PlanInputs plan_inputs(const Scenario& scenario);
+
+// Whether the kernels of fused attention are NVIDIA's, whose backward pass holds sums in memory of the allocator's.
+bool attention_holds_sums(const Scenario& scenario);
 
 // Whether both are lowered to one plan, but for its name.
 bool lowers_alike(const Scenario& a, const Scenario& b);

@@ -1,10 +1,12 @@
 #include "sim/report/error_bar.hpp"
 
+#include "sim/cost/own_constants.hpp"
 #include "topology/catalog.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <map>
 #include <set>
@@ -16,7 +18,12 @@ std::span<const EmbeddedFile> validated_files(); // generated from scenarios/cal
 
 namespace {
 
-double doublings(int a, int b) { return std::abs(std::log2(static_cast<double>(std::max(1, a)) / std::max(1, b))); }
+// (Of powers of two, as most are, without a logarithm: a prediction asks for some thousands.)
+double doublings(int a, int b) {
+    const auto x = static_cast<unsigned>(std::max(1, a)), y = static_cast<unsigned>(std::max(1, b));
+    if (std::has_single_bit(x) && std::has_single_bit(y)) return std::abs(std::countr_zero(x) - std::countr_zero(y));
+    return std::abs(std::log2(static_cast<double>(x) / y));
+}
 
 constexpr double reach_in_time = 3, reach_in_memory = 4, source_share = 0.5, least = 0.02; // memory has few rows: further ones count more
 
@@ -230,6 +237,51 @@ ErrorBar error_bar(const Configuration& of, std::span<const Experience> rows, co
         bar.all_stated = std::hypot(width.half * unit_of(stated, spreads) / unit_of(of, spreads), bar.transferred);
     }
     return bar;
+}
+
+namespace {
+
+// Whether the factor on what is not counted is in the row's prediction, and the row may tell of it (merged() knows it for unseen).
+bool tells_of_uncounted(const Experience& e) {
+    const std::vector<Stack>& stacks = uncounted().stacks;
+    return e.step_time && e.configuration.devices > 1 && has_shares(e.configuration) &&
+           std::find(stacks.begin(), stacks.end(), e.configuration.stack) != stacks.end();
+}
+
+double with_uncounted(const Experience& e, double factor) {
+    const double share = e.configuration.shares[CostGroup::memory];
+    return (1 + *e.step_time) * (1 + share * (factor / uncounted().memory - 1)) - 1;
+}
+
+} // namespace
+
+double uncounted_by(std::span<const Experience> rows, std::string_view without) {
+    constexpr int most = 60; // hundredths beyond 1
+    std::map<std::string_view, std::vector<const Experience*>> of_source;
+    for (const Experience& e : rows)
+        if (tells_of_uncounted(e) && (without.empty() || source_of(e.dataset) != without)) of_source[source_of(e.dataset)].push_back(&e);
+    double best = uncounted().memory, least = 0;
+    for (int i = 0; i <= most && !of_source.empty(); ++i) {
+        const double factor = 1 + 0.01 * i;
+        double error = 0;
+        for (const auto& [source, of] : of_source) {
+            double sum = 0;
+            for (const Experience* e : of) sum += std::abs(with_uncounted(*e, factor));
+            error += sum / std::sqrt(static_cast<double>(of.size()));
+        }
+        if (i == 0 || error < least) best = factor, least = error;
+    }
+    return best;
+}
+
+std::vector<Experience> with_uncounted_left_out(std::vector<Experience> rows) {
+    std::map<std::string_view, double> factors;
+    for (const Experience& e : rows)
+        if (const std::string_view source = source_of(e.dataset); tells_of_uncounted(e) && !factors.contains(source))
+            factors[source] = uncounted_by(rows, source);
+    for (Experience& e : rows)
+        if (tells_of_uncounted(e)) e.step_time = with_uncounted(e, factors.at(source_of(e.dataset)));
+    return rows;
 }
 
 Spreads spreads_by(std::span<const Experience> rows, std::string_view without) {

@@ -27,7 +27,9 @@ void note_idle_links(Report& r, const Scenario& s, const Fabric& fabric, const S
         return false;
     };
     const InterNode& n = s.cluster.inter;
-    const bool hashed = n.routing == Routing::ecmp, several = s.cluster.nodes > 1 && !s.cluster.graph;
+    // (Where the torus inside nodes goes on between them, sim/scenario/notes.cpp names such fields.)
+    const bool spans = s.cluster.intra.kind == IntraKind::torus && (n.kind == InterKind::torus || n.topology == InterTopology::torus);
+    const bool hashed = n.routing == Routing::ecmp, several = s.cluster.nodes > 1 && !s.cluster.graph && !spans;
     const bool planes = n.planes > 1 && n.topology != InterTopology::dragonfly;
     if (several && (n.oversubscription != 1 || hashed || planes) && !used([&](LinkId l) { return links[l].kind == LinkKind::trunk; }))
         for (const auto& [field, given] : {std::pair{"oversubscription", n.oversubscription != 1}, {"routing", hashed}, {"planes", planes}})
@@ -37,7 +39,10 @@ void note_idle_links(Report& r, const Scenario& s, const Fabric& fabric, const S
                                   "under one)");
     for (std::size_t i = 0; i < s.perturb.size(); ++i) {
         const Perturbation& p = s.perturb[i];
-        if (!p.link.empty() && !p.in_cluster && !used([&](LinkId l) { return means(p, fabric, l); }))
+        // What the cluster's own rates have may count without a byte of a step: what a rate is decides how collectives go, and NICs lead
+        // to storage. A single node's NICs count for nothing else.
+        const bool unseen = p.in_cluster && (p.link != "nic" || s.cluster.nodes > 1 || s.run || s.training.data);
+        if (!p.link.empty() && !unseen && !used([&](LinkId l) { return means(p, fabric, l); }))
             r.notes.push_back("perturb[" + std::to_string(i) + "] has no effect: no traffic takes " + p.link);
     }
 }
@@ -77,12 +82,13 @@ Prediction predict(const Scenario& scenario, const Plan& plan, const PredictOpti
     if (p.simulation.trace) sample_memory(*p.simulation.trace, plan, bytes);
     p.report = report(scenario, plan, p.simulation, bytes, cost);
     const bool draws = p.simulation.stats.events + p.simulation.stats.replayed_ops < options.shares_up_to;
-    p.report.shares = cost_shares(p.simulation);
     if (!p.too_big) p.report.traffic = traffic_of(plan, fabric, p.simulation);
     if (!p.too_big && options.meetings) count_meetings(p.report, scenario, plan, fabric, cost, options.simulate);
     if (!p.too_big) follow_workers(p.report, scenario, plan, fabric, cost, options.simulate);
-    if (draws && !p.too_big) {
-        p.report.configuration = configuration_of(scenario, p.report);
+    const bool longer = draws && loose && !p.too_big; // than the step that the report's interval was drawn for
+    if (longer || (!draws && p.report.shares != CostShares{})) {
+        if (longer) p.report.configuration = configuration_of(scenario, p.report);
+        if (!draws) p.report.configuration.shares = {}; // asked for, but the interval does not depend on them
         p.report.error_bar = error_bar(p.report.configuration, validated_rows());
     }
     narrow_by_learned(p.report, scenario);

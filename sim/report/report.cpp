@@ -1,6 +1,7 @@
 // From what the simulator and the memory walk found to the figures a run is judged by.
 #include "sim/report/report.hpp"
 
+#include "sim/cost/own_constants.hpp"
 #include "sim/model/expert_load.hpp"
 #include "sim/report/memory_margin.hpp"
 #include "sim/report/model_flops.hpp"
@@ -200,6 +201,9 @@ Report report(const Scenario& scenario, const Plan& plan, const Simulation& simu
     note_away(r, scenario);
     add_assumptions(r, scenario);
     r.provenance = cost.provenance();
+    if (const Source& source = uncounted().source; uncounted_of(scenario) != no_factors)
+        r.provenance.push_back({"what is not counted", source.kind, source.text});
+    r.shares = cost_shares(simulation);
     r.configuration = configuration_of(scenario, r);
     r.error_bar = error_bar(r.configuration, validated_rows());
     return r;

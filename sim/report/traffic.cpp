@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <set>
 
 namespace orrery {
 namespace {
@@ -84,11 +83,12 @@ Traffic traffic_of(const Plan& plan, const Fabric& fabric, const Simulation& sim
 Away away_of(const Plan& plan) {
     Away away;
     double all = 0;
-    std::set<std::int32_t> blocks;
+    std::vector<char> runs(plan.blocks.size());
     for (const Program& program : plan.programs)
-        for (const Action& action : program.actions) blocks.insert(action.block);
-    for (const std::int32_t b : blocks)
+        for (const Action& action : program.actions) runs[static_cast<std::size_t>(action.block)] = 1;
+    for (std::size_t b = 0; b < runs.size(); ++b)
         for (const Op& op : plan.blocks[b].ops) {
+            if (!runs[b]) break;
             if (const auto* step = std::get_if<OptimizerStep>(&op.work);
                 step && (step->part == OptimizerStep::Part::whole || step->part == OptimizerStep::Part::apply)) {
                 all += static_cast<double>(step->elements);

@@ -63,6 +63,8 @@ void note_network(Reading& reading) {
     const InterNode& n = c.inter;
     const bool joined = c.nodes > 1 && !spans, dragonfly = n.topology == InterTopology::dragonfly;
     const bool torus = c.intra.kind == IntraKind::torus || n.topology == InterTopology::torus;
+    note("/cluster/inter_node/topology", c.nodes > 1 && spans && n.kind == InterKind::torus && n.topology != InterTopology::torus,
+         "inter_node.kind is torus");
     note("/cluster/inter_node/shape", !torus, "there is no torus");
     note("/cluster/inter_node/dimensions", !torus || !n.shape.empty(), torus ? "shape says them" : "there is no torus");
     note("/cluster/inter_node/wrap", !torus || n.shape.empty(), torus ? "it goes with shape" : "there is no torus");
@@ -94,6 +96,23 @@ void note_network(Reading& reading) {
          "inside a node NCCL's trees are its rings");
     note("/strategy/collective_algorithm", sc.world_size() == 1 && sc.strategy.collective_algorithm != CollectiveAlgorithm::automatic,
          "there is one rank");
+}
+
+// A preset's node with another number of devices keeps all else that it has.
+void note_part_of_a_node(Reading& reading) {
+    Scenario& sc = reading.scenario;
+    const Cluster& c = sc.cluster;
+    if (!reading.has("/cluster/devices_per_node") || reading.has("/cluster/inter_node/nics_per_node") || c.graph || c.nodes < 2) return;
+    const std::optional<Cluster> preset = find_cluster(c.name);
+    if (!preset || preset->devices_per_node == c.devices_per_node || preset->inter.nics_per_node != c.inter.nics_per_node) return;
+    if (c.inter.kind == InterKind::none || c.inter.kind == InterKind::torus) return;
+    const bool draws = c.power_w_per_node > 0 && !reading.has("/cluster/power_w_per_node");
+    sc.notes.push_back(fmt::format("cluster.devices_per_node = {} instead of {}'s {}: a node keeps {} network ports, {:.3g} a device, its "
+                                   "host{}; inter_node.nics_per_node{} and host say otherwise",
+                                   c.devices_per_node, c.name, preset->devices_per_node, c.inter.nics_per_node,
+                                   static_cast<double>(c.inter.nics_per_node) / c.devices_per_node,
+                                   draws ? fmt::format(" and the {:g} W that it draws besides", c.power_w_per_node) : "",
+                                   draws ? ", power_w_per_node" : ""));
 }
 
 void note_model(Reading& reading) {
@@ -533,6 +552,7 @@ void note_without_effect(Reading& reading) {
     note_hosts(reading);
     note_nvme(reading);
     note_network(reading);
+    note_part_of_a_node(reading);
     note_whole_run(reading);
     note_idle(reading);
     if (sc.model.mtp_layers > 0) sc.notes.push_back("model.mtp_layers: multi-token-prediction layers are not counted among the parameters");

@@ -28,8 +28,9 @@ bool transformers_under_deepspeed(const Scenario& s, const Software& w) {
 void resolve_layers(Practice& p, const Scenario& s, const Software& w) {
     const bool core = megatron_core(w.name), nanotron = w.is({F::nanotron}), transformers = transformers_under_deepspeed(s, w);
     // (Parameters that have 16 bits themselves need no cast.)
+    const bool adapters_alone = s.model.trainable.lora && s.model.trainable.base_dtype != BaseDType::nf4;
     p.autocast = in_sixteen_bits(s) && w.is({F::ddp, F::horovod}) && s.strategy.tensor_parallel == 1 && s.model.mtp_layers == 0 &&
-                 s.training.master_weights && !s.model.trainable.lora;
+                 s.training.master_weights && !adapters_alone;
     p.wide_norms = w.is({F::internlm}) && in_sixteen_bits(s);
     p.megatrons_layers = core || nanotron || (w.is({F::deepspeed}) && !transformers);
     p.bias_apart = w.is({F::megatron, F::deepspeed}) && w.year < 2024;
@@ -50,6 +51,7 @@ void resolve_layers(Practice& p, const Scenario& s, const Software& w) {
     p.turns_scattered = w.is({F::fsdp2, F::torchtitan}) && s.strategy.sequence_parallel && !s.strategy.overlap.tensor_parallel;
     p.turns_gathered = p.turns_scattered && !(w.year >= 2026 && s.training.micro_batch_size == 1);
     p.selective_by_op = w.is({F::fsdp2, F::torchtitan});
+    p.keeps_attention_by_op = w.year >= 2026 || s.runtime.attention_kernel != AttentionKernel::cudnn;
     p.keeps_named_alone = w.is({F::jax});
     p.separate_linears = w.is({F::ddp, F::fsdp, F::fsdp2, F::torchtitan}) || transformers;
     p.linears_meet_apart = w.is({F::ddp, F::fsdp2}) && !s.strategy.overlap.tensor_parallel;
@@ -74,10 +76,12 @@ void resolve_loss(Practice& p, const Scenario& s, const Software& w) {
     p.reads_loss = w.is({F::megatron}) && w.year >= 2024;
 }
 
-// They are mapped into the devices of a node, and only what is split along the sequence travels in them.
+// They are mapped into the devices of one NVLink domain, of several nodes too (Transformer Engine's userbuffers-host.cpp:
+// has_mnnvl_fabric), and only what is split along the sequence travels in them.
 bool may_have_user_buffers(const Scenario& s) {
     const Strategy& t = s.strategy;
-    return t.overlap.tensor_parallel && t.sequence_parallel && t.tensor_parallel > 1 && t.tensor_parallel <= s.cluster.devices_per_node;
+    const int domain = s.cluster.devices_per_node * std::max(1, s.cluster.intra.domain_nodes);
+    return t.overlap.tensor_parallel && t.sequence_parallel && t.tensor_parallel > 1 && t.tensor_parallel <= domain;
 }
 
 void resolve_parallelism(Practice& p, const Scenario& s, const Software& w) {
@@ -102,7 +106,7 @@ void resolve_step(Practice& p, const Scenario& s, const Software& w) {
     p.gradients_none = w.year >= 2023 && (w.is({F::ddp}) || p.fully_sharded());
     p.adds_in_products = s.runtime.fused_weight_gradient_accumulation && !p.fully_sharded();
     const Strategy& t = s.strategy;
-    p.fp32_parameters = p.autocast && t.zero_stage == 0 && t.pipeline_parallel == 1 && !t.workers() && t.offload.optimizer == Tier::none &&
+    p.fp32_parameters = p.autocast && t.zero_stage <= 1 && !t.workers() && t.offload.optimizer == Tier::none &&
                         t.offload.gradients == Tier::none && t.offload.parameters == Tier::none;
     p.fp32_shards = p.fully_sharded() && s.training.master_weights && !s.training.master_remainders && !is_wide(s.training.precision);
     p.root_is_a_unit = !(w.is({F::torchtitan}) && w.year >= 2026) && !(deepspeed && w.year >= 2022);
@@ -114,6 +118,8 @@ void resolve_step(Practice& p, const Scenario& s, const Software& w) {
     p.keeps_regathered = p.sharding == Sharding::per_parameter && w.year >= 2025;
     p.collectives_on_lists = deepspeed && w.year < 2022;
     p.copies_with_collectives = deepspeed && w.year >= 2022 && s.strategy.zero_stage == 3;
+    p.gathers_small_apart = p.copies_with_collectives && !s.strategy.workers();
+    p.cuts_by_rank = p.steps_by_parameter = p.copies_with_collectives;
     const bool in_fp32 = s.training.precision == DType::bf16 && s.training.gradient_dtype == DType::fp32;
     p.reduces_whole = deepspeed && (s.strategy.zero_stage == 1 || s.strategy.zero_stage == 2) &&
                       (w.year >= 2024 || (in_fp32 && s.strategy.zero_stage == 1 && w.year >= 2022));
@@ -147,8 +153,8 @@ bool keeps_masks(const Scenario& s, const Software& w) {
 void resolve_adapters(Practice& p, const Scenario& s, const Software& w) {
     const bool compiled = w.is({F::jax}) || (s.strategy.fused && w.is({F::ddp, F::fsdp, F::fsdp2, F::torchtitan}));
     p.scales_adapters_apart = s.model.trainable.lora && !compiled;
-    p.casts_adapters_rows =
-        s.model.trainable.lora && !compiled && w.is({F::ddp}) && w.year >= 2024 && in_sixteen_bits(s) && s.training.master_weights;
+    p.casts_adapters_rows = s.model.trainable.lora && !compiled && w.is({F::ddp}) && w.year >= 2024 && in_sixteen_bits(s) &&
+                            s.training.master_weights && !p.autocast;
 }
 
 ExpertRows expert_rows_of(const Scenario& s, const Software& w) {
@@ -245,6 +251,26 @@ void resolve_zero_memory(Practice& p, const Scenario& s, const Software& w) {
         stage == 1 && p.flat_step_gradients && bytes_per_element(t.gradient_dtype) == 2 && s.strategy.offload.optimizer == Tier::none;
 }
 
+// (Megatron-Core's precision-aware optimizer, which keeps moments of 16 bits or what masters have beyond the parameters, reads gradients as
+// they are.)
+void resolve_step_memory(Practice& p, const Scenario& s, const Software& w) {
+    const Training& t = s.training;
+    const bool here = s.strategy.offload.optimizer == Tier::none && s.strategy.offload.gradients == Tier::none;
+    p.widens_gradients = megatron_core(w.name) && here && t.master_weights && !t.master_remainders && t.moment_dtype == DType::fp32 &&
+                         bytes_per_element(t.gradient_dtype) == 2 && !t.optimizer_in_backward && s.strategy.zero_stage < 3 &&
+                         p.sharding == Sharding::buckets && !s.strategy.workers();
+    p.keeps_wide_gradients = p.widens_gradients && w.year < 2022 && s.strategy.zero_stage == 0;
+}
+
+// (NCCL connects since its release 2.22, of 2024, what a communicator uses: one that only carries numbers takes little. 2024 counts as what
+// came before.)
+void resolve_communicators(Practice& p, const Scenario& s, const Software& w) {
+    const bool whole = megatron_core(w.name) && w.year < 2025;
+    p.world_communicator = whole;
+    p.norm_communicator = whole && s.strategy.zero_stage == 0;
+    p.loss_communicator = whole && w.year == 2024;
+}
+
 void resolve_memory(Practice& p, const Scenario& s, const Software& w) {
     const bool core = megatron_core(w.name);
     p.lazy_loading = w.year >= 2023;
@@ -256,6 +282,8 @@ void resolve_memory(Practice& p, const Scenario& s, const Software& w) {
     p.keeps_scores = core && w.year >= 2022;
     p.grouped_workspaces = core;
     p.gradient_placeholders = core && w.year >= 2025;
+    resolve_step_memory(p, s, w);
+    resolve_communicators(p, s, w);
     resolve_zero_memory(p, s, w);
     p.keeps_outputs = s.strategy.pipeline_parallel > 1 && w.year < 2026 && w.is({F::ddp, F::fsdp, F::fsdp2, F::torchtitan}) &&
                       !s.runtime.plan_allocator && s.runtime.loss != LossKind::chunked;

@@ -80,7 +80,9 @@ struct Practice {
     // Dtypes.
 
     // PyTorch's autocast chooses the dtypes: parameters are fp32, linears and attention compute in 16 bits, and embedding, norms and
-    // residual adds give fp32 (autocast's operator lists; DistributedDataParallel, whose gradients are those of fp32 parameters).
+    // residual adds give fp32 (autocast's operator lists; DistributedDataParallel, whose gradients are those of fp32 parameters). QLoRA
+    // under it: what the base does not keep in 4 bits is fp32 (prepare_model_for_kbit_training of PEFT casts all 16-bit parameters), the
+    // rows of the embedding with it, and 4-bit linears give what they were given (Linear4bit.forward of bitsandbytes).
     bool autocast = false;
     // A norm reads a copy in fp32 of a residual stream in 16 bits (InternLM: norm(residual.float())).
     bool wide_norms = false;
@@ -184,6 +186,9 @@ struct Practice {
     // recompute = selective is a policy by op (torchtitan: attention and every second matmul of a layer are kept, all else made again);
     // elsewhere it is the core of attention (Korthikanti et al., arXiv:2205.05198).
     bool selective_by_op = false;
+    // Among the ops that this policy keeps is the kernel of attention that runs. cuDNN's is since December 2025 (torchtitan's pull request
+    // 2095; until then its lists name FlashAttention's, the memory-efficient one and FlexAttention, and cuDNN's is made again).
+    bool keeps_attention_by_op = true;
     // In a layer that a list recomputes only what the policy names is kept (jax.checkpoint_policies.save_only_these_names); other
     // software keeps what a checkpointed function returned as well.
     bool keeps_named_alone = false;
@@ -236,8 +241,8 @@ struct Practice {
     // torch/distributed/fsdp/_fully_shard; FlatParamHandle._use_low_precision_shard, _free_low_precision_sharded_param and
     // _pre_unshard_stream of FullyShardedDataParallel: torch/distributed/fsdp/_flat_param.py, _runtime_utils.py).
     bool fp32_shards = false;
-    // Parameters are fp32, the optimizer steps on them, and each pass casts those that it multiplies to 16 bits (autocast). Where ranks
-    // share the states, workers meet or states leave the device, 16-bit parameters stay beside masters instead.
+    // Parameters are fp32, those that are frozen too, the optimizer steps on them, and each pass casts those that it multiplies to 16 bits
+    // (autocast). Where ranks share the states, workers meet or states leave the device, 16-bit parameters stay beside masters instead.
     bool fp32_parameters = false;
     // Embedding and output layer are one unit, the root, gathered as a pass begins and kept until its end (FullyShardedDataParallel;
     // fully_shard's root, whose post_forward_mesh_info is None: FSDPState._lazy_init). Elsewhere the output layer alone stays, which the
@@ -265,6 +270,17 @@ struct Practice {
     // A collective on a list of tensors makes a view and a copy for each member (DeepSpeed's ZeRO-3 before 2022; calibration:
     // list_copy_us).
     bool collectives_on_lists = false;
+    // Small parameters (of at most 1e5 elements, stage3_param_persistence_threshold) are whole in all passes; they are cut up for the step
+    // and gathered behind it, each by a collective of its own, for which the host waits (_partition_all_parameters and _post_step of
+    // deepspeed/runtime/zero/stage3.py, _allgather_params_coalesced of partition_parameters.py).
+    bool gathers_small_apart = false;
+    // The host cuts each gradient into a view for each rank, in a loop in Python, and collects them in a list for torch.cat where a bucket
+    // has several tensors (reduce_scatter_coalesced of deepspeed/runtime/comm/coalesced_collectives.py; calibration: hook slice_us).
+    bool cuts_by_rank = false;
+    // The optimizer's step goes over the parameters in Python: the norm of each gradient, its way into the flat one, the views of the flat
+    // weights (get_grad_norm_direct, _prepare_fp32_grad_for_sub_group and _unflatten_partitioned_parameters of stage3.py, step of
+    // stage_1_and_2.py; calibration: hook step_us).
+    bool steps_by_parameter = false;
     // Buckets of gradients are all-reduced, and a rank keeps its part: DeepSpeed's ZeRO 1 and 2 since 0.12.5 (December 2023, its pull
     // request 4695: use_multi_rank_bucket_allreduce is true by default, and allreduce_and_scatter in stage_1_and_2.py calls all_reduce);
     // before, each part was reduced to its owner. Its BF16_Optimizer (ZeRO 1 with fp32 gradients, 2022) always did so (_bf16_reduce_grads
@@ -440,6 +456,21 @@ struct Practice {
     // Where the gradient was added to the main gradient, autograd is handed a tensor made once for each shape of weight and kept
     // (Transformer Engine's get_dummy_wgrad, 2025).
     bool gradient_placeholders = false;
+    // A step makes fp32 gradients out of narrower ones, of all that it steps (_copy_model_grads_to_main_grads of Megatron's
+    // Float16OptimizerWithFloat16Params and DistributedOptimizer: 20 bytes a parameter with 16-bit gradients, 4 + 16 / d over d replicas,
+    // by Megatron-Core's page on the distributed optimizer) ..
+    bool widens_gradients = false;
+    // .. and keeps them until the next one has made its own (zero_grad of Megatron-LM until 2021; since then it lets go of them).
+    bool keeps_wide_gradients = false;
+    // Process groups have a communicator each where the plan has one for the same ranks: that of all ranks, in which programs meet at a
+    // barrier (initialize_megatron of Megatron-LM) ..
+    bool world_communicator = false;
+    // .. that of tensor- and pipeline-parallel ranks, in which the gradient norm is summed where states are not sharded
+    // (get_model_parallel_group of megatron/core/parallel_state.py) ..
+    bool norm_communicator = false;
+    // .. and that of replicas without context parallelism, in which losses are averaged, beside the one of gradients, which has it
+    // (get_data_parallel_group with and without with_context_parallel, of 2024).
+    bool loss_communicator = false;
     // An eager optimizer's step takes the root of all second moments at once, a tensor of their size (torch.optim's foreach Adam: the
     // default since PyTorch 2.0).
     bool foreach_temporaries = false;

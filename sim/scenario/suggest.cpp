@@ -52,6 +52,8 @@ constexpr ShortName short_name_table[] = {
     {"mbs", "training.micro_batch_size"},
     {"microbatch", "training.micro_batch_size"},
     {"tokens", "training.global_batch_size", "It counts sequences, of training.sequence_length tokens each"},
+    {"global_batch_tokens", "training.global_batch_size", "It counts sequences, of training.sequence_length tokens each"},
+    {"batch_tokens", "training.global_batch_size", "It counts sequences, of training.sequence_length tokens each"},
     {"lr", "training.learning_rate"},
     {"dtype", "training.precision"},
     {"gpus", "cluster.nodes", "It counts nodes; cluster.devices_per_node says how many devices each has"},
@@ -109,6 +111,7 @@ constexpr ShortName short_name_table[] = {
     {"moe_router_topk", "model.moe.top_k"},
     {"tie_word_embeddings", "model.tied_embeddings"},
     {"share_embeddings_and_output_weights", "model.tied_embeddings"},
+    {"lora", "model.trainable.lora.rank", "model.trainable.lora is an object, {\"rank\": 16}"},
     {"lora_r", "model.trainable.lora.rank"},
     {"lora_rank", "model.trainable.lora.rank"},
     {"lora_alpha", "model.trainable.lora.alpha"},
@@ -130,6 +133,7 @@ constexpr ShortName short_name_table[] = {
      "FULL_SHARD is 3, SHARD_GRAD_OP 2, NO_SHARD 0; HYBRID_SHARD is 3 with strategy.shard_group_size"},
     {"use_distributed_optimizer", "strategy.zero_stage", "true is 1"},
     {"use_megatron_fsdp", "strategy.zero_stage", "true is 3"},
+    {"fsdp", "strategy.zero_stage", "It is 3 under framework fsdp and fsdp2; shard_group_size says how many ranks shard"},
     {"zero_optimization", "strategy.zero_stage", "It is a number, the section's key stage"},
     {"sub_group_size", "strategy.offload.sub_group_size"},
     {"reduce_bucket_size", "strategy.bucket_bytes", "It counts bytes, not elements"},
@@ -139,6 +143,7 @@ constexpr ShortName short_name_table[] = {
     {"recompute_modules", "strategy.recompute"},
     {"recompute_num_layers", "strategy.recompute_layers"},
     {"torch_compile", "strategy.fused"},
+    {"compile", "strategy.fused"},
     {"offload_optimizer", "strategy.offload.optimizer"},
     {"optimizer_cpu_offload", "strategy.offload.optimizer"},
     {"offload_param", "strategy.offload.parameters"},
@@ -165,6 +170,8 @@ constexpr ShortName short_name_table[] = {
     {"fp8_param_gather", "runtime.fp8_parameters"},
     {"enable_cuda_graph", "runtime.cuda_graphs"},
     {"cuda_graph_impl", "runtime.cuda_graphs", "It is true or false"},
+    {"mtbf", "run.failures.per_node_day", "It counts failures of one node in a day, 1 over its days between failures"},
+    {"mtbf_hours", "run.failures.per_node_day", "It counts failures of one node in a day, 24 over its hours between failures"},
 };
 
 // Other tools' words for what a field takes. A tool that is no framework here trains with one that is, with its defaults.
@@ -184,6 +191,11 @@ constexpr OtherWord other_word_table[] = {
     {"training.precision", "float16", "\"fp16\""},
     {"training.precision", "half", "\"fp16\""},
     {"training.precision", "float32", "\"fp32\""},
+    {"cluster.inter_node.kind", "ib", "\"infiniband\""},
+    {"cluster.inter_node.kind", "rocev2", "\"roce\""},
+    {"cluster.inter_node.kind", "tcp", "\"ethernet\""},
+    {"cluster.inter_node.kind", "ici", "\"torus\""},
+    {"runtime.attention_kernel", "sdpa", "what PyTorch's scaled_dot_product_attention runs, \"flash-2\" or \"cudnn\""},
     {"runtime.attention_kernel", "fa2", "\"flash-2\""},
     {"runtime.attention_kernel", "fa3", "\"flash-3\""},
     {"strategy.framework", "megatron-bridge", "\"nemo\""},
@@ -263,6 +275,7 @@ std::optional<std::string> nearest(std::string_view word, const std::vector<std:
 
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& known) {
     constexpr std::size_t most = 4;
+    if (const std::size_t slash = word.rfind('/'); slash != std::string_view::npos) word.remove_prefix(slash + 1); // a hub's owner
     std::vector<std::string> meant;
     if (const auto near = nearest(word, known)) meant.push_back(*near);
     if (meant.empty() && word.size() >= 2)

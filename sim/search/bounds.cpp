@@ -114,10 +114,8 @@ double sharing_moves(const Scenario& s, const InFlight::Held& held, const Sharin
 
 double transfer_bytes(const Scenario& s) {
     const Strategy& t = s.strategy;
-    const bool divided = t.sequence_parallel || practice_of(s).scatters_transfers;
-    return static_cast<double>(s.training.sequence_length) * static_cast<double>(s.training.micro_batch_size) *
-           static_cast<double>(s.model.hidden_size) * bytes_per_element(activation_dtype(s)) /
-           (static_cast<double>(t.context_parallel) * (divided ? t.tensor_parallel : 1));
+    const bool scattered = !t.sequence_parallel && practice_of(s).scatters_transfers;
+    return handed_on(s) / (scattered ? t.tensor_parallel : 1);
 }
 
 double transfers_beside(const Scenario& s, const ScheduleInfo& info, int stage, SharedWire& sharing, const SharingTime& time, double most) {
@@ -160,26 +158,55 @@ double least_factor(const Scenario& s) {
     return std::min(1.0, *std::min_element(factors.begin(), factors.end()));
 }
 
-// A stage begins when the first microbatch has passed the stages before it, and its last goes back through them before their optimizer
-// steps; weight gradients may come after that. Of several directions the nearer end counts: their gradients meet before any steps.
-double time_bound(const Scenario& s, const Profile& profile, InFlight& in_flight, SharedWire* sharing, bool transfers) {
-    const ScheduleInfo* info = find_schedule(s.strategy.schedule);
-    if (!info || uncertain(s)) return 0;
-    const int stages = s.strategy.pipeline_parallel;
-    const auto m = static_cast<double>(s.microbatches()) / info->directions;
-    const bool joined = joins(s, *info);
-    const std::vector<ChunkCost> chunks = chunk_costs(s, profile, joined);
-    const int length = static_cast<int>(chunks.size());
-    std::vector<StageTime> of_stage(at(stages));
-    for (int direction = 0; direction < info->directions; ++direction) {
+namespace {
+
+// Bounds of single stages' times in a step: what all of them need is worked out once.
+class StageBounds {
+  public:
+    StageBounds(const Scenario& s, const ScheduleInfo& info, const Profile& profile, InFlight& in_flight, SharedWire* sharing)
+        : s_(s), info_(info), slowdown_(profile.slowdown), m_(static_cast<double>(s.microbatches()) / info.directions),
+          joined_(joins(s, info)), chunks_(chunk_costs(s, profile, joined_)), held_(in_flight.of(s)), sharing_(sharing),
+          shares_(sharing && info.directions == 1 && !info.asynchronous),
+          away_(sharing && states_leave(s.strategy.offload) && !info.asynchronous), of_stage_(at(s.strategy.pipeline_parallel)) {
+        for (int direction = 0; direction < info.directions; ++direction) add(direction);
+        if (shares_ || away_) elements_ = stage_elements(s, info, chunk_elements(s));
+    }
+
+    // With transfers: the ranks that share its parameters stand where the stage's do; else where the first's do.
+    double of(int stage, bool transfers) const {
+        const StageTime& st = of_stage_[at(stage)];
+        const InFlight::Held& held = held_[at(stage)];
+        const double later = held.late_weights < 0 ? m_ * st.weight : (held.late_weights + 1) * st.last_weight;
+        double least = std::max({m_ * st.busy, m_ * st.host, m_ * st.queue, info_.asynchronous ? 0 : m_ * st.busy + st.ends - later});
+        double moving = m_ * st.moving, idle = info_.asynchronous ? 0 : std::max(0.0, st.ends - (1 + slowdown_) * later);
+        if (shares_ && !held.last.empty()) {
+            const SharingTime time = sharing_->of(s_, elements_[at(stage)], transfers ? stage : 0);
+            const Shared shared = shared_of(s_, st, held, chunks_, time, later, slowdown_, joined_);
+            least = std::max(least, shared.bound);
+            const double passing = transfers ? m_ * transfers_beside(s_, info_, stage, *sharing_, time, slowdown_) : 0;
+            moving = std::max(moving, sharing_moves(s_, held, time.beside(slowdown_), passing));
+            idle = std::max(idle, shared.idle);
+        }
+        if (away_) {
+            const AwayTime time = sharing_->away(s_, elements_[at(stage)], info_.directions);
+            least = std::max({least, time.busiest, time.after ? m_ * st.busy + time.update : 0});
+        }
+        return std::max(least, slowed(m_ * st.kernels, m_ * st.idle + idle, moving, slowdown_));
+    }
+
+    bool shares() const { return shares_; }
+
+  private:
+    void add(int direction) {
+        const int length = static_cast<int>(chunks_.size());
         double fills = 0, drains = 0; // before and behind a chunk
         for (int c = 0; c < length; ++c) {
-            const ChunkCost& chunk = chunks[at(c)];
-            StageTime& st = of_stage[at(info->stage_of(direction * length + c, stages))];
+            const ChunkCost& chunk = chunks_[at(c)];
+            StageTime& st = of_stage_[at(info_.stage_of(direction * length + c, s_.strategy.pipeline_parallel))];
             st.busy += chunk.forward + chunk.backward;
             st.host += chunk.host;
             st.weight += chunk.weight;
-            const double behind = info->splits_backward ? chunk.weight : chunk.late;
+            const double behind = info_.splits_backward ? chunk.weight : chunk.late;
             st.last_weight = std::max(st.last_weight, behind);
             st.ends = std::min(st.ends, fills + drains);
             st.fills = std::min(st.fills, fills);
@@ -187,37 +214,41 @@ double time_bound(const Scenario& s, const Profile& profile, InFlight& in_flight
             st.kernels += chunk.kernels;
             st.moving += chunk.moving;
             st.queue += chunk.queue;
-            st.idle += joined ? 0 : certain_idle(chunk, profile.slowdown);
-            st.layers += s.strategy.layers_per_chunk[at(c)];
+            st.idle += joined_ ? 0 : certain_idle(chunk, slowdown_);
+            st.layers += s_.strategy.layers_per_chunk[at(c)];
             fills += chunk.forward;
             drains += std::max(0.0, chunk.backward - behind - chunk.early);
         }
     }
-    const std::vector<InFlight::Held>& held = in_flight.of(s);
-    const bool shares = sharing && info->directions == 1 && !info->asynchronous;
-    const bool away = sharing && states_leave(s.strategy.offload) && !info->asynchronous;
-    const std::vector<Elements> elements = shares || away ? stage_elements(s, *info, chunk_elements(s)) : std::vector<Elements>{};
-    double bound = 0;
-    for (int stage = 0; stage < stages; ++stage) {
-        const StageTime& st = of_stage[at(stage)];
-        const int late = held[at(stage)].late_weights;
-        const double later = late < 0 ? m * st.weight : (late + 1) * st.last_weight;
-        double least = std::max({m * st.busy, m * st.host, m * st.queue, info->asynchronous ? 0 : m * st.busy + st.ends - later});
-        double moving = m * st.moving, idle = info->asynchronous ? 0 : std::max(0.0, st.ends - (1 + profile.slowdown) * later);
-        if (shares && !held[at(stage)].last.empty()) {
-            const SharingTime time = sharing->of(s, elements[at(stage)], transfers ? stage : 0);
-            const Shared shared = shared_of(s, st, held[at(stage)], chunks, time, later, profile.slowdown, joined);
-            least = std::max(least, shared.bound);
-            const double passing = transfers ? m * transfers_beside(s, *info, stage, *sharing, time, profile.slowdown) : 0;
-            moving = std::max(moving, sharing_moves(s, held[at(stage)], time.beside(profile.slowdown), passing));
-            idle = std::max(idle, shared.idle);
-        }
-        if (away) {
-            const AwayTime time = sharing->away(s, elements[at(stage)], info->directions);
-            least = std::max({least, time.busiest, time.after ? m * st.busy + time.update : 0});
-        }
-        bound = std::max({bound, least, slowed(m * st.kernels, m * st.idle + idle, moving, profile.slowdown)});
-    }
+
+    const Scenario& s_;
+    const ScheduleInfo& info_;
+    double slowdown_, m_; // m_: microbatches of a direction
+    bool joined_;
+    std::vector<ChunkCost> chunks_;
+    const std::vector<InFlight::Held>& held_;
+    SharedWire* sharing_;
+    bool shares_, away_;
+    std::vector<StageTime> of_stage_;
+    std::vector<Elements> elements_ = {};
+};
+
+} // namespace
+
+// A stage begins when the first microbatch has passed the stages before it, and its last goes back through them before their optimizer
+// steps; weight gradients may come after that. Of several directions the nearer end counts: their gradients meet before any steps.
+double time_bound(const Scenario& s, const Profile& profile, InFlight& in_flight, SharedWire* sharing, bool transfers) {
+    constexpr int most = 2; // stages whose transfers are looked at: to price one stage's takes as long as all the rest
+    const ScheduleInfo* info = find_schedule(s.strategy.schedule);
+    if (!info || uncertain(s)) return 0;
+    const int stages = s.strategy.pipeline_parallel;
+    const StageBounds bounds(s, *info, profile, in_flight, sharing);
+    std::vector<std::pair<double, int>> longest; // negative, stage
+    for (int stage = 0; stage < stages; ++stage) longest.emplace_back(-bounds.of(stage, false), stage);
+    std::ranges::sort(longest);
+    double bound = -longest.front().first;
+    for (int i = 0; transfers && bounds.shares() && stages > 1 && i < std::min(most, stages); ++i)
+        bound = std::max(bound, bounds.of(longest[at(i)].second, true));
     return bound * least_factor(s);
 }
 

@@ -130,7 +130,7 @@ std::int64_t Branches::points_of(const Set& set) const {
     const Form& form = space_.forms[at(set.id.form)];
     std::int64_t n = 1;
     if (set.level <= Level::recompute) n *= static_cast<std::int64_t>(form.rests.size());
-    if (set.level <= Level::core) n *= static_cast<std::int64_t>(recomputes_[at(form.machine)].size());
+    if (set.level <= Level::priced) n *= static_cast<std::int64_t>(recomputes_[at(form.machine)].size());
     if (set.level == Level::form) n *= static_cast<std::int64_t>(form.cores.size());
     return n;
 }
@@ -145,7 +145,7 @@ std::int64_t Branches::points(double below) const {
 
 void Branches::split(double limit) {
     std::vector<Set> taken;
-    while (taken.size() < 64 && !heap_.empty() && top().level != Level::walked && (exhaustive_ || top().bound < limit))
+    while (taken.size() < 64 && !heap_.empty() && top().level != Level::ready && (exhaustive_ || top().bound < limit))
         taken.push_back(pop());
     std::vector<Split> found(taken.size());
     workers_.each(taken.size(), [&](Worker& w, std::size_t i) {
@@ -171,6 +171,9 @@ Branches::Split Branches::split_of(Worker& w, const Set& set) {
         split_form(w, set, split);
         break;
     case Level::core:
+        price_core(w, set, split);
+        break;
+    case Level::priced:
         split_core(w, set, split);
         break;
     case Level::recompute:
@@ -178,7 +181,8 @@ Branches::Split Branches::split_of(Worker& w, const Set& set) {
         break;
     case Level::point:
     case Level::walked:
-        walk_point(w, set, split);
+    case Level::ready:
+        sharpen_point(w, set, split);
         break;
     }
     // A part of a set is no better than the set.
@@ -250,13 +254,24 @@ void Branches::split_form(Worker& w, const Set& set, Split& split) {
     for (std::size_t c = 0; c < form.cores.size() && go_on_(); ++c) {
         Set core = set;
         core.id.core = static_cast<std::int32_t>(c);
-        core.level = Level::core;
+        core.level = exhaustive_ || by_ == SearchBy::memory ? Level::priced : Level::core;
         Variation& variation = *w.variations[machine];
-        const Scenario* s =
-            exhaustive_ || by_ == SearchBy::memory ? nullptr : variation.with(joined(form.settings, form.cores[c].settings));
-        if (s) core.step_s = bound_of(w, *s, machine, false), core.bound = score(core.step_s, *s, machine);
+        const bool rings = core.level == Level::core && form.shape.context >= fewest_ring;
+        const Scenario* s = rings ? variation.with(joined(form.settings, form.cores[c].settings)) : nullptr;
+        if (s) core.step_s = std::max(set.step_s, ring_bound(*s, *w.fabrics[machine])), core.bound = score(core.step_s, *s, machine);
         keep(split, core, s && late(core, *s, machine));
     }
+}
+
+// By its own small plan.
+void Branches::price_core(Worker& w, const Set& set, Split& split) {
+    const Form& form = space_.forms[at(set.id.form)];
+    const std::size_t machine = at(form.machine);
+    Set core = set;
+    core.level = Level::priced;
+    const Scenario* s = w.variations[machine]->with(joined(form.settings, form.cores[at(set.id.core)].settings));
+    if (s) core.step_s = bound_of(w, *s, machine, false), core.bound = score(core.step_s, *s, machine);
+    keep(split, core, s && late(core, *s, machine));
 }
 
 void Branches::split_core(Worker& w, const Set& set, Split& split) {
@@ -298,7 +313,7 @@ void Branches::split_recompute(Worker& w, const Set& set, Split& split) {
     for (std::size_t r = 0; r < form.rests.size(); ++r) {
         Set point = set;
         point.id.rest = static_cast<std::int32_t>(r);
-        point.level = exhaustive_ ? Level::walked : Level::point;
+        point.level = exhaustive_ ? Level::ready : Level::point;
         const Scenario* s = w.resolved(space_, point.id);
         if (!s) {
             ++split.counts.refused[w.variations[machine]->problems().front().where];
@@ -321,7 +336,7 @@ void Branches::split_recompute(Worker& w, const Set& set, Split& split) {
             if (by_ != SearchBy::memory && plain(*s))
                 point.step_s = std::max(set.step_s, time_bound(b, profile, in_flight_, w.sharings[machine].get()));
             point.bound = score(by_ == SearchBy::memory ? bytes : point.step_s, *s, machine);
-            if (by_ == SearchBy::memory || !plain(*s)) point.level = Level::walked;
+            if (by_ == SearchBy::memory || !plain(*s)) point.level = Level::ready;
             if (late(point, *s, machine)) {
                 ++split.counts.by_deadline;
                 continue;
@@ -331,16 +346,18 @@ void Branches::split_recompute(Worker& w, const Set& set, Split& split) {
     }
 }
 
-void Branches::walk_point(Worker& w, const Set& set, Split& split) {
+// A point with its next bound: the longest way takes less to work out than all stages' transfers.
+void Branches::sharpen_point(Worker& w, const Set& set, Split& split) {
     const std::size_t machine = machine_of(set.id);
     Set point = set;
-    point.level = Level::walked;
+    point.level = set.level == Level::point ? Level::walked : Level::ready;
     if (const Scenario* s = w.resolved(space_, set.id)) {
         const Scenario b = bound_scenario(*s, false);
         const Profile& profile = profiles_[machine]->of(b, *w.fabrics[machine]);
         SharedWire& sharing = *w.sharings[machine];
-        point.step_s =
-            std::max({set.step_s, time_bound(b, profile, in_flight_, &sharing, true), path_bound(b, profile, in_flight_, sharing)});
+        const double own =
+            set.level == Level::point ? path_bound(b, profile, in_flight_, sharing) : time_bound(b, profile, in_flight_, &sharing, true);
+        point.step_s = std::max(set.step_s, own);
         point.bound = score(point.step_s, *s, machine);
         if (late(point, *s, machine)) {
             ++split.counts.by_deadline;

@@ -1,9 +1,10 @@
 // The branching of a search: sets of points, each with a bound from below of all its points' scores, split best bound first. Private to
 // this room.
 //
-// A set is a form (bounded by its arithmetic alone), a form with a core (by a small plan where nothing is recomputed), the same with a
-// recomputation (by its own small plan), a point (with what data parallelism adds, and its memory), and at last a point whose longest way
-// was walked. A set is split only where its bound is the lowest of all, so that most small plans are never made.
+// A set is a form (bounded by its arithmetic alone), a form with a core (at first as its form, then priced by a small plan where nothing is
+// recomputed), the same with a recomputation (by its own small plan), a point (with what data parallelism adds, and its memory), a point
+// whose longest way was walked, and at last one whose transfers were laid on the links of its reductions. A set is split only where its
+// bound is the lowest of all, so that most small plans, and the dearer bounds of most points, are never made.
 #pragma once
 
 #include "sim/search/bounds.hpp"
@@ -20,7 +21,7 @@ namespace orrery {
 
 class Branches {
   public:
-    enum class Level : std::uint8_t { form, core, recompute, point, walked };
+    enum class Level : std::uint8_t { form, core, priced, recompute, point, walked, ready };
     struct Set {
         double bound = 0;  // of the score
         double step_s = 0; // of the step: the order of those whose bounds are the same
@@ -47,11 +48,13 @@ class Branches {
     const Set& top() const { return heap_.front(); } // the lowest bound
     Set pop();
     void push(const Set& set);
-    // Splits the best sets down to the first point that was walked, at most 64 of those whose bound is below `limit`, side by side: so
-    // many whatever the number of threads.
+    // Splits the best sets down to the first point that is ready, at most 64 of those whose bound is below `limit`, side by side: so many
+    // whatever the number of threads.
     void split(double limit);
     // From now on a set whose bound of memory leaves less than that share of a device's is dropped: it is not what is looked for.
     void leave(double share) { left_ = share; }
+    // A point whose plan leaves less, though its bound does not say so: it counts among those.
+    void drop_tight() { ++counts_.too_tight; }
     // Points whose bound of memory leaves less than that share of a device's are put aside, from now on and of those there are; 0: all come
     // back. Sets are split as before: nothing is dropped.
     void prefer(double share);
@@ -83,9 +86,10 @@ class Branches {
     void keep(Split& split, const Set& set, bool late) const; // late: counts its points instead
     Split split_of(Worker& w, const Set& set);
     void split_form(Worker& w, const Set& set, Split& split);
+    void price_core(Worker& w, const Set& set, Split& split);
     void split_core(Worker& w, const Set& set, Split& split);
     void split_recompute(Worker& w, const Set& set, Split& split);
-    void walk_point(Worker& w, const Set& set, Split& split);
+    void sharpen_point(Worker& w, const Set& set, Split& split);
     double bound_of(Worker& w, const Scenario& s, std::size_t machine, bool recomputed);
     double least_memory(Worker& w, const Scenario& s, std::size_t machine);
     double memory_of(Worker& w, const Scenario& s, std::size_t machine);

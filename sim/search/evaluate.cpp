@@ -24,9 +24,11 @@ void price(SearchPoint& p, const Cluster& cluster) {
     p.energy_j = watts_of(cluster, static_cast<int>(p.row.world_size)) * p.row.step_time_s;
 }
 
-SweepRow row_of(const Scenario& s, const std::string& json, const SearchOptions& options, ReadyPlans* plans) {
+SweepRow row_of(const Scenario& s, const std::string& json, const SearchOptions& options, ReadyPlans* plans,
+                ByEnum<Category, double, category_count>* parts_s = nullptr) {
     const bool run = of_run(options.by), replan = run && s.run && s.run->elastic == Elasticity::replan;
-    return evaluate_scenario(s, run, replan ? replan_by_search(json, options.space.parsing, 1) : Replan{}, plans, options.intervals);
+    return evaluate_scenario(s, run, replan ? replan_by_search(json, options.space.parsing, 1) : Replan{}, plans, options.intervals,
+                             parts_s);
 }
 
 // The scenario of a point's text, in which overrides are.
@@ -157,7 +159,7 @@ SearchPoint Evaluator::point(Worker& w, const PointId& id, double bound) const {
         p.row = *row;
     } else {
         const auto it = fetched_.find(hash);
-        p.row = it != fetched_.end() ? it->second : row_of(*resolved, p.json, options_, &w.plans);
+        p.row = it != fetched_.end() ? it->second : row_of(*resolved, p.json, options_, &w.plans, &p.parts_s);
         p.row.hash = hash;
         p.row.index = -1; // new
     }
@@ -177,7 +179,7 @@ SearchPoint Evaluator::refined(const SearchPoint& from, const Refinement& change
     p.row.status = PointStatus::impossible;
     const std::optional<Scenario> scenario = scenario_of(p.json, options_.space.parsing);
     if (!scenario) return p;
-    p.row = row_of(*scenario, p.json, options_, nullptr);
+    p.row = row_of(*scenario, p.json, options_, nullptr, &p.parts_s);
     p.row.hash = hash_of(p.json, options_.space.parsing);
     name(p, *scenario);
     price(p, scenario->cluster);
@@ -194,6 +196,16 @@ void Evaluator::say_interval(SearchPoint& p) const {
     predicting.meetings = false;
     predicting.shares_up_to = interval_shares;
     if (s) set_interval(p.row, predict(*s, lower(*s), predicting));
+}
+
+bool Evaluator::leaves(Worker& w, const PointId& id, double share) const {
+    const Scenario* s = w.resolved(space_, id);
+    if (!s) return false;
+    try {
+        const std::shared_ptr<const ReadyPlan> ready = w.plans.of(*s, true);
+        const MemoryReport m = memory(ready->plan, ready->memory, *s, CacheOf::no_stage);
+        return m.stages.empty() || static_cast<double>(fullest(m).peak.count) <= (1 - share) * static_cast<double>(m.capacity.count);
+    } catch (const std::exception&) { return true; } // its row says so
 }
 
 std::int64_t Evaluator::lacks_on_node(Worker& w, const PointId& id) const {

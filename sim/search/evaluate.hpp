@@ -27,6 +27,8 @@ class Evaluator {
     // A point with other layers a chunk, and other layers recomputed; impossible where a rule refuses it.
     SearchPoint refined(const SearchPoint& from, const Refinement& change) const;
     std::optional<Scenario> scenario(const SearchPoint& point) const; // of its text, refined ones too
+    // Whether the point's plan leaves that share of a device's memory.
+    bool leaves(Worker& w, const PointId& id, double share) const;
     // Bytes that a point's node lacks of its memory and its NVMe, by its plan.
     std::int64_t lacks_on_node(Worker& w, const PointId& id) const;
     // The rows of points that are not known, in groups: computed elsewhere, for point() to find.

@@ -1,5 +1,7 @@
 #include "sim/search/form_bound.hpp"
 
+#include "sim/plan/lowering.hpp"
+#include "sim/scenario/layers.hpp"
 #include "sim/scenario/parameters.hpp"
 #include "sim/schedules/schedule.hpp"
 #include "sim/search/bounds.hpp"
@@ -52,6 +54,34 @@ double FormBounds::of(const FormShape& f) const {
     if (info && info->directions == 1 && !info->splits_backward && !info->asynchronous)
         seconds += (f.pipeline - 1.0) * f.least_layers * least_layer_;
     return seconds * sequences / ranks * factor_;
+}
+
+// Every step but the first is attention and a merge forward, attention and two sums backward (plan/emit_context.cpp).
+double ring_bound(const Scenario& s, const Fabric& fabric) {
+    const Strategy& t = s.strategy;
+    if (t.context_parallel < fewest_ring || t.context_parallel_kind != ContextKind::ring || uncertain(s)) return 0;
+    int whole = 0; // layers without a window, within which ranks could skip steps
+    for (int layer = 0; layer < s.model.layers; ++layer) whole += window_of(s.model.attention, layer) == 0;
+    const CostModel cost(s, fabric);
+    double kernels = 0, host = 0;
+    const auto add = [&](const Work& work, bool timed) {
+        Op op;
+        op.work = work;
+        const ComputeCost one = timed ? cost.compute(Plan{}, op) : ComputeCost{};
+        kernels += one.duration.seconds();
+        host += cost.host(op, std::max(1, one.kernels)).seconds();
+    };
+    const auto attention = [&](Direction direction) {
+        add(Attention{direction, 1, 1, 1, 1, 1, 1, 1, false, 1, activation_dtype(s), s.runtime.attention_kernel, 0, 1}, false);
+    };
+    attention(Direction::forward);
+    add(Pointwise{PointwiseKind::merge, Direction::forward, 1, true}, true);
+    if (!s.model.trainable.partial()) {
+        attention(Direction::backward);
+        for (int sum = 0; sum < 2; ++sum) add(Pointwise{PointwiseKind::add, Direction::backward, 1, true}, true);
+    }
+    const double steps = static_cast<double>(s.microbatches()) * whole / t.pipeline_parallel * (t.context_parallel - 1);
+    return steps * std::max(kernels, host) * least_factor(s);
 }
 
 } // namespace orrery

@@ -1,5 +1,6 @@
 #include "sim/search/parts.hpp"
 
+#include "sim/plan/lowering.hpp"
 #include "sim/scenario/parameters.hpp"
 #include "sim/scenario/practice.hpp"
 
@@ -59,6 +60,13 @@ Elements layer_elements(const Scenario& s, int layer) {
 
 } // namespace
 
+double handed_on(const Scenario& s) {
+    const Strategy& t = s.strategy;
+    return static_cast<double>(s.training.sequence_length) * static_cast<double>(s.training.micro_batch_size) *
+           static_cast<double>(s.model.hidden_size) * bytes_per_element(activation_dtype(s)) /
+           (static_cast<double>(t.context_parallel) * (t.sequence_parallel ? t.tensor_parallel : 1));
+}
+
 bool joins(const Scenario& s, const ScheduleInfo& info) {
     static const std::map<std::string_view, bool> known = [] {
         std::map<std::string_view, bool> all;
@@ -81,7 +89,12 @@ double slowed(double kernels, double idle, double moving, double slowdown) {
 
 std::vector<ChunkCost> chunk_costs(const Scenario& s, const Profile& p, bool kernels) {
     const std::vector<int>& split = s.strategy.layers_per_chunk;
-    const auto cost = [&](const PartCost& c) { return kernels ? kernels_of(c) : c; };
+    const ScheduleInfo* info = find_schedule(s.strategy.schedule);
+    const bool in_one = info && !info->splits_backward;
+    const auto cost = [&](PartCost c) {
+        if (in_one) c.backward += c.lost_beside_weights;
+        return kernels ? kernels_of(c) : c;
+    };
     std::vector<ChunkCost> chunks(split.size());
     // A chunk that recomputes waits for its gradient (plan/passes/bind.cpp), but not for the gather of one that comes in parts.
     const bool parts_arrive = s.strategy.tensor_parallel > 1 && !s.strategy.sequence_parallel && practice_of(s).scatters_transfers;
@@ -97,6 +110,9 @@ std::vector<ChunkCost> chunk_costs(const Scenario& s, const Profile& p, bool ker
         }
     }
     chunks.front() += cost(p.head);
+    // In the small plan a layer keeps what it gives, for the next one; a chunk's last one gives it to another stage, and keeps none. Other
+    // chunks have received as much, which no layer counts: the first has the head's.
+    if (chunks.size() > 1) chunks.front().saved -= handed_on(s);
     chunks.back() += cost(p.tail);
     return chunks;
 }

@@ -22,6 +22,9 @@ struct ChunkCost {
 // By chunk of one direction. kernels: these alone, where blocks are joined and one's communication runs under another's kernels.
 std::vector<ChunkCost> chunk_costs(const Scenario& scenario, const Profile& profile, bool kernels);
 
+// Bytes of a microbatch that a layer gives the next one, on each rank.
+double handed_on(const Scenario& scenario);
+
 // Seconds of a microbatch in which no kernel of the chunk runs, however long the data that slow kernels down are moving: the longer
 // kernels are, the more of what they wait for is done beside them.
 double certain_idle(const ChunkCost& chunk, double slowdown);

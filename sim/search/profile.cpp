@@ -2,6 +2,7 @@
 // between are placed as if all before them had long ended and no link or host were shared; whatever really delays them makes that longer.
 #include "sim/search/profile.hpp"
 
+#include "sim/cost/own_constants.hpp"
 #include "sim/engine/compile.hpp"
 #include "sim/memory/reserve.hpp"
 #include "sim/plan/lower.hpp"
@@ -98,8 +99,10 @@ struct Timed {
 
 class SmallPlan {
   public:
-    SmallPlan(const Scenario& scenario, const Fabric& fabric)
-        : scenario_(scenario), plan_(lower(scenario)), fabric_(fabric), cost_(scenario, fabric), clocks_(cost_.clocks(plan_)) {}
+    // uncounted: on kernels that move bytes (own_constants.hpp), of the whole scenario.
+    SmallPlan(const Scenario& scenario, const Fabric& fabric, double uncounted)
+        : scenario_(scenario), plan_(lower(scenario)), fabric_(fabric), cost_(scenario, fabric), clocks_(cost_.clocks(plan_)),
+          uncounted_(uncounted) {}
 
     void measure(Profile& p) {
         layers_ = scenario_.model.layers;
@@ -187,7 +190,7 @@ class SmallPlan {
                        op.queue == compute_queue) {
                 const ComputeCost cost = cost_.compute(plan_, op, 0, clocks_);
                 t.kernel = true;
-                t.duration = cost.duration.seconds();
+                t.duration = with_uncounted(cost.duration, op.work, uncounted_).seconds();
                 t.host = cost_.host(op, cost.kernels).seconds();
             } else if (!t.memory)
                 t.queue = -1; // waited for, but timed as nothing
@@ -209,6 +212,7 @@ class SmallPlan {
     // `times` as long.
     Span span(const Block& block, const std::vector<Timed>& ops, std::size_t begin, std::size_t end, double times) {
         ends_.assign(ops.size(), {});
+        starts_.assign(ops.size(), 0);
         free_.assign(static_cast<std::size_t>(first_comm_queue) + plan_.communicators.size(), {});
         const std::size_t compute = static_cast<std::size_t>(compute_queue);
         Span last;
@@ -229,6 +233,7 @@ class SmallPlan {
                 const bool next = !ops[awaited].kernel && ops[awaited].part == ops[end].part;
                 return {start.time, std::max(0.0, start.moving), next ? start.time - last.time : 0};
             }
+            starts_[i] = start.time;
             ends_[i] = {start.time + (t.kernel ? times : 1) * t.duration, start.moving + t.moving};
             if (t.queue < 0) continue;
             Reached& free = free_[t.queue];
@@ -240,6 +245,81 @@ class SmallPlan {
                 if (static_cast<std::size_t>(d) >= begin && block.ops[d].pieces > 1) free.join(ends_[d]);
         }
         return last;
+    }
+
+    // Communication of a window: from a kernel's start until another starts that waits for all of it. It begins no earlier, as it waits for
+    // something in the window.
+    struct Window {
+        const Block& block;
+        const std::vector<Timed>& ops;
+        std::size_t begin;
+        std::vector<std::size_t> moves = {}, overlapped = {}; // overlapped: waited for by the kernel behind one that reads it in pieces
+        std::vector<bool> inside = std::vector<bool>(ops.size()), waited_for = inside;
+
+        void restart(std::size_t at) { begin = at, moves.clear(), overlapped.clear(); } // what is inside stands before it
+        bool depends_on_it(std::size_t i) const {
+            return std::ranges::any_of(block.ops[i].deps, [&](std::int32_t d) {
+                const auto dep = static_cast<std::size_t>(d);
+                return d >= 0 && dep >= begin && (ops[dep].kernel || inside[dep]);
+            });
+        }
+        double moving() const { // by the busiest communicator
+            std::map<int, double> by_queue;
+            double most = 0;
+            for (const std::size_t one : moves) most = std::max(most, by_queue[ops[one].queue] += ops[one].moving);
+            return most;
+        }
+        void wait_for(std::size_t i) {
+            if (i < begin || waited_for[i]) return;
+            waited_for[i] = true;
+            for (const std::int32_t d : block.ops[i].deps)
+                if (d >= 0) wait_for(static_cast<std::size_t>(d));
+            for (const std::size_t other : moves)
+                if (!ops[i].kernel && other < i && ops[other].queue == ops[i].queue) wait_for(other);
+        }
+        // Whether kernel i begins when all that moves in the window is through.
+        bool ends_before(std::size_t i) {
+            for (const std::size_t one : overlapped) wait_for(one);
+            overlapped.clear();
+            for (const std::int32_t d : block.ops[i].deps) {
+                const auto dep = static_cast<std::size_t>(d);
+                if (d < 0 || dep < begin) continue;
+                if (block.ops[i].pieces > 1 && block.ops[dep].pieces > 1)
+                    overlapped.push_back(dep);
+                else
+                    wait_for(dep);
+            }
+            return std::ranges::all_of(moves, [&](std::size_t one) { return waited_for[one]; });
+        }
+    };
+
+    // What a part's kernels lose to communication beside them, beyond what span() counts: in each window at least to what is left of the
+    // communication when the kernels' certain idle time is filled with it. `starts`, starts_: of ops, kernels not slowed down and all
+    // slowed down. What stands behind the last kernel that the input gradient needs is left out.
+    void lose(const Block& block, const std::vector<Timed>& ops, std::size_t begin, std::size_t end, const std::vector<double>& starts,
+              double slowdown) {
+        const auto of_weights = [&](std::size_t i) { return ops[i].kernel && block.ops[i].phase == Phase::backward_weight; };
+        while (end > begin && (!ops[end - 1].kernel || of_weights(end - 1))) --end;
+        PartCost& c = parts_[ops[begin].part];
+        double& in_one = block.kind == BlockKind::forward ? c.forward : c.backward;
+        Window window{block, ops, begin};
+        double kernels = 0;
+        bool weights = false;
+        for (std::size_t i = begin; i < end; ++i) {
+            if (ops[i].memory) continue;
+            if (i > begin && ops[i].kernel && window.ends_before(i)) {
+                const double idle = std::max(0.0, starts_[i] - starts_[window.begin] - (1 + slowdown) * kernels);
+                const double least = slowed(kernels, idle, window.moving(), slowdown), counted = starts[i] - starts[window.begin];
+                (weights ? c.lost_beside_weights : in_one) += std::max(0.0, least - counted);
+                window.restart(i), kernels = 0, weights = false;
+            }
+            if (ops[i].kernel)
+                kernels += ops[i].duration, weights = weights || of_weights(i);
+            else if (window.depends_on_it(i)) {
+                window.inside[i] = true;
+                if (ops[i].moving > 0) window.moves.push_back(i);
+            }
+        }
     }
 
     void spans(const Block& block, const std::vector<Timed>& ops, double slowdown) {
@@ -263,9 +343,12 @@ class SmallPlan {
         }
         for (std::size_t k = 0; k < begins.size(); ++k) {
             const std::size_t end = k + 1 < begins.size() ? begins[k + 1] : ops.size();
-            const Span s = span(block, ops, begins[k], end, 1), slow = span(block, ops, begins[k], end, 1 + slowdown);
+            const Span s = span(block, ops, begins[k], end, 1);
+            const std::vector<double> starts = starts_;
+            const Span slow = span(block, ops, begins[k], end, 1 + slowdown);
             PartCost& c = parts_[ops[begins[k]].part];
             (forward ? c.forward : c.backward) += s.time - s.lead;
+            lose(block, ops, begins[k], end, starts, slowdown);
             (forward ? c.forward_slow : c.backward_slow) += slow.time - slow.lead;
             if (s.lead > 0) {
                 PartCost& next = parts_[ops[end].part];
@@ -326,6 +409,7 @@ class SmallPlan {
     const Fabric& fabric_;
     CostModel cost_;
     LayerClocks clocks_; // by the kernels of its layers, which the plan has, too; what more that has only takes longer (clocks.hpp)
+    double uncounted_;
     int layers_ = 0;
     std::vector<PartCost> parts_;
     std::map<int, std::vector<double>> moving_, queued_; // queue -> part -> seconds, latencies left out and included
@@ -336,6 +420,7 @@ class SmallPlan {
         void join(const Reached& other) { time = std::max(time, other.time), moving = std::max(moving, other.moving); }
     };
     std::vector<Reached> ends_, free_;
+    std::vector<double> starts_;
     std::map<std::tuple<CollectiveKind, CommId, std::int64_t, DType, int, int, int, int, Collective::Tokens, bool>, Priced> priced_;
     std::map<CommId, std::vector<int>> members_;
     double level_ = 0, tail_level_ = 0, most_lost_ = 0;
@@ -354,7 +439,7 @@ Profile profile_of(const Scenario& whole, const Fabric& fabric) {
     if (s.strategy.mtp_chunk >= 0) s.model.mtp_layers = 0, s.strategy.mtp_chunk = -1;
     s.strategy.layers_per_chunk = {s.model.layers};
     s.training.global_batch_size = s.training.micro_batch_size * s.strategy.data_parallel;
-    SmallPlan(s, fabric).measure(p);
+    SmallPlan(s, fabric, uncounted_of(whole)[CostGroup::memory]).measure(p);
     return p;
 }
 

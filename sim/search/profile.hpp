@@ -12,7 +12,8 @@
 namespace orrery {
 
 // Seconds of one microbatch. forward and backward: from the first kernel to where the next layer's may begin, with the communication that
-// stands between them; kernels alone: the sum of their durations. Recomputation is part of backward.
+// stands between them, and what kernels lose at least to communication that they wait for; kernels alone: the sum of their durations.
+// Recomputation is part of backward.
 struct PartCost {
     double forward = 0, backward = 0;
     double forward_kernels = 0, backward_kernels = 0;
@@ -24,6 +25,9 @@ struct PartCost {
     // longer. What slows them less counts for as much less.
     double moving = 0;
     double queue = 0; // of the busiest communicator, latencies included: its operations run one after another
+    // Of backward steps in one, beyond `backward`: what kernels lose while they wait, with those of weight gradients among them, for
+    // communication that moves beside them.
+    double lost_beside_weights = 0;
     double saved = 0; // bytes from the forward to the backward pass
     double rise = 0;  // bytes that the backward pass needs beside what is saved
 };

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
@@ -200,7 +201,7 @@ class Search {
 
     // Takes the best set if it is a point to simulate; else splits it, and others below `limit`.
     void open_best(std::vector<Branches::Set>& taken, double limit) {
-        if (branches_->top().level != Branches::Level::walked) {
+        if (branches_->top().level != Branches::Level::ready) {
             branches_->split(limit);
             if (options_.progress && std::chrono::steady_clock::now() - reported_ > std::chrono::seconds(1)) report_progress();
             return;
@@ -264,14 +265,15 @@ class Search {
                 if (fits_surely(p.row)) limit = std::min(limit, p.score);
         };
         lower_limit();
-        branches_->leave(margin_of(best.row));
-        const auto looked_at = [&] { return result_.counts.simulated + result_.counts.by_memory; };
-        const std::int64_t end = looked_at() + most;
-        while (goes_on() && looked_at() < end && branches_->lowest_open() < limit) {
+        const double margin = margin_of(best.row);
+        branches_->leave(margin);
+        std::int64_t seen = 0;
+        while (goes_on() && seen < most && branches_->lowest_open() < limit) {
             std::vector<Branches::Set> batch;
             while (batch.size() < options_.batch && !branches_->empty() && branches_->lowest_open() < limit && goes_on())
                 open_best(batch, limit);
-            simulate_all(batch);
+            seen += static_cast<std::int64_t>(batch.size());
+            simulate_all(batch, margin);
             lower_limit();
             report_progress();
         }
@@ -300,8 +302,8 @@ class Search {
     }
 
     // Those that differ in rank order alone one after another, as they have one plan. Those that a stopped search does not come to stay
-    // where they were.
-    void simulate_all(const std::vector<Branches::Set>& batch) {
+    // where they were. room: of points whose plan leaves less than that share of the memory no more than this is worked out.
+    void simulate_all(const std::vector<Branches::Set>& batch, double room = 0) {
         std::vector<std::size_t> order(batch.size()), begins;
         std::iota(order.begin(), order.end(), std::size_t{0});
         std::ranges::sort(order, {}, [&](std::size_t i) { return batch[i].id; });
@@ -313,15 +315,24 @@ class Search {
             if (k == 0 || !alike(order[k - 1], order[k])) begins.push_back(k);
         if (options_.elsewhere) fetch(batch, order, begins);
         std::vector<std::optional<SearchPoint>> found(batch.size());
-        workers_->each(begins.size(), [&](Worker& w, std::size_t g) {
-            const std::size_t end = g + 1 < begins.size() ? begins[g + 1] : order.size();
-            for (std::size_t k = begins[g]; k < end && goes_on(); ++k)
-                found[order[k]] = evaluator_->point(w, batch[order[k]].id, batch[order[k]].bound);
+        std::vector<char> tight(batch.size()); // to be dropped
+        const std::vector<std::size_t> largest = largest_first(batch, order, begins);
+        workers_->each(begins.size(), [&](Worker& w, std::size_t i) {
+            const std::size_t g = largest[i], end = g + 1 < begins.size() ? begins[g + 1] : order.size();
+            for (std::size_t k = begins[g]; k < end && goes_on(); ++k) {
+                const Branches::Set& set = batch[order[k]];
+                if (room > 0 && !evaluator_->leaves(w, set.id, room))
+                    tight[order[k]] = 1;
+                else
+                    found[order[k]] = evaluator_->point(w, set.id, set.bound);
+            }
         });
         std::vector<SearchPoint> points;
         for (std::size_t i = 0; i < batch.size(); ++i) {
             if (found[i])
                 points.push_back(std::move(*found[i]));
+            else if (tight[i])
+                branches_->drop_tight();
             else
                 branches_->push(batch[i]);
         }
@@ -331,6 +342,22 @@ class Search {
             result_.counts.reused += p.row.index != -1;
             take(std::move(p));
         }
+    }
+
+    // The groups of a batch by what a simulation of theirs grows with, so that no thread is left with a long one at the end: each layer of
+    // each microbatch on its stage, and more for a group's further points. The order decides no result.
+    std::vector<std::size_t> largest_first(const std::vector<Branches::Set>& batch, const std::vector<std::size_t>& order,
+                                           const std::vector<std::size_t>& begins) const {
+        constexpr std::size_t one = 8; // in eighths: what further points of a plan take beside the first
+        const auto size = [&](std::size_t g) {
+            const std::size_t points = (g + 1 < begins.size() ? begins[g + 1] : order.size()) - begins[g];
+            const FormShape& shape = space_.forms[at(batch[order[begins[g]]].id.form)].shape;
+            return static_cast<std::size_t>(shape.microbatches) * (one + points - 1);
+        };
+        std::vector<std::size_t> largest(begins.size());
+        std::iota(largest.begin(), largest.end(), std::size_t{0});
+        std::ranges::stable_sort(largest, std::greater{}, size);
+        return largest;
     }
 
     void fetch(const std::vector<Branches::Set>& batch, const std::vector<std::size_t>& order, const std::vector<std::size_t>& begins) {
@@ -426,26 +453,30 @@ class Search {
         });
     }
 
-    // The step's parts.
-    static ByEnum<Category, double, category_count> say_limits_of(SearchPoint& p, const Scenario& s) {
-        PredictOptions predicting;
-        predicting.shares_up_to = has_interval(p.row) ? 0 : interval_shares;
-        const Prediction prediction = predict(s, lower(s), predicting);
-        if (!has_interval(p.row)) set_interval(p.row, prediction);
-        p.limits = largest_parts(prediction.report.breakdown_s);
-        if (p.row.run_finished < 0) add_run(p.row, s, prediction);
-        return prediction.report.breakdown_s;
+    // The step's parts, and what else the point's simulation left out: its interval, its run.
+    static void say_limits_of(SearchPoint& p, const Scenario& s) {
+        const bool parts_known = std::ranges::any_of(p.parts_s, [](double seconds) { return seconds > 0; });
+        const bool run_known = !s.run || p.row.run_finished >= 0;
+        if (!parts_known || !has_interval(p.row) || !run_known) {
+            PredictOptions predicting;
+            predicting.shares_up_to = has_interval(p.row) ? 0 : interval_shares;
+            const Prediction prediction = predict(s, lower(s), predicting);
+            if (!has_interval(p.row)) set_interval(p.row, prediction);
+            p.parts_s = prediction.report.breakdown_s;
+            if (!run_known) add_run(p.row, s, prediction);
+        }
+        p.limits = largest_parts(p.parts_s);
     }
 
     // The same for the point that is named first, and the hints beside it.
     void say_first(SearchPoint& p) {
         const std::optional<Scenario> s = evaluator_->scenario(p);
         if (!s) return;
-        const ByEnum<Category, double, category_count> parts = say_limits_of(p, *s);
+        say_limits_of(p, *s);
         const std::size_t machine = at(space_.forms[at(p.id.form)].machine);
         const Unasked unasked{space_.homes_open && options_.space.farthest == Reach::devices, space_.synchronization_open,
                               !options_.space.compression && space_.compression_open};
-        const double wait = p.row.step_time_s > 0 ? parts[Category::exposed_dp] / p.row.step_time_s : 0;
+        const double wait = p.row.step_time_s > 0 ? p.parts_s[Category::exposed_dp] / p.row.step_time_s : 0;
         result_.hints = hints(*s, p.row, wait, unasked, objectives_[machine]);
     }
 

@@ -75,7 +75,8 @@ struct SearchPoint {
     std::string limits;     // where its time goes: "compute 90 %, bubble 5 %"; of the best of each kind alone
     double bound = 0, score = 0;
     SweepRow row;
-    double cost_usd = 0, energy_j = 0; // of a step; 0: not known
+    ByEnum<Category, double, category_count> parts_s{}; // of a step; all 0: its row came without them, from a database or another process
+    double cost_usd = 0, energy_j = 0;                  // of a step; 0: not known
 };
 
 struct SearchResult {

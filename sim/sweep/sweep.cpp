@@ -141,7 +141,8 @@ void told_by_exception(SweepRow& row) {
 
 } // namespace
 
-SweepRow evaluate_scenario(const Scenario& scenario, bool whole_run, const Replan& replan, ReadyPlans* kept, bool interval) {
+SweepRow evaluate_scenario(const Scenario& scenario, bool whole_run, const Replan& replan, ReadyPlans* kept, bool interval,
+                           ByEnum<Category, double, category_count>* parts_s) {
     SweepRow row;
     try {
         PredictOptions predicting;
@@ -154,6 +155,7 @@ SweepRow evaluate_scenario(const Scenario& scenario, bool whole_run, const Repla
         fill(row, prediction);
         const SimulationStats& stats = prediction.simulation.stats;
         if (!interval && stats.events + stats.replayed_ops < interval_shares) row.step_time_error_bar = -1, row.step_time_interval = {};
+        if (parts_s && !prediction.too_big) *parts_s = prediction.report.breakdown_s;
         if (whole_run) add_run(row, scenario, prediction, replan);
     } catch (...) { told_by_exception(row); }
     return row;

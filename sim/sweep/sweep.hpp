@@ -102,9 +102,9 @@ bool has_run(const SweepRow& row, const std::string& json);
 bool has_interval(const SweepRow& row);
 // A resolved scenario's figures; hash, label and index are left empty, and its plan is not verified. whole_run: those of its "run", too.
 // Never throws: what goes wrong is in the row. kept: plans of the scenarios before, for those that have the same. interval: false leaves
-// out the interval of the step time where it takes several more simulations.
+// out the interval of the step time where it takes several more simulations. parts_s: set to the seconds of a step that fits, by category.
 SweepRow evaluate_scenario(const Scenario& scenario, bool whole_run = false, const Replan& replan = {}, ReadyPlans* kept = nullptr,
-                           bool interval = true);
+                           bool interval = true, ByEnum<Category, double, category_count>* parts_s = nullptr);
 // The interval of the step time, of a prediction with shares_up_to = interval_shares.
 void set_interval(SweepRow& row, const Prediction& prediction);
 // Adds the figures of the scenario's "run" to a row that fits, on one thread. Throws as run_figures() does.

@@ -93,7 +93,7 @@ std::string misses(const Validation& v) {
 
 // Bars drawn from all other unseen sources, and what they hold.
 std::string left_out(const Validation& v) {
-    const std::vector<Experience> rows = merged(read_experience(to_experience(v)), first_contacts());
+    const std::vector<Experience> rows = merged(with_uncounted_left_out(read_experience(to_experience(v))), first_contacts());
     std::string text;
     for (const auto& [figure, what] : {std::pair{Figure::step_time, "step time"}, {Figure::memory, "memory"}})
         for (const Coverage& c : left_out_coverage(rows, figure))
@@ -135,7 +135,9 @@ std::string what_new_sources_can_expect(const Validation& v) {
         text +=
             "\n## Sources that no constant was fitted to, each left out in turn\n\nThe 80 % interval of a report is drawn from these rows. "
             "Here each row's interval is drawn from the rows of all other sources: what a\n"
-            "new source can expect. Covered: share of rows inside their interval (80 is promised). Width: mean half width. Less, more: "
+            "new source can expect; so is the one factor that is fitted to all of them, on the time of what several devices do beside the "
+            "kernels that are counted\n(\"uncounted\" in scenarios/calibration/pointwise.json): each row is predicted with that of all "
+            "other sources. Covered: share of rows inside their interval (80 is promised). Width: mean half width. Less, more: "
             "shares of rows\n"
             "that took less than their interval says, and more. Errors of sources that were used to find causes count as they were when "
             "they were first predicted, half of what\n"

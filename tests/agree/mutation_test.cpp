@@ -68,6 +68,8 @@ void expect_each_is_missed(const std::vector<std::string>& fields) {
         EXPECT_FALSE(verify(broken).empty()) << "verify does not miss " << op.name;
         // Loads that nothing has written are all alike, and those have no gradient.
         if (op.name.ends_with(".loads")) continue;
+        // The next step's gathers bring the small parameters again.
+        if (op.name == "gather.small") continue;
         EXPECT_FALSE(agrees(drop)) << "the numbers do not miss " << op.name;
     }
 }

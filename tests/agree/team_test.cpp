@@ -52,6 +52,23 @@ TEST(Team, AMatrixProductIsTheWholeOnes) {
             }
 }
 
+// Two threads have as much to do each, in the shapes of small models too; a part is wide enough, and worth a hand-over.
+TEST(Team, AProductHasAsManyPartsForEachOfTwoThreads) {
+    EXPECT_EQ(parts_of_product(128, 128, 512), 2); // weights of an attention's output
+    EXPECT_EQ(parts_of_product(384, 128, 512), 4); // of queries, keys and values: not 3
+    EXPECT_EQ(parts_of_product(1024, 768, 3072), 8);
+    EXPECT_EQ(parts_of_product(64, 100, 4096), 1);
+    EXPECT_EQ(parts_of_product(4096, 16, 16), 1);
+    for (std::int64_t m = 32; m <= 8192; m += 32)
+        for (const std::int64_t n : {64, 200, 512, 3000}) {
+            const std::int64_t parts = parts_of_product(m, n, 128);
+            EXPECT_TRUE(parts == 1 || parts % 2 == 0) << m << " x " << n;
+            EXPECT_TRUE(parts == 1 || std::max(m, n) / parts >= 64) << m << " x " << n;
+            EXPECT_TRUE(parts == 1 || m * n * 128 / parts >= 1 << 20) << m << " x " << n;
+            EXPECT_LE(parts, 16);
+        }
+}
+
 using Fields = std::vector<std::string>;
 
 class SharedKernels : public testing::TestWithParam<std::pair<std::string, Fields>> {};

@@ -1,6 +1,8 @@
 // Collectives are computed when all members have launched them, summed in the order of ranks.
 #include "tests/fakes/hub.hpp"
 
+#include "exec/kernels/kernel.hpp"
+
 #include <algorithm>
 #include <cstring>
 
@@ -23,6 +25,13 @@ std::size_t size_of(ncclDataType_t t) {
 
 namespace {
 
+// Of two bytes; each sum is rounded, as a ring of NCCL does.
+template <std::uint16_t (*to)(float), float (*from)(std::uint16_t)> struct Half {
+    std::uint16_t bits = 0;
+    friend Half operator+(Half a, Half b) { return {to(from(a.bits) + from(b.bits))}; }
+    friend bool operator<(Half a, Half b) { return from(a.bits) < from(b.bits); }
+};
+
 template <class T> void sum(const std::vector<Call>& members, std::size_t from, std::size_t n, void* out) {
     std::vector<T> total(n);
     for (std::size_t m = 0; m < members.size(); ++m) {
@@ -39,6 +48,10 @@ void reduce(const std::vector<Call>& members, std::size_t from, std::size_t n, v
         return sum<float>(members, from, n, out);
     case ncclFloat64:
         return sum<double>(members, from, n, out);
+    case ncclBfloat16:
+        return sum<Half<to_bf16, from_bf16>>(members, from, n, out);
+    case ncclFloat16:
+        return sum<Half<to_fp16, from_fp16>>(members, from, n, out);
     case ncclInt64:
         return sum<std::int64_t>(members, from, n, out);
     default:

@@ -27,6 +27,27 @@ void expect_as_on_the_cpu(const std::vector<std::string>& fields, int gpus, DTyp
 
 TEST(GpuQueues, OneRank) { expect_as_on_the_cpu({"training.gradient_clipping=1.0"}, 1); }
 TEST(GpuQueues, OneRankInSixteenBits) { expect_as_on_the_cpu({"training.precision=bf16"}, 1, DType::bf16, 0.02); }
+TEST(GpuQueues, OneRankInHalfPrecision) {
+    expect_as_on_the_cpu({"training.precision=fp16", "training.gradient_clipping=1.0"}, 1, DType::fp16, 0.02);
+}
+// The first steps overflow: they are left out, as the processor does that rounds to fp16.
+TEST(GpuQueues, OverflowOfHalfPrecision) {
+    const Gpu gpu = open_gpu();
+    if (!gpu.device) GTEST_SKIP() << gpu.why_not;
+    const Scenario scenario = tiny_scenario({"training.precision=fp16", "training.gradient_clipping=1.0"});
+    const auto cpu = make_world(scenario, DType::fp32), there = make_world(scenario, DType::fp16);
+    round_storage(*cpu);
+    for (World* w : {cpu.get(), there.get()}) {
+        initialise(*w);
+        for (auto& rank : w->ranks) rank->scaling->factor = 0x1p40;
+    }
+    const auto serial = serial_executor(*cpu), queues = queues_executor(*there, cuda_fleet(*there, std::nullopt, 60));
+    const std::vector<double> expected = losses_of(*cpu, *serial, 40), found = losses_of(*there, *queues, 40);
+    for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(found[i], expected[i], 0.05) << "step " << i;
+    EXPECT_GT(loss_scale(*there)->skipped, 0);
+    EXPECT_LT(loss_scale(*there)->skipped, 40);
+    EXPECT_NEAR(static_cast<double>(loss_scale(*there)->skipped), static_cast<double>(loss_scale(*cpu)->skipped), 1);
+}
 TEST(GpuQueues, Lamb) { expect_as_on_the_cpu({"training.optimizer=lamb"}, 1); }
 TEST(GpuQueues, DataParallel) {
     expect_as_on_the_cpu({"cluster.devices_per_node=2", "strategy.data_parallel=2", "strategy.zero_stage=1", "training.micro_batch_size=1"},
@@ -40,10 +61,12 @@ TEST(GpuQueues, TensorAndPipelineParallel) {
 
 // Heads that cuDNN has fused kernels for: two of 64 columns; and four queries to a key, packed by groups.
 TEST(GpuQueues, FusedAttention) {
-    for (const char* groups : {"model.kv_heads=8", "model.kv_heads=2"})
-        expect_as_on_the_cpu({"training.precision=bf16", "model.hidden_size=512", "model.attention_heads=8", groups, "model.position=rope",
-                              "training.sequence_length=128"},
-                             1, DType::bf16, 0.03);
+    for (const DType type : {DType::bf16, DType::fp16})
+        for (const char* groups : {"model.kv_heads=8", "model.kv_heads=2"})
+            expect_as_on_the_cpu({std::string("training.precision=") + name(type), "training.gradient_clipping=1.0",
+                                  "model.hidden_size=512", "model.attention_heads=8", groups, "model.position=rope",
+                                  "training.sequence_length=128"},
+                                 1, type, 0.03);
 }
 
 TEST(GpuQueues, FusedAttentionOfLongSequences) {

@@ -122,6 +122,39 @@ class EditorTest : public QObject {
         QVERIFY(!framework.siblingAtColumn(FieldsModel::NoteColumn).data().toString().isEmpty());
     }
 
+    void whatIsLeftOutShowsItsUsualDefault() {
+        ScenarioDocument document;
+        document.load(text, {}, {});
+        FieldsModel model;
+        model.setDocument(&document);
+        const QModelIndex optimizer = value_of(model, "/training/optimizer");
+        QCOMPARE(optimizer.data().toString(), QString("adamw"));
+        QCOMPARE(optimizer.data(FieldsModel::GivenRole).toBool(), false);
+        QVERIFY(optimizer.data(Qt::ToolTipRole).toString().contains("Default: adamw"));
+        QVERIFY(optimizer.data(Qt::ToolTipRole).toString().contains("Example: adam"));
+        // A rule in words is no value; of a preset's field nobody knows it here, and what is not there has none.
+        const QModelIndex group = value_of(model, "/strategy/microbatch_group_size");
+        QCOMPARE(group.data().toString(), QString());
+        QCOMPARE(group.siblingAtColumn(FieldsModel::NoteColumn).data().toString(), QString("default: pipeline_parallel"));
+        QCOMPARE(value_of(model, "/model/norm_placement").data().toString(), QString());
+        QCOMPARE(value_of(model, "/federated/clients").data().toString(), QString());
+        // Who chooses the default wants it written.
+        QVERIFY(model.setData(optimizer, "adamw"));
+        QCOMPARE(*value_at(document.text(), "/training/optimizer"), std::string("\"adamw\""));
+    }
+
+    void aModelOfItsOwnShowsDefaults() {
+        ScenarioDocument document;
+        std::string own = text;
+        own.replace(own.find("\"gpt2-124m\""), 11, R"({"layers": 2, "hidden_size": 256, "attention_heads": 4, "vocab_size": 1000})");
+        document.load(own, {}, {});
+        FieldsModel model;
+        model.setDocument(&document);
+        QCOMPARE(value_of(model, "/model/norm_placement").data().toString(), QString("before"));
+        QCOMPARE(value_of(model, "/model/attention/score_cap").data().toString(), QString("0"));
+        QCOMPARE(value_of(model, "/cluster/host/speed").data().toString(), QString()); // the preset's
+    }
+
     void mistakesStandAtTheirField() {
         ScenarioDocument document;
         document.load(text, {}, {});

@@ -196,6 +196,7 @@ class SearchTest : public QObject {
         QVERIFY(model.rowCount() > 3);
         const auto cell = [&](int r, int column) { return model.index(r, column).data().toString(); };
         QVERIFY(cell(1, StrategiesModel::NoteColumn).startsWith("the best"));
+        QVERIFY(!strategies->table().isColumnHidden(StrategiesModel::NoteColumn));
         QVERIFY(cell(1, StrategiesModel::IntervalColumn).contains("%"));
         QVERIFY(cell(1, StrategiesModel::CostColumn).contains("$"));
         for (int r = 2; r < model.rowCount(); ++r) QVERIFY2(!cell(r, StrategiesModel::NoteColumn).isEmpty(), qPrintable(cell(r, 0)));

@@ -118,6 +118,7 @@ class StrategiesTest : public QObject {
         ViewState state;
         StrategiesView view(store, state);
         const RunId a = add(store, "alpha", 1, 1), b = add(store, "beta", 2, 4);
+        QVERIFY(view.table().isColumnHidden(StrategiesModel::NoteColumn)); // no search has left a note
         view.resize(900, 300);
         view.show();
         QVERIFY(QTest::qWaitForWindowExposed(&view));

@@ -103,8 +103,8 @@ class ViewsTest : public QObject {
         QCOMPARE(std::set<int>(layers.begin(), layers.end()).size(), std::size_t(8));
         QVERIFY(p.stages.front().chunks.front().embedding);
         QVERIFY(p.stages.back().chunks.back().loss);
-        QCOMPARE(split_text(p.stages[1].parameters, p.mesh), std::string("split over tensor 2"));
-        QVERIFY(split_text(p.stages[1].optimizer, p.mesh).find("data 2") != std::string::npos);
+        QCOMPARE(split_words(p.stages[1].parameters, p.mesh), QString("split over tensor 2"));
+        QVERIFY(split_words(p.stages[1].optimizer, p.mesh).contains("data 2"));
     }
 
     void expertsAreSharedOut() {
@@ -299,6 +299,19 @@ class ViewsTest : public QObject {
             }
         }
         QVERIFY(most > 16);
+    }
+
+    void switchesOfANodeLieApart() {
+        const auto data = simulated(scenario(R"("tensor_parallel": 2, "pipeline_parallel": 4)"));
+        const ClusterPicture drawn = picture(Fabric(data->scenario->cluster), *data->trace, 1);
+        ClusterPlot plot;
+        plot.setPicture(drawn);
+        plot.resize(353, 340); // a window of 1200 pixels
+        const auto number = [](std::size_t i) { return static_cast<int>(i); };
+        for (std::size_t i = 0; i < drawn.vertices.size(); ++i)
+            for (std::size_t j = 0; j < i; ++j)
+                QVERIFY2(!plot.shape(number(i)).intersects(plot.shape(number(j))),
+                         (drawn.vertices[i].name + " lies on " + drawn.vertices[j].name).c_str());
     }
 
     void theScrubberMovesTheCursor() {

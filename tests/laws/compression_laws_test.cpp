@@ -197,6 +197,19 @@ TEST(GradientCompression, OfEveryKindTakesTheSameTimeFoldedAndUnfoldedAndIsNever
     }
 }
 
+// DeepSpeed makes and adds up signs in operators over whole tensors, some 180 bytes of each parameter; elsewhere kernels read once.
+TEST(GradientCompression, AsSignsIsManyOperatorsInDeepSpeed) {
+    const auto more = [](const char* framework, std::int64_t& elements) {
+        Gpt signs = by_fields(R"("kind": "onebit-adam")", "400", 8), none = by_fields(R"("kind": "none")", "400", 8);
+        signs.framework = none.framework = framework;
+        elements = parameters(lower(signs.make()));
+        return predict(signs.make()).report.step_time_s - predict(none.make()).report.step_time_s;
+    };
+    std::int64_t elements = 0;
+    const double operators = more("deepspeed", elements), kernels = more("ddp", elements);
+    EXPECT_GT(operators - kernels, 80 * static_cast<double>(elements) / 2.04e12);
+}
+
 TEST(GradientCompression, InTheWarmUpIsNone) {
     const double none = predict(by_fields(R"("kind": "none")").make()).report.step_time_s;
     EXPECT_EQ(predict(by_fields(R"("kind": "powersgd", "phase": "warmup")").make()).report.step_time_s, none);

@@ -54,8 +54,8 @@ TEST(FullyShardLaws, ManyMicrobatchesReserveWhatSomeDo) {
         s.training.global_batch_size = 8 * microbatches;
         return static_cast<double>(peak_as(memory(lower(s), s).stages[0], MemoryMeasure::reserved).count);
     };
-    const double some = reserved(16);
-    for (const int more : {64, 256}) EXPECT_NEAR(reserved(more), some, 0.02 * some) << more;
+    const double some = reserved(64); // the cache takes a few dozen to settle
+    for (const int more : {128, 512}) EXPECT_NEAR(reserved(more), some, 0.02 * some) << more;
 }
 
 struct Levels {

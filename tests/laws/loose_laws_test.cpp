@@ -119,7 +119,7 @@ TEST(ParameterServer, ALooserBoundIsNeverSlowerWhereSeveralWorkersShareANic) {
         double least = 1e9;
         for (int bound : {0, 1, 4, -1}) {
             const double now = predict(crowded(per_node, bound, gbit)).report.step_time_s;
-            EXPECT_LE(now, 1.02 * least) << per_node << " " << gbit << " " << bound << ": how they meet costs or saves up to 2 %";
+            EXPECT_LE(now, 1.05 * least) << per_node << " " << gbit << " " << bound << ": how they meet costs or saves up to 5 %";
             least = std::min(now, least);
         }
     }

@@ -1,10 +1,15 @@
-// Is what a memo of the last run gives what the run gives? For random jobs in two orders of ranks, and on other networks.
+// Is what a memo of the last run gives what the run gives? For random jobs in other orders of ranks, on other devices and hosts, whose ops
+// take other times in the same programs, and on other networks.
 #include "sim/engine/memo.hpp"
+#include "sim/memory/ready.hpp"
 #include "sim/report/report.hpp"
 #include "tests/laws/scenarios.hpp"
 #include "tests/laws/simulations.hpp"
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <random>
 
 namespace orrery::laws {
@@ -46,6 +51,8 @@ TEST(MemoLaws, GivesWhatTheRunGives) {
         for (int k = 0; k < 4; ++k) {
             g.extra_strategy = ", \"rank_order\": \"" + orders[random() % orders.size()] + "\"";
             all.push_back(scenario(g.text()));
+            if (k == 2 && i % 2) all.back().cluster.device.memory_bandwidth = BytesPerSecond::gigabytes(1500);
+            if (k == 2 && i % 3 == 0) all.back().runtime.launch_us = 30;
             if (k == 3) all.back().cluster.inter.nic_bandwidth = BytesPerSecond::gigabits(30);
         }
         Plan plan = lower(all[0]);
@@ -62,6 +69,36 @@ TEST(MemoLaws, GivesWhatTheRunGives) {
     }
     EXPECT_GT(known, 5);
     EXPECT_GT(other, 60);
+}
+
+// One op stands for all that are alike: none of them may have another price, whatever the job.
+TEST(MemoLaws, OpsAlikeTakeAsLong) {
+    int shared = 0;
+    for (const auto& file : std::filesystem::directory_iterator(std::string(ORRERY_SOURCE_DIR) + "/scenarios")) {
+        const std::string path = file.path().string();
+        if (!file.is_regular_file() || !path.ends_with(".json") || path.find("16k") != path.npos) continue;
+        std::ifstream in(path);
+        ParseOptions parsing;
+        parsing.base_dir = file.path().parent_path();
+        const ParseResult parsed = ready_scenario(std::string(std::istreambuf_iterator<char>(in), {}), parsing);
+        if (!parsed.scenario || !parsed.problems.empty()) continue; // a sweep, or a run of jobs
+        const Scenario& s = *parsed.scenario;
+        const Plan plan = lower(s);
+        if (plan.programs.empty()) continue;
+        SCOPED_TRACE(path);
+        const Fabric fabric(s.cluster);
+        const CostModel cost(s, fabric);
+        const Costs costs = costs_of(cost, plan, s, fabric);
+        if (!costs.layers) continue; // experts' loads differ layer by layer
+        Compilation c{plan, costs, {}, {}};
+        begin_machine(c, wires_of(s, fabric));
+        compile_programs(c, s.runtime.launch_blocking);
+        const std::vector<CompiledOp> each = c.machine.ops;
+        EXPECT_FALSE(price_programs(c, alike_ops(plan, c.machine)));
+        EXPECT_EQ(c.machine.ops, each);
+        shared += alike_ops(plan, c.machine).count < static_cast<int>(each.size()) / 2;
+    }
+    EXPECT_GT(shared, 10);
 }
 
 } // namespace

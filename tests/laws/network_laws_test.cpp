@@ -85,6 +85,21 @@ TEST(NetworkLaws, ADomainOfNodesIsOneNodeInAllThatTakesTime) {
     EXPECT_LT(step_of(together), 0.8 * step_of(apart)) << "tensor parallelism of eight over two nodes";
 }
 
+// User buffers are mapped into all devices of one NVLink domain: tensor parallelism of eight over two trays has them as within a node.
+TEST(NetworkLaws, ADomainOfNodesHasUserBuffers) {
+    const auto step = [](const std::string& nodes) {
+        return step_of(scenario(R"({"model": {"preset": "llama3-8b", "layers": 4},
+            "training": {"global_batch_size": 16, "micro_batch_size": 1, "sequence_length": 8192, "precision": "bf16"},
+            "strategy": {"framework": "nemo", "tensor_parallel": 8, "sequence_parallel": true, "zero_stage": 1}, "runtime": {"year": 2025},
+            "cluster": {"preset": "gb200-nvl72", )" +
+                                nodes + "}}"));
+    };
+    const double trays =
+        step(R"("nodes": 8, "devices_per_node": 4, "inter_node": {"nics_per_node": 4}, "intra_node": {"domain_nodes": 4})");
+    const double racks = step(R"("nodes": 2, "devices_per_node": 16, "inter_node": {"nics_per_node": 16})");
+    EXPECT_NEAR(trays, racks, 1e-3 * racks);
+}
+
 // Synchronous groups run at the slowest: with some A100 among H100 a data-parallel step takes what A100 alone take.
 TEST(NetworkLaws, UnlikeNodesRunAtTheSlowest) {
     const std::string inter = R"("inter_node": {"kind": "infiniband", "nics_per_node": 8, "gbit_per_s": 200})";

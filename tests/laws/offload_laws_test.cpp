@@ -528,6 +528,7 @@ Gpt checkpoints(const std::string& offload, const std::string& host = R"("pcie_g
     g.layers = 12;
     g.vocab = 2048;
     g.flash = true;
+    g.gradient_dtype = "fp32"; // of narrower ones the step would make others, more than these layers keep
     g.recompute = "full";
     if (!offload.empty()) g.extra_strategy = R"(, "offload": {"activations": "cpu")" + offload + "}";
     g.cluster = R"({"preset": "dgx-a100-80gb", "nodes": 1, "devices_per_node": 1, "host": {)" + host + "}}";

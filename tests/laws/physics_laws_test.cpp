@@ -43,6 +43,27 @@ TEST(PhysicsLaws, MoreBandwidthOrRateIsNeverSlower) {
     }
 }
 
+// NICs of a single node lead to storage alone: slow ones change no step, and a note says so.
+TEST(PhysicsLaws, SlowNicsOfASingleNodeHaveNoEffectAndAreNamed) {
+    const auto report_of = [](int nodes, const std::string& more) {
+        const ParseResult read = parse_scenario(
+            R"({"model": "gpt2-124m", "training": {"global_batch_size": 32, "micro_batch_size": 1, "sequence_length": 1024},
+                "cluster": {"preset": "dgx-a100-80gb", "nodes": )" +
+            std::to_string(nodes) + "}" + more + "}");
+        EXPECT_TRUE(read.scenario) << to_text(read.problems);
+        return predict(read.scenario.value()).report;
+    };
+    const auto named = [](const Report& r) {
+        return std::ranges::count(r.notes, std::string("perturb[0] has no effect: no traffic takes nic")) == 1;
+    };
+    const std::string slow = R"(, "perturb": [{"slow": 2, "link": "nic"}])";
+    const Report one = report_of(1, slow), two = report_of(2, slow);
+    EXPECT_TRUE(named(one));
+    EXPECT_EQ(one.step_time_s, report_of(1, "").step_time_s);
+    EXPECT_FALSE(named(two));
+    EXPECT_GT(two.step_time_s, report_of(2, "").step_time_s);
+}
+
 TEST(PhysicsLaws, MoreDataParallelRanksNeverSlowTheSameGlobalBatch) {
     double before = 1e30;
     for (int dp : {1, 2, 4, 8}) {

@@ -460,10 +460,35 @@ TEST(StackLaws, HooksOfModulesBoundSmallSteps) {
                            device, zero)))
             .report.step_time_s;
     };
-    const double there = 13 * 185e-6 + 7 * 400e-6, // of a layer: seven linears, two norms, four modules without parameters
-        back = 13 * 125e-6 + 7 * 280e-6 + 9 * 105e-6;
+    const double there = 13 * 168e-6 + 7 * 357e-6, // of a layer: seven linears, two norms, four modules without parameters
+        back = 13 * 115e-6 + 7 * 252e-6 + 9 * 95e-6;
     EXPECT_GT(step(3, "h100-sxm-80gb"), 32 * (there + back));
     EXPECT_NEAR(step(3, "h100-sxm-80gb") / step(3, "b200-192gb"), 1, 0.15);
+}
+
+// Behind the step of DeepSpeed's ZeRO-3 each small parameter is gathered by a collective of its own, where several ranks share them.
+TEST(StackLaws, SmallParametersAreGatheredOneByOne) {
+    const auto gathers = [](const char* model, const char* strategy, int year) {
+        const Plan plan = lower(scenario(fmt::format(
+            R"({{"model": "{}", "cluster": {{"preset": "dgx-h100", "nodes": 1}},
+            "training": {{"global_batch_size": 8, "micro_batch_size": 1, "sequence_length": 256, "precision": "bf16"}},
+            "strategy": {}, "runtime": {{"year": {}}}}})",
+            model, strategy, year)));
+        int times = 0;
+        for (const Block& block : plan.blocks)
+            for (const Op& op : block.ops)
+                if (const auto* c = std::get_if<Collective>(&op.work);
+                    c && op.phase == Phase::optimizer && c->kind == CollectiveKind::all_gather)
+                    times += c->times;
+        return times;
+    };
+    const char* three = R"({"framework": "deepspeed", "fused": false, "zero_stage": 3})";
+    EXPECT_EQ(gathers("llama3-8b", three, 2025), 65) << "norms: two of each of 32 layers, and the last";
+    EXPECT_GT(gathers("llama3-70b", three, 2025), 65);
+    EXPECT_GT(gathers("gpt3-6.7b", three, 2025), 255) << "biases too, more than one op counts";
+    EXPECT_EQ(gathers("llama3-8b", three, 2021), 0);
+    EXPECT_EQ(gathers("llama3-8b", R"({"framework": "deepspeed", "fused": false, "zero_stage": 2})", 2025), 0);
+    EXPECT_EQ(gathers("llama3-8b", R"({"framework": "fsdp", "zero_stage": 3})", 2025), 0);
 }
 
 // Adapters of all linears have three times as many modules with parameters, but no gathers of their own, and few gradients fill a bucket.

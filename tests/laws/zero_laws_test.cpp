@@ -124,8 +124,34 @@ TEST(ZeroLaws, DeepSpeedsStepHoldsItsGradientsAnew) {
     narrow.training.master_weights = false;
     EXPECT_NEAR(copies_of_gradients(narrow).first, 2 * P / 64, 1e-3 * P) << "nothing is wider than they are";
     Scenario other = deepspeeds(64, 2, DType::bf16);
-    other.strategy.framework = Framework::megatron;
+    other.strategy.framework = Framework::nanotron;
     EXPECT_EQ(copies_of_gradients(other).first, 0);
+}
+
+// Megatron's step makes fp32 gradients of 16-bit ones: 20 bytes a parameter are there while it steps, 4 + 16 / N where replicas share the
+// states (Megatron-Core's page on the distributed optimizer). Until 2021 they stay for the whole of the next step.
+TEST(ZeroLaws, MegatronsStepWidensSixteenBitGradients) {
+    const double P = parameters(lower(model_of_7_5b(1, 0).make()));
+    const auto megatrons = [](int zero, DType gradients, int year) {
+        Scenario s = deepspeeds(64, zero, DType::fp16);
+        s.strategy.framework = Framework::megatron;
+        s.training.gradient_dtype = gradients;
+        s.runtime.year = year;
+        return s;
+    };
+    for (const int zero : {0, 1}) {
+        const Scenario s = megatrons(zero, DType::fp16, 2024);
+        const double own = zero == 0 ? P : P / 64;
+        EXPECT_NEAR(copies_of_gradients(s).first, 4 * own, 1e-3 * P) << "stage " << zero;
+        EXPECT_NEAR(model_states(lower(s)), 4 * P + 12 * own, 1e-3 * P) << "none of them stays";
+        EXPECT_EQ(copies_of_gradients(megatrons(zero, DType::fp32, 2024)).first, 0) << "they are fp32 themselves";
+    }
+    const Scenario early = megatrons(0, DType::fp16, 2021);
+    EXPECT_EQ(copies_of_gradients(early).first, 0);
+    EXPECT_NEAR(model_states(lower(early)), 20 * P, 1e-3 * P);
+    Scenario precise = megatrons(1, DType::fp16, 2026);
+    precise.training.moment_dtype = DType::fp16;
+    EXPECT_EQ(copies_of_gradients(precise).first, 0) << "the optimizer that keeps 16-bit moments reads gradients as they are";
 }
 
 // Of DeepSpeed's ZeRO-3 each gather is followed by one copy of what was gathered, and each reduction by three ahead of it, on the

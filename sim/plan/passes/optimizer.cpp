@@ -6,6 +6,7 @@
 #include "sim/plan/passes/optimizer_block.hpp"
 #include "sim/plan/passes/passes.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 namespace orrery {
@@ -74,6 +75,65 @@ void gather_for_next_step(Lowering& l, int stage, Draft& draft) {
     }
 }
 
+// Behind the step of ZeRO 3 the small parameters, which are whole in all passes, are gathered one by one, and the host waits for them
+// (Practice::gathers_small_apart). They are of the buckets here, whose gathers bring them again: what these gathers take is time.
+std::int32_t make_small_gathers(Lowering& l, const DataParallel& dp, int stage) {
+    constexpr std::int64_t most = 100'000; // elements: DeepSpeed's stage3_param_persistence_threshold
+    std::int64_t elements = 0;
+    int count = 0;
+    for (const Parameter& p : l.parameters[stage])
+        if (!p.expert && p.elements <= most) {
+            elements += p.elements;
+            ++count;
+        }
+    if (count == 0) return -1;
+    const CommId comm = l.add_communicator("dp.gather", dp.shard_axes);
+    const std::int64_t ranks = size(l.plan, comm), part = (elements / count + ranks - 1) / ranks;
+    if (ranks < 2) return -1;
+    const DType dtype = activation_dtype(l.scenario);
+    const auto room = [&](const char* name, std::int64_t of, PlacementKind over) {
+        Buffer b;
+        b.role = Role::step_gradients;
+        b.name = name;
+        b.shape = {of};
+        b.dtype = dtype;
+        b.bytes = bytes(b.shape, dtype);
+        b.kind = MemoryKind::workspace;
+        b.scope = Scope::action;
+        b.stage = static_cast<std::int16_t>(stage);
+        for (Axis a : {Axis::dp, Axis::cp, Axis::dpr})
+            if (dp.shard_axes & mask(a)) b.placement.set(a, over);
+        return l.add(std::move(b));
+    };
+    const BufferId own = room("opt.small.part", part, PlacementKind::sharded),
+                   all = room("opt.small", part * ranks, PlacementKind::invariant);
+    Block out;
+    out.name = fmt::format("small:{}", stage);
+    out.kind = BlockKind::gather;
+    out.stage = static_cast<std::int16_t>(stage);
+    for (BufferId b : {own, all}) out.ops.push_back(step_op({}, Alloc{b}, {}, {}, host_queue));
+    out.ops.push_back(step_op("small.part", Pointwise{PointwiseKind::zero, Direction::forward, part, true}, {}, {own}));
+    constexpr int at_once = 255; // Collective::times
+    for (int left = count; left > 0; left -= at_once) {
+        Collective work{CollectiveKind::all_gather, comm, bytes({part * ranks}, dtype), dtype};
+        work.times = static_cast<std::uint8_t>(std::min(left, at_once));
+        out.ops.push_back(step_op("gather.small", work, {own}, {all}, queue_of(comm)));
+    }
+    out.ops.push_back(step_op("small.wait", HostSync{}, {all}, {}, host_queue));
+    for (BufferId b : {own, all}) out.ops.push_back(step_op({}, Free{b}, {}, {}, host_queue));
+    return l.add(std::move(out));
+}
+
+// How many parameters the host goes over for the step (Practice::steps_by_parameter): written to the first part of it.
+void count_parameters(Lowering& l, int stage, std::int32_t step) {
+    const auto& all = l.parameters[stage];
+    for (Op& op : l.plan.blocks[step].ops)
+        if (auto* work = std::get_if<OptimizerStep>(&op.work); work && work->kind != OptimizerKind::muon) {
+            work->matrices = std::count_if(all.begin(), all.end(), [](const Parameter& p) { return p.trained(); });
+            return;
+        }
+}
+
 } // namespace
 
 void optimizer(Lowering& l) {
@@ -83,9 +143,13 @@ void optimizer(Lowering& l) {
         const std::int32_t begin = make_begin_block(l, dp, stage);
         if (!l.plan.blocks[begin].ops.empty()) draft.actions.insert(draft.actions.begin(), run_of(l.plan, draft, begin));
         const std::int32_t step = make_optimizer_block(l, stage);
+        if (l.practice.steps_by_parameter) count_parameters(l, stage, step);
         // Updates in the backward pass leave the check of their norm, if anything.
         if (!l.scenario.training.optimizer_in_backward || dp.norm >= 0) draft.actions.push_back(run_of(l.plan, draft, step));
         if (dp.sharded() && !dp.gathers_in_step) gather_for_next_step(l, stage, draft);
+        if (l.practice.gathers_small_apart && dp.sharded() && dp.gathers_in_step)
+            if (const std::int32_t small = make_small_gathers(l, dp, stage); small >= 0)
+                draft.actions.push_back(run_of(l.plan, draft, small));
     }
 }
 

@@ -401,7 +401,8 @@ struct OptimizerBlock {
         way.sum(fed, part.elements, first, error);
         const bool mastered = kept.size() > 2;
         const auto on = [&](OptimizerStep::Part what) {
-            OptimizerStep work{kind, part.elements, fused, false, what};
+            const bool operators = l.practice.stack == Stack::zero; // of PyTorch, one after another (onebit_adam.py)
+            OptimizerStep work{kind, part.elements, fused && !operators, false, what};
             work.frozen = true;
             return work;
         };
@@ -445,10 +446,26 @@ struct OptimizerBlock {
             if (made >= 0) out.ops.push_back(step_op({}, Free{made}, {}, {}, host_queue));
     }
 
+    // Gradients in the masters' dtype, which the step makes of narrower ones; what of them it lets go of. (Interpreters update from the
+    // gradients themselves.) -1: nothing.
+    BufferId widen_gradients() {
+        if (!l.practice.widens_gradients) return -1;
+        Buffer wide = state("wide_gradients" + suffix, Role::step_gradients, stage, part.elements, DType::fp32);
+        const bool kept = l.practice.keeps_wide_gradients;
+        if (!kept) wide.kind = MemoryKind::workspace;
+        wide.scope = kept ? Scope::run : Scope::action;
+        const BufferId id = l.add(std::move(wide));
+        if (!kept) out.ops.push_back(step_op({}, Alloc{id}, {}, {}, host_queue));
+        const Pointwise cast{PointwiseKind::cast, Direction::forward, part.elements, true};
+        out.ops.push_back(step_op("widen_gradients", cast, part.gradients, {id}));
+        in.push_back(id);
+        return kept ? -1 : id;
+    }
+
     // The gradients side by side in a buffer of their own, and again in the masters' dtype, where the first copy goes: what the step holds
     // while it updates. (Interpreters update from the gradients themselves, which are the same.) -1: it has none.
     BufferId flatten_gradients() {
-        if (!l.practice.flat_step_gradients || l.scenario.strategy.offload.optimizer != Tier::none) return -1;
+        if (!l.practice.flat_step_gradients || l.scenario.strategy.offload.optimizer != Tier::none) return widen_gradients();
         const auto copied = [&](const std::string& name, PointwiseKind how, DType dtype, const std::vector<BufferId>& from) {
             Buffer copy = state(name + suffix, Role::step_gradients, stage, part.elements, dtype);
             copy.kind = MemoryKind::workspace;

@@ -38,10 +38,11 @@ bool core_with_cast(const Graph& g, std::size_t i) {
 // is made again, which is as much time and memory over the layers of a stage. Results of communication are kept; a mixture's gate is made
 // again by name (force_recompute_mm_shapes_by_fqns: moe.router.gate). (Eager code keeps w2's too, which nothing reads:
 // Emitter::stores_result.)
-bool made_again_by_op(const Strategy& st, const Node& n) {
+bool made_again_by_op(const Strategy& st, const Node& n, bool keeps_attention) {
     switch (n.kind) {
     case NodeKind::attention:
     case NodeKind::ring_attention:
+        return !keeps_attention;
     case NodeKind::exit: // reduce_scatter_tensor is one of the kept, all_gather_into_tensor is not
     case NodeKind::dispatch:
     case NodeKind::combine:
@@ -161,7 +162,7 @@ void mark_recompute(Lowering& l) {
             if (std::find(layers.begin(), layers.end(), n.layer) == layers.end()) continue;
             switch (st.recompute) {
             case RecomputeKind::selective:
-                n.recompute = l.practice.selective_by_op ? made_again_by_op(st, n) : core_with_cast(g, i);
+                n.recompute = l.practice.selective_by_op ? made_again_by_op(st, n, l.practice.keeps_attention_by_op) : core_with_cast(g, i);
                 break;
             case RecomputeKind::full:
                 n.recompute = true;
@@ -179,12 +180,15 @@ void mark_recompute(Lowering& l) {
             if (last_of_stretch) g.value(n.out[0]).saved = true;
         }
     }
-    // The core's result is the projection's input, which selective recomputation keeps: it is what a checkpointed function returned.
+    // The core's result is the projection's input, which selective recomputation keeps: it is what a checkpointed function returned (a
+    // policy by op keeps no result of a kernel that it makes again).
+    const bool by_op = st.recompute == RecomputeKind::selective && l.practice.selective_by_op;
     if (st.recompute == RecomputeKind::selective || (st.recompute == RecomputeKind::list && !l.practice.keeps_named_alone))
         for (Graph& g : l.graphs)
-            for (Node& n : g.nodes)
-                if (n.recompute && (n.kind == NodeKind::context || n.kind == NodeKind::attention || n.kind == NodeKind::ring_attention))
-                    g.value(n.out[0]).saved = true;
+            for (Node& n : g.nodes) {
+                const bool kernel = n.kind == NodeKind::attention || n.kind == NodeKind::ring_attention;
+                if (n.recompute && (n.kind == NodeKind::context || (kernel && !by_op))) g.value(n.out[0]).saved = true;
+            }
     // A cast of what is made again is made again with it: kept, it would take the place of what is not.
     if (st.recompute == RecomputeKind::list)
         for (Graph& g : l.graphs)

@@ -8,6 +8,7 @@
 // After it: Node::pieces and Node::gradient_pieces of dense layers' regions, and of the linears at their ends.
 #include "sim/plan/passes/passes.hpp"
 
+#include <algorithm>
 #include <vector>
 
 namespace orrery {
@@ -41,9 +42,10 @@ bool is_dense_linear(const Graph& g, const Node* n) {
 
 void tensor_overlap(Lowering& l) {
     const Strategy& s = l.scenario.strategy;
-    // Its buffers are mapped into the devices of a node.
+    // Its buffers are mapped into the devices of an NVLink domain: a node, or the nodes of a rack.
+    const Cluster& c = l.scenario.cluster;
     if (!l.practice.pieced_gathers || !s.overlap.tensor_parallel || !s.sequence_parallel || l.tp() == 1 ||
-        l.tp() > l.scenario.cluster.devices_per_node)
+        l.tp() > c.devices_per_node * std::max(1, c.intra.domain_nodes))
         return;
     const auto ranks = static_cast<std::uint8_t>(l.tp());
     for (Graph& g : l.graphs) {

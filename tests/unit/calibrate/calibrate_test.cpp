@@ -111,6 +111,32 @@ TEST(SampleKernels, OwnSizesOfAScenarioHaveLawsOfTheirOwn) {
         EXPECT_GT(kinds[key], 0) << key;
 }
 
+// Ops of one size and different parts were measured apart: caches hold what one reads, and not what another does.
+TEST(MeasuredOps, GoByTheirPartBeforeTheirSize) {
+    const ParseResult r =
+        parse_scenario(R"({"name": "parts", "model": {"layers": 3, "hidden_size": 64, "attention_heads": 4, "vocab_size": 256},
+        "cluster": {"preset": "local-cpu", "nodes": 1, "devices_per_node": 1},
+        "training": {"global_batch_size": 1, "sequence_length": 32, "precision": "fp32"}, "strategy": {"framework": "ddp"}})");
+    ASSERT_TRUE(r.scenario) << to_text(r.problems);
+    const Plan plan = lower(*r.scenario);
+    std::map<std::string, std::vector<const Op*>> parts; // of the norms forward, all of one size
+    for (const Block& block : plan.blocks)
+        for (const Op& op : block.ops)
+            if (kernel_key(plan, op) == "norm fwd fp32") parts[part_of(op)].push_back(&op);
+    ASSERT_EQ(parts.size(), 3u); // before attention, before the MLP, behind all layers
+    EXPECT_EQ(parts.begin()->second.size(), 1u);
+    EXPECT_EQ(parts.rbegin()->second.size(), 3u);
+    const Op &before = *parts.rbegin()->second.front(), &last = *parts.rbegin()->second.back(), &behind = *parts.begin()->second.front();
+    const std::string key = kernel_key(plan, before);
+    const KernelSize size = kernel_size(plan, before);
+    Device device;
+    device.kernels[kernel_key(key, size)] = {40, 0, 0};
+    device.kernels[kernel_key(key, size, part_of(before))] = {13, 0, 0};
+    EXPECT_EQ(measured_us(device, plan, before), 13);
+    EXPECT_EQ(measured_us(device, plan, last), 13); // of another layer
+    EXPECT_EQ(measured_us(device, plan, behind), 40);
+}
+
 // The whole way: what was measured is written, read by a scenario, and times its ops.
 TEST(ClusterFile, IsTakenByAScenarioAsItIs) {
     const std::vector<KernelSample> samples{

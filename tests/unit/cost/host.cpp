@@ -168,6 +168,43 @@ TEST(HostCost, HooksOfAWeightsGradientFillBuckets) {
     EXPECT_GT(us(large, Direction::weight_gradient), 50) << "a gradient is copied into the bucket all the same";
 }
 
+// The host cuts a gradient, and what was gathered with others, for each rank in turn: two of them are in the other figures.
+TEST(HostCost, HooksCutForEachRank) {
+    const auto us = [](int ranks, const Op& op) { return host_us(zero_three(ranks), op); };
+    const Op weight = op_of(linear(1, DType::bf16, Direction::weight_gradient)),
+             bias = op_of(Pointwise{PointwiseKind::bias, Direction::backward, 1 << 20, false}), joined = op_of(linear(1, DType::bf16)),
+             alone = op_of(Linear{Direction::forward, 1024, 8192, 8192, 1, DType::bf16, DType::bf16, false});
+    for (const Op& op : {weight, bias, joined}) {
+        const double each = (us(64, op) - us(2, op)) / 62;
+        EXPECT_GT(each, 5);
+        EXPECT_NEAR(us(512, op) - us(64, op), 448 * each, 1e-3);
+    }
+    EXPECT_EQ(us(512, alone), us(2, alone)) << "more elements than are asked for ahead";
+    Scenario exchanged = zero_three(64); // matrices go another way, vectors do not
+    exchanged.strategy.quantized_gradients = QuantizedGradients::int4;
+    EXPECT_LT(host_us(exchanged, weight), us(64, weight) - 500);
+    EXPECT_EQ(host_us(exchanged, bias), us(64, bias));
+    Scenario near = zero_three(64); // the backward pass gathers from 8
+    near.strategy.secondary_shard_size = 8;
+    const Op back = op_of(linear(1, DType::bf16, Direction::input_gradient));
+    EXPECT_EQ(host_us(near, back), us(8, back));
+    EXPECT_EQ(host_us(near, joined), us(64, joined));
+}
+
+// The step goes over parameters, and calls a collective for each of those that are gathered behind it.
+TEST(HostCost, AStepGoesOverParameters) {
+    OptimizerStep few{OptimizerKind::adam, 1 << 24, true, false}, many = few;
+    few.matrices = 10, many.matrices = 300;
+    const Scenario s = zero_three();
+    EXPECT_NEAR(host_us(s, op_of(many)) - host_us(s, op_of(few)), 290 * 64, 1);
+    EXPECT_EQ(host_us(megatron(false), op_of(many)), host_us(megatron(false), op_of(few)));
+    Collective gather{CollectiveKind::all_gather, 0, Bytes{1 << 14}, DType::bf16};
+    gather.times = 100;
+    Op apart = op_of(gather), layer = apart;
+    apart.phase = Phase::optimizer;
+    EXPECT_GT(host_us(s, apart), host_us(s, layer) + 100 * 50);
+}
+
 // PEFT's A and B are gathered with the weight beside them; with A go the dropout and the module that calls all.
 TEST(HostCost, AnAdaptersHooksCostLessThanAWeights) {
     Scenario s = zero_three();

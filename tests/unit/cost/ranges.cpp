@@ -59,7 +59,7 @@ TEST(CalibrationRanges, RefuseWhatIsBeyondThem) {
             else if (group == "attention" && (key == "rate" || key == "s0"))
                 file["attention"]["flash-2"]["forward"]["causal"]["128"][key == "rate" ? 0 : 1] = bad;
             else if (group == "attention")
-                file["attention"]["waves"][key] = bad;
+                file["attention"][key == "sustained" ? "flash-2" : "waves"][key] = bad;
             else
                 file[group][key] = bad;
             const std::string why = refusal(file);

@@ -45,6 +45,76 @@ TEST_P(OnStandIns, SerialToTheBit) {
 INSTANTIATE_TEST_SUITE_P(Strategies, OnStandIns, testing::ValuesIn(agree::strategies()),
                          [](const auto& tested) { return tested.param.name; });
 
+// Storage of 16 bits on the stand-ins, as GPUs have it, against the processor, which rounds fp32. (Sums of two members: of more, NCCL
+// rounds each.)
+TEST(SixteenBitsOnStandIns, SerialToTheBit) {
+    const agree::Fields strategies[] = {
+        {"strategy.tensor_parallel=2", "strategy.sequence_parallel=true", "strategy.data_parallel=2", "strategy.framework=megatron",
+         "strategy.zero_stage=1"},
+        {"strategy.data_parallel=2", "strategy.framework=fsdp"},
+        {"strategy.data_parallel=2", "strategy.framework=fsdp2"},
+        {"strategy.data_parallel=2", "strategy.framework=deepspeed", "strategy.zero_stage=3"},
+        {"strategy.pipeline_parallel=2", "strategy.schedule=1f1b", "strategy.data_parallel=2", "strategy.framework=megatron"},
+        {"strategy.context_parallel=2", "strategy.framework=megatron"},
+        {"strategy.data_parallel=2", "strategy.expert_parallel=2", "strategy.framework=megatron", "model.moe.experts=4",
+         "model.moe.top_k=2", "model.moe.expert_ffn_size=16", "model.moe.capacity_factor=1.5"},
+        {"strategy.data_parallel=2", "strategy.framework=megatron", "strategy.zero_stage=1", "training.optimizer=lamb"},
+        {"strategy.data_parallel=2", "strategy.framework=deepspeed", "strategy.zero_stage=2", "strategy.offload.optimizer=cpu"}};
+    for (const DType type : {DType::fp16, DType::bf16})
+        for (const agree::Fields& fields : strategies) {
+            const std::string precision = std::string("training.precision=") + name(type);
+            const Scenario scenario = agree::tiny(agree::with(fields, {precision, "training.gradient_clipping=1"}));
+            const Trained serial = agree::train(scenario, {.steps = 3, .real = DType::fp32, .rounds = true});
+            fake::reset(scenario.world_size());
+            const Trained gpus =
+                agree::train(scenario, {.steps = 3, .real = type, .make = [](World& w) { return queues_executor(w, stand_ins(w)); }});
+            SCOPED_TRACE(precision + " " + fields.front() + " " + fields.back());
+            agree::expect_same_bits(serial, gpus);
+            EXPECT_EQ(loss_scale(*gpus.world) != nullptr, type == DType::fp16);
+            EXPECT_TRUE(fake::misuse().empty()) << fake::misuse().front();
+        }
+}
+
+// Gradients that overflow fp16: every GPU leaves the step out, with its parameters and states as they were, halves the scale, and trains
+// on as the processor does.
+TEST(SixteenBitsOnStandIns, AnOverflowLeavesOutTheStep) {
+    const Scenario scenario =
+        agree::tiny({"training.precision=fp16", "training.gradient_clipping=1", "strategy.tensor_parallel=2", "strategy.data_parallel=2",
+                     "strategy.pipeline_parallel=2", "strategy.schedule=1f1b", "strategy.framework=megatron", "strategy.zero_stage=1"});
+    constexpr double first = 0x1p26;
+    const auto run = [&](World& world, Executor& executor, std::vector<std::pair<double, std::int64_t>>& scales) {
+        for (auto& rank : world.ranks) rank->scaling->factor = first;
+        for (std::int64_t step = 0; step < 12; ++step) {
+            load_batch(world, {"", scenario.model.vocab_size, scenario.training.seed}, step);
+            executor.step(nullptr);
+            for (const auto& rank : world.ranks) EXPECT_EQ(rank->scaling->factor, world.ranks[0]->scaling->factor);
+            scales.emplace_back(loss_scale(world)->factor, loss_scale(world)->skipped);
+            if (step > 0) continue;
+            executor.fetch();
+            const auto fresh = make_world(scenario, world.real);
+            if (world.real == DType::fp32) round_storage(*fresh);
+            initialise(*fresh);
+            for (const Quantity q : {Quantity::parameters, Quantity::states})
+                EXPECT_EQ(difference(gather(*fresh, q).tensors, gather(world, q).tensors).relative, 0) << "the step was not left out";
+        }
+        executor.fetch();
+    };
+    std::vector<std::pair<double, std::int64_t>> scales, expected;
+    const auto processor = make_world(scenario, DType::fp32), gpus = make_world(scenario, DType::fp16);
+    round_storage(*processor);
+    initialise(*processor);
+    run(*processor, *serial_executor(*processor), expected);
+    fake::reset(scenario.world_size());
+    initialise(*gpus);
+    const auto executor = queues_executor(*gpus, stand_ins(*gpus));
+    run(*gpus, *executor, scales);
+    EXPECT_EQ(scales, expected);
+    EXPECT_EQ(scales.front(), std::pair(first / 2, std::int64_t{1}));
+    EXPECT_LT(scales.back().second, 12) << "no step was made";
+    for (const Quantity q : {Quantity::parameters, Quantity::states})
+        EXPECT_EQ(difference(gather(*processor, q).tensors, gather(*gpus, q).tensors).relative, 0);
+}
+
 // Steps of an asynchronous pipeline flow into each other: one program has several of them, and a stage several versions of its weights.
 // Kernels of NCCL begin in the order of their launches, which must hold up no stage.
 TEST(PipeDream, TrainsToTheSerialBits) {

@@ -72,10 +72,17 @@ TEST_P(Pattern, IsKnownBackward) {
     expect_known<FusedBackward>(*lib, GetParam().shape);
 }
 
+FusedShape in_half(FusedShape s) {
+    s.half = true;
+    return s;
+}
+
 INSTANTIATE_TEST_SUITE_P(Shapes, Pattern,
                          testing::Values(Case{"gpt2", shape(4, 12, 12, 1024, 64, true, true)},
                                          Case{"llama8b", shape(1, 32, 8, 4096, 128, true, false)},
                                          Case{"long", shape(1, 32, 8, 8192, 128, true, false)},
+                                         Case{"gpt2_fp16", in_half(shape(4, 12, 12, 1024, 64, true, true))},
+                                         Case{"llama8b_fp16", in_half(shape(1, 32, 8, 4096, 128, true, false))},
                                          Case{"bidirectional", shape(2, 16, 16, 512, 64, false, false)}),
                          [](const auto& tested) { return std::string(tested.param.name); });
 

@@ -1,10 +1,14 @@
 // Is the folded run the unfolded one? Bytes exactly, times within 1e-9.
 #include "build.hpp"
+#include "sim/engine/fold.hpp"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
+#include <random>
+#include <tuple>
 
 namespace orrery::engine_test {
 
@@ -179,6 +183,113 @@ TEST(Fold, jitter_is_per_rank_and_repeats) {
     EXPECT_NE(once.step_time, simulate(plan, net).step_time);
     noisy.seed = 7;
     EXPECT_NE(run(compile(plan, net.costs(), noisy), {}).step_time, once.step_time);
+}
+
+// The coarsest stable colouring as its definition has it: in each round a vertex is what it was and all that its neighbours were.
+struct Plainly {
+    const FoldGraph& g;
+    std::vector<std::int64_t> rank, bundle, link; // colours; of links -1: nothing loads it
+
+    using Seen =
+        std::pair<std::int64_t, std::vector<std::tuple<std::int64_t, std::int64_t, double>>>; // own; neighbour, role or variant, load
+    static std::size_t number(std::vector<std::int64_t>& of, std::vector<Seen>& seen) {
+        std::map<Seen, std::int64_t> known;
+        for (std::size_t i = 0; i < of.size(); ++i) {
+            std::sort(seen[i].second.begin(), seen[i].second.end());
+            if (of[i] >= 0) of[i] = known.try_emplace(seen[i], static_cast<std::int64_t>(known.size())).first->second;
+        }
+        return known.size();
+    }
+    std::size_t round() {
+        const auto owns = [](const std::vector<std::int64_t>& of) {
+            std::vector<Seen> seen;
+            for (const std::int64_t own : of) seen.push_back({own, {}});
+            return seen;
+        };
+        std::vector<Seen> ranks = owns(rank), bundles = owns(bundle), links = owns(link);
+        for (std::size_t b = 0; b < g.bundles(); ++b) {
+            std::int64_t role = 0;
+            for (auto e = g.rank_begin[b]; e < g.rank_begin[b + 1]; ++e, role += g.directed[b]) {
+                const auto r = static_cast<std::size_t>(g.rank_edges[static_cast<std::size_t>(e)]);
+                bundles[b].second.emplace_back(rank[r], role, -1.0);
+                ranks[r].second.emplace_back(bundle[b], role, -1.0);
+            }
+            g.each_link(b, [&](std::int32_t l, std::int32_t t) {
+                const FoldGraph::Tag& tag = g.tags[static_cast<std::size_t>(t)];
+                bundles[b].second.emplace_back(link[static_cast<std::size_t>(l)], 100 + tag.variant, tag.load);
+                links[static_cast<std::size_t>(l)].second.emplace_back(bundle[b], 100 + tag.variant, tag.load);
+            });
+        }
+        return number(rank, ranks) + number(bundle, bundles) + number(link, links);
+    }
+};
+
+// Few ranks, links and kinds of each, so that classes split one after another: chains of bundles, and rings with a flaw.
+FoldGraph drawn(std::mt19937& random, FoldColours& colours, Plainly& plain) {
+    const auto draw = [&](std::size_t n) { return static_cast<std::int32_t>(random() % n); };
+    FoldGraph g;
+    g.ranks = 4 + random() % 30, g.links = 40000; // two pages
+    g.tags = {{0, 1, 1}, {0, 2, 2}, {1, 1, 1}};
+    const std::size_t bundles = g.ranks + random() % 20, step = 1 + random() % 3, kinds = 1 + random() % 2;
+    std::vector<std::int64_t> link(g.links, -1);
+    for (std::size_t b = 0; b < bundles; ++b) {
+        const bool ring = b < g.ranks;
+        const auto begin = static_cast<std::int32_t>(g.link_edges.size());
+        if (ring)
+            g.rank_edges.insert(g.rank_edges.end(), {static_cast<std::int32_t>(b), static_cast<std::int32_t>((b + step) % g.ranks)});
+        else
+            for (int k = 0; k < 3; ++k) g.rank_edges.push_back(draw(g.ranks));
+        for (std::int32_t k = 0; k < (ring ? 2 : draw(3)); ++k) {
+            const std::int32_t l = ring ? static_cast<std::int32_t>(b / 2 * 3000) % 40000 : draw(14) * 3000;
+            g.link_edges.push_back({l, ring ? k : draw(3)});
+            link[static_cast<std::size_t>(l)] = 0;
+        }
+        g.links_of.push_back({begin, static_cast<std::int32_t>(g.link_edges.size())});
+        g.rank_begin.push_back(static_cast<std::int32_t>(g.rank_edges.size()));
+        g.directed.push_back(ring);
+        plain.bundle.push_back(ring ? 0 : draw(kinds) + 1);
+        colours.bundle.push_back(mix(static_cast<std::uint64_t>(plain.bundle.back())));
+    }
+    plain.rank.assign(g.ranks, 0);
+    if (random() % 2) plain.rank[static_cast<std::size_t>(draw(g.ranks))] = 1;
+    for (const std::int64_t r : plain.rank) colours.rank.push_back(mix(static_cast<std::uint64_t>(r)));
+    colours.link.push_back(mix(7), g.links);
+    plain.link = std::move(link);
+    return g;
+}
+
+void expect_classes(const Classes& c, const std::vector<std::int64_t>& plain) {
+    std::map<std::int64_t, std::int32_t> number; // in order of first members
+    std::vector<std::int32_t> of, first, size;
+    for (std::size_t i = 0; i < plain.size(); ++i) {
+        of.push_back(plain[i] < 0 ? -1 : number.try_emplace(plain[i], static_cast<std::int32_t>(number.size())).first->second);
+        if (of[i] < 0) continue;
+        if (static_cast<std::size_t>(of[i]) == first.size()) first.push_back(static_cast<std::int32_t>(i)), size.push_back(0);
+        ++size[static_cast<std::size_t>(of[i])];
+    }
+    EXPECT_EQ(c.of, of);
+    EXPECT_EQ(c.first, first);
+    EXPECT_EQ(c.size, size);
+}
+
+TEST(Fold, is_the_coarsest_stable_colouring) {
+    std::mt19937 random(11);
+    int longest = 0;
+    for (int i = 0; i < 40; ++i) {
+        SCOPED_TRACE(i);
+        FoldColours colours;
+        FoldGraph g;
+        Plainly plain{g, {}, {}, {}};
+        g = drawn(random, colours, plain);
+        const Folding f = fold(g, colours);
+        std::size_t before = 0;
+        for (std::size_t now = plain.round(); now != before; now = plain.round()) before = now;
+        expect_classes(f.ranks, plain.rank);
+        expect_classes(f.bundles, plain.bundle);
+        expect_classes(f.links, plain.link);
+        longest = std::max(longest, f.rounds);
+    }
+    EXPECT_GT(longest, 4); // one class after another
 }
 
 } // namespace

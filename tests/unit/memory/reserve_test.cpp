@@ -1,6 +1,7 @@
 // Is what a device holds beside the plan named, sourced, and overridable?
 #include "tests/unit/memory/hand_made.hpp"
 
+#include "sim/memory/reserve.hpp"
 #include "sim/plan/lower.hpp"
 #include "sim/scenario/parse.hpp"
 
@@ -8,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 
 namespace orrery {
@@ -133,6 +135,31 @@ TEST(Reserve, CommunicatorsOverTheSameRanksShareTheirBuffers) {
     p.blocks[0].ops.push_back(op(Collective{CollectiveKind::all_gather, 1, Bytes{100}, DType::bf16}, "l0.ag"));
     p.programs[0].actions[0].last += 1;
     EXPECT_EQ(find(memory(p, h100()).stages[0], "communicator buffers")->bytes, one);
+}
+
+// NCCL has buffers for each process group in which something was sent: Megatron's of all ranks, of the gradient norm and, of 2024, of the
+// replicas' losses have the ranks of others.
+TEST(Reserve, MegatronsProcessGroupsHaveCommunicatorsEach) {
+    const auto buffers = [](int year, int zero, const char* framework) {
+        const std::string text = fmt::format(
+            R"({{"name": "groups", "model": {{"layers": 2, "hidden_size": 512, "attention_heads": 8, "vocab_size": 1024}},
+                "cluster": {{"preset": "dgx-h100", "nodes": 1}},
+                "training": {{"global_batch_size": 4, "micro_batch_size": 1, "sequence_length": 512, "precision": "bf16"}},
+                "strategy": {{"framework": "{}", "tensor_parallel": 2, "zero_stage": {}}}, "runtime": {{"year": {}}}}})",
+            framework, zero, year);
+        return bytes_of(stage_of(text), "communicator buffers");
+    };
+    const Scenario device = h100();
+    const auto of = [&](int ranks) {
+        std::vector<int> list(static_cast<std::size_t>(ranks));
+        std::iota(list.begin(), list.end(), 0);
+        return communicator_buffers(list, device.cluster).count;
+    };
+    EXPECT_EQ(buffers(2026, 0, "megatron"), of(2) + of(4));
+    EXPECT_EQ(buffers(2023, 0, "megatron"), of(2) + of(4) + of(8) + of(2)) << "of all ranks, and of the norm";
+    EXPECT_EQ(buffers(2024, 0, "megatron"), of(2) + of(4) + of(8) + of(2) + of(4)) << "of losses";
+    EXPECT_EQ(buffers(2024, 1, "megatron"), of(2) + of(4) + of(8) + of(4)) << "the norm is summed over all ranks";
+    EXPECT_EQ(buffers(2026, 1, "megatron"), of(2) + of(4) + of(8)) << "of the norm alone";
 }
 
 TEST(Reserve, MeasuresAreNested) {

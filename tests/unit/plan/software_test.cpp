@@ -345,7 +345,8 @@ TEST(SoftwareOfItsYear, DeepSpeedGatheredBehindRecomputationOnceMore) {
         const Plan plan = plan_of({"strategy.framework=deepspeed", "strategy.zero_stage=3", "strategy.recompute=full",
                                    "strategy.overlap.param_gather=false", std::string("runtime.year=") + year});
         int n = 0;
-        for (const Action& a : plan.programs.front().actions) n += plan.blocks[a.block].kind == BlockKind::gather;
+        for (const Action& a : plan.programs.front().actions)
+            n += plan.blocks[a.block].kind == BlockKind::gather && !plan.blocks[a.block].name.starts_with("small:");
         return n;
     };
     const Plan plan = plan_of({"strategy.framework=deepspeed", "strategy.zero_stage=3"});
@@ -435,6 +436,65 @@ TEST(SoftwareOfItsYear, InternLmWidensWhatNormsRead) {
     }
     for (const char* narrow : {"l0.residual1", "l0.norm1", "l0.norm1.grad", "l1.residual2"})
         EXPECT_EQ(dtype_of("internlm", narrow), DType::bf16) << narrow;
+}
+
+// The lists of torchtitan's policy by op named no kernel of cuDNN's until December 2025.
+TEST(SoftwareOfItsYear, APolicyByOpKeepsCudnnsAttentionFrom2026On) {
+    const auto plan = [](const char* kernel, const char* year) {
+        return plan_of({"strategy.framework=torchtitan", "strategy.zero_stage=3", "strategy.recompute=selective",
+                        std::string("runtime.attention_kernel=") + kernel, std::string("runtime.year=") + year});
+    };
+    const auto made_again = [&](const char* kernel, const char* year) {
+        return count(plan(kernel, year), BlockKind::backward,
+                     [](const Op& op) { return op.phase == Phase::recompute && std::holds_alternative<Attention>(op.work); });
+    };
+    EXPECT_GT(made_again("cudnn", "2025"), 0);
+    EXPECT_EQ(made_again("cudnn", "2026"), 0);
+    EXPECT_EQ(made_again("flash-2", "2025"), 0);
+    EXPECT_EQ(to_text(verify(plan("cudnn", "2025"))), "");
+}
+
+// An expert's result times its weight: the weight's gradient reads the result, where the loop's code multiplies it (Transformers), not
+// where the activation is weighted (Megatron).
+TEST(SoftwareOfItsYear, ALoopOverExpertsKeepsTheirResults) {
+    const auto read = [](const char* framework, const char* year) {
+        const Plan plan = plan_of({std::string("strategy.framework=") + framework, std::string("runtime.year=") + year,
+                                   "model.moe.experts=4", "model.moe.top_k=2", "model.bias=false"});
+        return count(plan, BlockKind::backward, [&](const Op& op) {
+            const auto* p = std::get_if<Permute>(&op.work);
+            return p != nullptr && p->part == Permute::Part::gather &&
+                   std::ranges::any_of(op.in, [&](BufferId b) { return plan.buffers[b].name.ends_with("expert_fc2"); });
+        });
+    };
+    EXPECT_GT(read("fsdp", "2025"), 0);
+    EXPECT_EQ(read("megatron", "2025"), 0);
+}
+
+// The gradient of the queries is summed in fp32 beside its result, and where heads share keys those of keys and values are made for every
+// head: a rank's part of them, while its kernel runs.
+TEST(SoftwareOfItsYear, FusedAttentionHoldsSumsOfItsOwn) {
+    const auto plan_with = [](const char* kernel, const std::vector<std::string>& more) {
+        const Plan plan =
+            plan_of(std::vector<std::string>{std::string("runtime.attention_kernel=") + kernel, "training.precision=bf16"} + more);
+        EXPECT_TRUE(verify(plan).empty()) << kernel << to_text(verify(plan));
+        return plan;
+    };
+    for (const char* kernel : {"flash-1", "flash-2", "flash-3", "cudnn"})
+        for (const std::vector<std::string>& ranks : {std::vector<std::string>{}, tp2}) {
+            const Plan plan = plan_with(kernel, ranks);
+            EXPECT_EQ(bytes_of(plan, ".attention.queries.sum"), bytes_of(plan, ".attention") * 2) << kernel;
+            EXPECT_EQ(bytes_of(plan, ".keys.apart").count + bytes_of(plan, ".keys.sum").count, 0) << kernel;
+        }
+    const Plan shared = plan_with("flash-2", llama_like); // 8 query heads, 4 key-value heads
+    EXPECT_EQ(bytes_of(shared, ".keys.apart"), bytes_of(shared, ".attention") * 2) << "keys and values";
+    EXPECT_EQ(bytes_of(plan_with("flash-3", llama_like), ".keys.sum"), bytes_of(shared, ".attention") * 2) << "half as many, twice as wide";
+    for (const Block& b : shared.blocks)
+        for (const Op& op : b.ops)
+            if (const auto* alloc = std::get_if<Alloc>(&op.work); alloc && shared.buffers[alloc->buffer].name.ends_with(".queries.sum")) {
+                EXPECT_EQ(b.kind, BlockKind::backward);
+            }
+    for (const char* kernel : {"unfused", "flex"}) EXPECT_EQ(bytes_of(plan_with(kernel, llama_like), ".queries.sum").count, 0) << kernel;
+    EXPECT_EQ(bytes_of(plan_with("flash-2", {"runtime.allocator=plan"}), ".queries.sum").count, 0) << "a runtime of its own";
 }
 
 // Autocast's lists: fp32 parameters, so embedding and residual adds are in fp32; norms are, and linears are not.
@@ -530,7 +590,43 @@ TEST(Autocast, WeightsAreCastForEachPassAndGoWithIt) {
         EXPECT_TRUE(verify(plan_with(fields)).empty()) << fields[0] << to_text(verify(plan_with(fields)));
     EXPECT_EQ(casts(plan_with({"training.precision=fp32"}), BlockKind::forward), 0);
     EXPECT_EQ(casts(plan_with({"training.master_weights=false"}), BlockKind::forward), 0) << "parameters have 16 bits themselves";
-    EXPECT_EQ(casts(plan_with({"strategy.zero_stage=1"}), BlockKind::forward), 0) << "16-bit parameters beside sharded masters";
+    for (const auto& fields : {std::vector<std::string>{"strategy.zero_stage=1"}, {"strategy.pipeline_parallel=2"}}) {
+        const Plan other = plan_with(fields); // ranks that share the states hold whole fp32 parameters, and so do stages
+        EXPECT_GT(casts(other, BlockKind::forward), 0) << fields[0];
+        EXPECT_TRUE(verify(other).empty()) << fields[0] << to_text(verify(other));
+        for (const Buffer& b : other.buffers) {
+            EXPECT_NE(b.role, Role::master) << b.name;
+            if (b.role == Role::parameter) { EXPECT_EQ(b.dtype, DType::fp32) << b.name; }
+        }
+    }
+    EXPECT_EQ(casts(plan_with({"strategy.offload.optimizer=cpu"}), BlockKind::forward), 0) << "16 bits beside masters on the host";
+}
+
+// QLoRA as PEFT prepares it: what is not in 4 bits, trained or not, is fp32, and so is the residual stream.
+TEST(Autocast, QloraKeepsAllButItsMatricesInFp32) {
+    const auto plan_with = [](const std::vector<std::string>& fields) {
+        return plan_of(llama_like +
+                       std::vector<std::string>{"strategy.framework=ddp", "runtime.year=2025",
+                                                R"(model.trainable={"lora": {"rank": 4}, "base_dtype": "nf4"})"} +
+                       fields);
+    };
+    const Plan plan = plan_with({});
+    EXPECT_TRUE(verify(plan).empty()) << to_text(verify(plan));
+    int narrow = 0, residuals = 0;
+    for (const Buffer& b : plan.buffers) {
+        if (b.name.ends_with(".residual1")) {
+            EXPECT_EQ(b.dtype, DType::fp32) << b.name;
+            ++residuals;
+        }
+        if (b.role != Role::parameter) continue;
+        narrow += b.dtype == DType::nf4;
+        EXPECT_TRUE(b.dtype == DType::fp32 || b.dtype == DType::nf4) << b.name;
+    }
+    EXPECT_EQ(narrow, 2 * 4) << "the matrices of two layers";
+    EXPECT_EQ(residuals, 2);
+    EXPECT_TRUE(verify(plan_with({"strategy.recompute=full"})).empty());
+    for (const Buffer& b : plan_with({"strategy.framework=fsdp"}).buffers)
+        if (b.role == Role::parameter) { EXPECT_NE(b.dtype, DType::fp32) << b.name << ": FSDP gathers all in 16 bits"; }
 }
 
 // PEFT's adapters cast their rows to fp32, and autocast casts them back: each has a copy of its own, also of what attention gave.

@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <thread>
@@ -55,6 +56,49 @@ TEST(OwnConstants, TwoCalibrationsInTwoThreads) {
             });
     }
     for (std::size_t i = 0; i < all.size(); ++i) EXPECT_EQ(together[i], std::vector<double>(5, alone[i]));
+}
+
+double uncounted_in(const std::string& strategy, int devices, const std::string& device = R"("preset": "dgx-h100", "nodes": 1)") {
+    const ParseResult parsed = parse_scenario(R"({"model": "gpt2-124m", "cluster": {)" + device + R"(, "devices_per_node": )" +
+                                              std::to_string(devices) + R"(}, "training": {"global_batch_size": 64, "micro_batch_size": 4,
+        "sequence_length": 1024}, )" + strategy +
+                                              "}");
+    return uncounted_of(parsed.scenario.value())[CostGroup::memory];
+}
+
+// What software does beside the kernels that are counted: not Megatron's modules, not one device, not what is measured or is the plan
+// itself.
+TEST(Uncounted, IsOfPyTorchsOwnSoftwareAndXlasOnSeveralDevices) {
+    const double factor = uncounted().memory;
+    EXPECT_GT(factor, 1);
+    for (const char* framework : {"ddp", "fsdp", "fsdp2", "torchtitan", "jax", "nanotron", "internlm"})
+        EXPECT_EQ(uncounted_in(R"("strategy": {"framework": ")" + std::string(framework) + R"("})", 8), factor) << framework;
+    for (const char* framework : {"megatron", "nemo", "te", "deepspeed", "composer"})
+        EXPECT_EQ(uncounted_in(R"("strategy": {"framework": ")" + std::string(framework) + R"("})", 8), 1) << framework;
+    const std::string ddp = R"("strategy": {"framework": "ddp"})";
+    EXPECT_EQ(uncounted_in(ddp, 1), 1);
+    EXPECT_EQ(uncounted_in(ddp + R"(, "runtime": {"allocator": "plan"})", 8), 1) << "simexec runs the plan's ops and nothing else";
+    EXPECT_EQ(uncounted_in(ddp, 2, R"("device": "cpu", "nodes": 1)"), 1);
+}
+
+// The report names the factor where it is in the step, and nowhere else.
+TEST(Uncounted, IsSaidWhereItCounts) {
+    const auto report_of = [](const char* framework, int devices) {
+        const std::string cluster = R"("cluster": {"preset": "dgx-h100", "nodes": 1, "devices_per_node": )" + std::to_string(devices) + "}",
+                          strategy = R"("strategy": {"framework": ")" + std::string(framework) + R"(", "zero_stage": )" +
+                                     (devices > 1 ? "3" : "0") + "}";
+        const ParseResult parsed = parse_scenario(R"({"model": "gpt2-124m", "training": {"global_batch_size": 64, "micro_batch_size": 4,
+            "sequence_length": 1024}, )" + cluster +
+                                                  ", " + strategy + "}");
+        return predict(parsed.scenario.value()).report;
+    };
+    const auto said = [](const Report& r) {
+        return std::ranges::count(r.provenance, std::string("what is not counted"), &Provenance::what);
+    };
+    EXPECT_EQ(said(report_of("fsdp", 8)), 1);
+    EXPECT_EQ(said(report_of("fsdp", 1)), 0);
+    EXPECT_EQ(said(report_of("composer", 8)), 0);
+    EXPECT_EQ(said(report_of("megatron", 8)), 0);
 }
 
 TEST(OwnConstants, KnowWhichDevicesWereAskedFor) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -51,6 +52,21 @@ TEST(ClusterText, AnInlineClusterGetsItsDevicesLinksAndTheLatencyOfTheKind) {
 TEST(ClusterText, AnotherKindOfNetworkHasAnotherLatencyThanThePreset) {
     EXPECT_EQ(cluster_of(on(R"({"preset": "dgx-h100", "nodes": 2, "inter_node": {"kind": "ethernet"}})")).inter.latency,
               Time::microseconds(30));
+}
+
+// A preset's node keeps its network and its host, whatever number of devices it is given: a note says so where they count.
+TEST(ClusterText, APartOfAPresetsNodeIsNamed) {
+    const auto noted = [](const std::string& fields) {
+        const ParseResult read = on(R"({"preset": "gb200-nvl72", "devices_per_node": 4, )" + fields + "}");
+        EXPECT_TRUE(read.scenario) << to_text(read.problems);
+        return read.scenario && std::ranges::any_of(read.scenario->notes, [](const std::string& note) {
+                   return note.starts_with("cluster.devices_per_node = 4 instead of gb200-nvl72's 72: a node keeps 72 network ports, 18 a "
+                                           "device, its host and the 33600 W that it draws besides");
+               });
+    };
+    EXPECT_TRUE(noted(R"("nodes": 4)"));
+    EXPECT_FALSE(noted(R"("nodes": 4, "inter_node": {"nics_per_node": 4})"));
+    EXPECT_FALSE(noted(R"("nodes": 1)"));
 }
 
 TEST(ClusterText, APathHoldsWhatWouldStandHere) {

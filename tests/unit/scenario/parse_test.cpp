@@ -590,6 +590,16 @@ TEST(Suggest, EveryShortNameStandsForAFieldThatExists) {
     EXPECT_EQ(field_of_short_name("grad_reduce_in_fp32"), "training.gradient_dtype");
     EXPECT_EQ(remark_on_short_name("grad-reduce-in-fp32"), "true is fp32, false bf16");
     EXPECT_EQ(remark_on_short_name("tp"), "");
+    EXPECT_EQ(field_of_short_name("compile"), "strategy.fused");
+    EXPECT_EQ(field_of_short_name("fsdp"), "strategy.zero_stage");
+    EXPECT_EQ(meant_by_other_word("cluster.inter_node.kind", "IB"), "\"infiniband\"");
+}
+
+TEST(Suggest, AHubsNameIsLookedUpWithoutItsOwner) {
+    const std::vector<std::string> models = {"llama3-8b", "llama3.1-8b", "qwen3-4b", "qwen3-8b"};
+    EXPECT_EQ(did_you_mean("meta-llama/Llama-3.1-8B", models), ": did you mean \"llama3.1-8b\"?");
+    EXPECT_EQ(did_you_mean("Qwen/Qwen3-8B", models), ": did you mean \"qwen3-8b\"?");
+    EXPECT_EQ(did_you_mean("somebody/", models), "");
 }
 
 // A tool's word brings words that the field takes, not one that it begins with ("megatron-bridge" is no "megatron").

@@ -5,6 +5,7 @@
 #include "sim/scenario/parse.hpp"
 #include "sim/search/bounds.hpp"
 #include "sim/search/form_bound.hpp"
+#include "sim/search/parts.hpp"
 #include "sim/search/space.hpp"
 
 #include <gtest/gtest.h>
@@ -130,6 +131,10 @@ const Case cases[] = {
         "cluster": {"preset": "dgx-h100", "nodes": 2}, "training": {"global_batch_size": 32, "sequence_length": 2048, "precision": "bf16"},
         "strategy": {"framework": "torchtitan"}})",
      R"({"/strategy/pipeline_parallel": [2, 4, 8], "/strategy/zero_stage": [0, 2, 3]})"},
+    {"beside_products", R"({"model": {"name": "wide", "layers": 8, "hidden_size": 8192, "attention_heads": 64, "kv_heads": 8,
+        "vocab_size": 32000, "activation": "swiglu", "norm": "rmsnorm", "position": "rope", "bias": false, "tied_embeddings": false},
+        "cluster": {"preset": "dgx-h100", "nodes": 2}, "training": {"global_batch_size": 32, "sequence_length": 4096, "precision": "bf16"}})",
+     R"({"/strategy/overlap/tensor_parallel": [true], "/strategy/tensor_parallel": [2, 4, 8], "/strategy/sequence_parallel": [true]})"},
     {"away_anyhow", R"({"model": {"name": "small-moe", "layers": 4, "hidden_size": 1024, "attention_heads": 16, "vocab_size": 32000,
         "activation": "swiglu", "norm": "rmsnorm", "position": "rope", "bias": false, "tied_embeddings": false,
         "moe": {"experts": 8, "top_k": 2, "expert_ffn_size": 2048, "first_dense_layers": 1}},
@@ -178,14 +183,17 @@ TEST_P(Bounds, AreNeverAboveWhatIsSimulated) {
         const Profile& profile = profiles.of(s, fabric);
         const double time = time_bound(s, profile, in_flight), memory = memory_bound(s, profile, in_flight, &sharing);
         const double with_sharing = time_bound(s, profile, in_flight, &sharing);
-        const double path = std::max(path_bound(s, profile, in_flight, sharing), time_bound(s, profile, in_flight, &sharing, true));
+        const double with_transfers = time_bound(s, profile, in_flight, &sharing, true);
+        const double path = std::max(path_bound(s, profile, in_flight, sharing), with_transfers);
         const auto peak = static_cast<double>(fullest(p.report.memory).peak.count);
         EXPECT_LE(time, with_sharing);
+        EXPECT_LE(with_sharing, with_transfers);
         const Scenario kept = without_recompute(s); // the bound that points share until they are opened
         EXPECT_LE(time_bound(kept, profiles.of(kept, fabric), in_flight), p.report.step_time_s * (1 + 1e-9)) << json_of(space, id);
         EXPECT_LE(with_sharing, p.report.step_time_s * (1 + 1e-9)) << json_of(space, id);
         const double of_form = of_forms.of(form.shape);
         EXPECT_LE(of_form, p.report.step_time_s * (1 + 1e-9)) << json_of(space, id);
+        EXPECT_LE(ring_bound(s, fabric), p.report.step_time_s * (1 + 1e-9)) << json_of(space, id);
         EXPECT_LE(path, p.report.step_time_s * (1 + 1e-9)) << json_of(space, id);
         EXPECT_LE(memory, peak * (1 + 1e-9)) << json_of(space, id);
         EXPECT_LE(home_bound(s), lacks_at_home(p.report.memory)) << json_of(space, id);
@@ -249,6 +257,62 @@ TEST(TimeBound, CountsNoGatherOfTablesForTheBackwardPass) {
         const double simulated = predict(bounded.scenario).report.step_time_s, bound = bounded.time(bounded.scenario, &bounded.sharing);
         EXPECT_LE(bound, simulated) << framework;
         EXPECT_GE(bound, 0.8 * simulated) << framework;
+    }
+}
+
+// Tensor parallelism's gathers and reductions run beside the products that read and make their rows, which take longer for it, and the next
+// kernel waits for both. A schedule that runs weight gradients apart may have nothing beside these.
+TEST(TimeBound, CountsWhatKernelsLoseToCommunicationThatTheNextOneWaitsFor) {
+    const std::string job = R"({"model": {"name": "wide", "layers": 8, "hidden_size": 8192, "attention_heads": 64, "kv_heads": 8,
+        "vocab_size": 32000, "activation": "swiglu", "norm": "rmsnorm", "position": "rope", "bias": false, "tied_embeddings": false},
+        "cluster": {"preset": "dgx-h100", "nodes": 1},
+        "training": {"global_batch_size": 64, "micro_batch_size": 1, "sequence_length": 8192, "precision": "bf16"},
+        "strategy": {"framework": "megatron", "tensor_parallel": 8, "sequence_parallel": true, "overlap": {"tensor_parallel": true}}})";
+    Bounded bounded(job, "strategy.pipeline_parallel=1");
+    const Scenario& s = bounded.scenario;
+    const double simulated = predict(s).report.step_time_s, bound = bounded.time(s);
+    EXPECT_LE(bound, simulated);
+    EXPECT_GT(bound, 0.985 * simulated);
+    const Profile& profile = bounded.profiles.of(s, bounded.fabric);
+    const PartCost& layer = profile.layers[1];
+    EXPECT_GT(layer.lost_beside_weights, 0);
+    Scenario apart = s;
+    apart.strategy.schedule = "zb-h1";
+    EXPECT_NEAR(chunk_costs(s, profile, false).front().backward - chunk_costs(apart, profile, false).front().backward,
+                8 * layer.lost_beside_weights, 0.2 * 8 * layer.lost_beside_weights);
+}
+
+// Each step of a ring has kernels of its own, however few its tokens: sixteen ranks with 64 tokens each do little else.
+TEST(TimeBound, CountsTheStepsOfALongRing) {
+    const std::string job = R"({"model": {"name": "tiny", "layers": 4, "hidden_size": 512, "attention_heads": 8, "vocab_size": 8000},
+        "cluster": {"preset": "dgx-h100", "nodes": 2},
+        "training": {"global_batch_size": 16, "micro_batch_size": 1, "sequence_length": 1024, "precision": "bf16"},
+        "strategy": {"framework": "megatron", "tensor_parallel": 1, "pipeline_parallel": 1, "context_parallel": 16}})";
+    const Bounded ring(job, "strategy.context_parallel_kind=ring"), gathered(job, "strategy.context_parallel_kind=allgather"),
+        short_ring(job, "strategy.context_parallel=8");
+    const double simulated = predict(ring.scenario).report.step_time_s, bound = ring_bound(ring.scenario, ring.fabric);
+    EXPECT_LE(bound, simulated);
+    EXPECT_GT(bound, 0.3 * simulated);
+    EXPECT_EQ(ring_bound(gathered.scenario, gathered.fabric), 0);
+    EXPECT_EQ(ring_bound(short_ring.scenario, short_ring.fabric), 0);
+}
+
+// A chunk's last layer keeps nothing of what it gives the next stage, and all chunks but the first have received as much: the first stage,
+// which holds as many microbatches as there are stages, is the one that shows it.
+TEST(MemoryBound, CountsNothingThatTheFirstStageHandsOn) {
+    const std::string job = R"({"model": {"name": "wide", "layers": 8, "hidden_size": 8192, "attention_heads": 64, "kv_heads": 8,
+        "vocab_size": 32000, "activation": "swiglu", "norm": "rmsnorm", "position": "rope", "bias": false, "tied_embeddings": false},
+        "cluster": {"preset": "dgx-h100", "nodes": 2},
+        "training": {"global_batch_size": 32, "micro_batch_size": 4, "sequence_length": 4096, "precision": "bf16"},
+        "strategy": {"tensor_parallel": 2, "sequence_parallel": true, "overlap": {"tensor_parallel": true}, "context_parallel": 1,
+        "pipeline_parallel": 8, "schedule": "1f1b"}})";
+    for (const char* recompute : {"none", "selective", "full"}) {
+        Bounded bounded(job, std::string("strategy.recompute=") + recompute);
+        const Scenario& s = bounded.scenario;
+        const double bound = memory_bound(s, bounded.profiles.of(s, bounded.fabric), bounded.in_flight, &bounded.sharing);
+        const auto peak = static_cast<double>(fullest(memory(lower(s), s)).peak.count);
+        EXPECT_LE(bound, peak) << recompute;
+        EXPECT_GT(bound, 0.9 * peak) << recompute;
     }
 }
 

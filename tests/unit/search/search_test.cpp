@@ -833,7 +833,7 @@ TEST(Branches, LoseNothingThatIsPutAside) {
     Workers workers(space, 1);
     Branches branches(space, objectives, SearchBy::time, false, workers, [] { return true; });
     constexpr double all = std::numeric_limits<double>::infinity();
-    while (branches.top().level != Branches::Level::walked) branches.split(all);
+    while (branches.top().level != Branches::Level::ready) branches.split(all);
     const std::int64_t points = branches.points();
     const double lowest = branches.lowest();
     for (const double share : {0.999, 0.5, 0.0}) {

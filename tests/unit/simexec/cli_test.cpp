@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -280,6 +281,27 @@ TEST(Simexec, ALogHasEachStepOnce) {
         for (std::size_t i = 0; i < 6; ++i)
             EXPECT_TRUE(rows[i + head].starts_with((head > 0 ? "" : R"({"step":)") + std::to_string(i) + ",")) << rows[i + head];
     }
+}
+
+// Two tokens a step have gradients that overflow fp16 at the first scale: the step is left out, its norm is nobody's, the warm-up does not
+// count it, and a run that goes on from a checkpoint goes on with the scale and the counts.
+TEST(Simexec, LeavesOutAStepThatOverflows) {
+    const fs::path folder = scratch("overflow"), log = scratch("overflow.jsonl");
+    fs::remove_all(folder);
+    const std::string job = "run" + small +
+                            " --set training.precision=fp16 --set training.gradient_clipping=1 --set training.sequence_length=2 --set "
+                            "training.global_batch_size=1 --set training.learning_rate=0.01 --set training.warmup_steps=4 --steps ";
+    const nlohmann::json whole = report(job + "6 --log " + log.string());
+    ASSERT_EQ(whole["steps_left_out"], 1);
+    EXPECT_EQ(whole["loss_scale"], 32768);
+    const auto lines = lines_of(log);
+    ASSERT_EQ(lines.size(), 6u);
+    EXPECT_FALSE(nlohmann::json::parse(lines[0]).contains("gradient_norm"));
+    for (int i = 1; i < 6; ++i)
+        EXPECT_NEAR(nlohmann::json::parse(lines[i])["learning_rate"], 0.01 * std::min(i, 4) / 4, 1e-12) << "step " << i;
+    report(job + "3 --checkpoint " + folder.string());
+    const nlohmann::json rest = report(job + "6 --resume " + folder.string());
+    for (const char* what : {"last_loss", "loss_scale", "steps_left_out"}) EXPECT_EQ(rest[what], whole[what]) << what;
 }
 
 // Bytes, and the same as ids of two or four bytes, under all headers, train to the same loss.

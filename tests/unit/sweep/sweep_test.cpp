@@ -162,7 +162,7 @@ TEST(Sweep, SharesPlansThatFitInOneOrderOfRanks) {
         return parse_sweep(R"({"model": {"layers": 4, "hidden_size": 2048, "attention_heads": 16, "vocab_size": 32000},
             "cluster": {"preset": "dgx-a100-40gb", "nodes": 2, "device": {"memory_gb": )" +
                            memory + R"(}}, "training": {"global_batch_size": 32, "micro_batch_size": 1, "sequence_length": 1024},
-            "strategy": {"pipeline_parallel": 2}, "sweep": {"/strategy/rank_order": [")" +
+            "runtime": {"year": 2026}, "strategy": {"pipeline_parallel": 2}, "sweep": {"/strategy/rank_order": [")" +
                            first + "\", \"" + second + "\"]}}");
     };
     std::string near = "tp-cp-ep-dp-pp", far = "pp-tp-cp-ep-dp";
