@@ -151,7 +151,7 @@ void expect_of_drawn(const std::vector<std::string>& more, double worst, double 
 TEST(ExtentAtRandom, IsThePlansPeak) {
     expect_of_drawn({"strategy.pipeline_parallel=1", "strategy.virtual_pipeline=1", "strategy.schedule=gpipe"}, 1.02, 1.0125, 1.005);
 }
-TEST(ExtentAtRandom, IsLittleMoreBetweenStages) { expect_of_drawn({}, 1.02, 1.0175, 1.0125, 6); }
+TEST(ExtentAtRandom, IsLittleMoreBetweenStages) { expect_of_drawn({}, 1.04, 1.0175, 1.0125, 6); }
 
 } // namespace
 } // namespace orrery::agree
