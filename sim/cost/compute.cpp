@@ -371,8 +371,8 @@ KernelTime CostModel::Data::with_loop(KernelTime t, const Linear& w) const {
     return {std::max(t.us, t.kernels * launch_us()) + static_cast<double>(w.groups) * (pointwise.copy_us + launch_us()), t.kernels};
 }
 
-// What is picked out of a whole has a gradient of the whole: zeros that its part is put into (PyTorch's index_backward and
-// select_backward), added to the sum of the others' in place (InputBuffer::accumulate). (The kernels themselves are among the loop's:
+// A part that is picked out of a tensor has a gradient of the whole tensor: zeros that the part is put into (PyTorch's index_backward and
+// select_backward), added in place to the sum of the other parts' (InputBuffer::accumulate). (The kernels themselves are among the loop's:
 // with_loop.)
 double CostModel::Data::added_whole_us(std::int64_t elements, double bytes) const {
     const Pointwise zeros{PointwiseKind::zero, Direction::forward, elements, false},

@@ -359,7 +359,7 @@ struct OpPrice {
     std::vector<std::int64_t> of_kind = {}; // durations, of nodes of kind 1, 2 ..
 };
 
-// Of what takes its time from its communicator, the host's alone.
+// Collectives and exchanges take their time from their communicator: their price is the host's alone.
 OpPrice price_of(const Costs& costs, const Op& op) {
     if (std::holds_alternative<Collective>(op.work) || std::holds_alternative<Exchange>(op.work))
         return {true, 0, host_time(costs, op, 1), std::vector<std::int64_t>(costs.compute_of_kind.size())};

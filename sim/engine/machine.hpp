@@ -216,6 +216,8 @@ Costs costs_of(const CostModel& cost, const Plan& plan, const Scenario& scenario
 Wires wires_of(const Scenario& scenario, const Fabric& fabric);
 // All durations that rest on a group of constants take `by` times as long: kernels, latencies, rates of protocols and capacities of links.
 void slow_down(Costs& costs, Wires& wires, const CostFactors& by, const Fabric& fabric);
+// Kernels that move bytes take `memory` times as long: what is not counted beside them (with_uncounted() of sim/cost/own_constants.hpp).
+void add_uncounted(Costs& costs, double memory);
 
 // The groups that communication between ranks, and a link's capacity, rest on.
 CostGroup group_of_ranks(const Fabric& fabric, std::span<const int> ranks);

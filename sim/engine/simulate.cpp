@@ -192,23 +192,6 @@ Simulation run_all(const Machine& machine, const SimulateOptions& options) {
 
 } // namespace
 
-namespace {
-
-void add_uncounted(Costs& costs, double memory) {
-    if (memory == 1) return;
-    const auto longer = [memory](std::function<ComputeCost(const Op&)>& cost) {
-        cost = [old = std::move(cost), memory](const Op& op) {
-            ComputeCost c = old(op);
-            c.duration = with_uncounted(c.duration, op.work, memory);
-            return c;
-        };
-    };
-    longer(costs.compute);
-    for (auto& of_kind : costs.compute_of_kind) longer(of_kind);
-}
-
-} // namespace
-
 Simulation run(const Machine& machine, const SimulateOptions& options) {
     Simulation out = run_all(machine, options);
     out.lane_of_rank = machine.lane_of_rank;

@@ -1,4 +1,5 @@
 // Durations of groups of constants, all by one factor each.
+#include "sim/cost/own_constants.hpp"
 #include "sim/engine/machine.hpp"
 
 #include <algorithm>
@@ -19,6 +20,19 @@ CommCost scaled(CommCost c, double factor) {
     return c;
 }
 
+// to: the new duration, of the old one and the op's work. On nodes of all kinds.
+template <class To> void change_durations(Costs& costs, const To& to) {
+    const auto change = [&to](std::function<ComputeCost(const Op&)>& cost) {
+        cost = [old = std::move(cost), to](const Op& op) {
+            ComputeCost c = old(op);
+            c.duration = to(c.duration, op.work);
+            return c;
+        };
+    };
+    change(costs.compute);
+    for (auto& of_kind : costs.compute_of_kind) change(of_kind);
+}
+
 } // namespace
 
 CostGroup group_of_ranks(const Fabric& fabric, std::span<const int> ranks) {
@@ -33,18 +47,14 @@ CostGroup group_of_link(const Fabric& fabric, LinkId link) {
     return kind == LinkKind::nic || kind == LinkKind::trunk ? CostGroup::links_between : CostGroup::links_inside;
 }
 
+void add_uncounted(Costs& costs, double memory) {
+    if (memory != 1) change_durations(costs, [memory](Time t, const Work& work) { return with_uncounted(t, work, memory); });
+}
+
 void slow_down(Costs& costs, Wires& wires, const CostFactors& by, const Fabric& fabric) {
     if (by == no_factors) return;
     wires.capacity.change([&](std::size_t l, double rate) { return rate / of(by, group_of_link(fabric, static_cast<LinkId>(l))); });
-    const auto computed = [&by](std::function<ComputeCost(const Op&)>& cost) {
-        cost = [old = std::move(cost), by](const Op& op) {
-            ComputeCost c = old(op);
-            c.duration = scaled(c.duration, of(by, group_of(op.work)));
-            return c;
-        };
-    };
-    computed(costs.compute);
-    for (auto& of_kind : costs.compute_of_kind) computed(of_kind);
+    change_durations(costs, [by](Time t, const Work& work) { return scaled(t, of(by, group_of(work))); });
     costs.collective = [old = std::move(costs.collective), by, &fabric](const Collective& work, std::span<const int> ranks) {
         return scaled(old(work, ranks), of(by, group_of_ranks(fabric, ranks)));
     };

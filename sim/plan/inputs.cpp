@@ -8,8 +8,7 @@ namespace orrery {
 
 PlanInputs plan_inputs(const Scenario& scenario) {
     PlanInputs in{scenario.model, scenario.training, scenario.strategy, scenario.runtime};
-    in.tensor_ranks_share_a_node =
-        scenario.strategy.tensor_parallel <= scenario.cluster.devices_per_node * std::max(1, scenario.cluster.intra.domain_nodes);
+    in.tensor_ranks_share_a_node = tensor_ranks_share_a_node(scenario);
     in.attention_holds_sums = attention_holds_sums(scenario);
     in.training.learning_rate = 0;
     in.training.warmup_steps = 0;
@@ -22,6 +21,10 @@ PlanInputs plan_inputs(const Scenario& scenario) {
     in.runtime.reserved_gb = -1;
     if (!in.runtime.routed) in.runtime.expert_room = 0;
     return in;
+}
+
+bool tensor_ranks_share_a_node(const Scenario& s) {
+    return s.strategy.tensor_parallel <= s.cluster.devices_per_node * std::max(1, s.cluster.intra.domain_nodes);
 }
 
 bool attention_holds_sums(const Scenario& s) { return !s.runtime.plan_allocator && s.cluster.device.vendor == "nvidia"; }

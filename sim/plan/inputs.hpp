@@ -17,6 +17,8 @@ struct PlanInputs {
 };
 PlanInputs plan_inputs(const Scenario& scenario);
 
+// Whether they share a node, or a rack's one NVSwitch.
+bool tensor_ranks_share_a_node(const Scenario& scenario);
 // Whether the kernels of fused attention are NVIDIA's, whose backward pass holds sums in memory of the allocator's.
 bool attention_holds_sums(const Scenario& scenario);
 

@@ -39,8 +39,8 @@ void note_idle_links(Report& r, const Scenario& s, const Fabric& fabric, const S
                                   "under one)");
     for (std::size_t i = 0; i < s.perturb.size(); ++i) {
         const Perturbation& p = s.perturb[i];
-        // What the cluster's own rates have may count without a byte of a step: what a rate is decides how collectives go, and NICs lead
-        // to storage. A single node's NICs count for nothing else.
+        // The cluster's own rates may count where no byte of a step passes: they decide how collectives go, and NICs lead to storage. A
+        // single node's NICs count for nothing else.
         const bool unseen = p.in_cluster && (p.link != "nic" || s.cluster.nodes > 1 || s.run || s.training.data);
         if (!p.link.empty() && !unseen && !used([&](LinkId l) { return means(p, fabric, l); }))
             r.notes.push_back("perturb[" + std::to_string(i) + "] has no effect: no traffic takes " + p.link);

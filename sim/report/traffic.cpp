@@ -86,9 +86,9 @@ Away away_of(const Plan& plan) {
     std::vector<char> runs(plan.blocks.size());
     for (const Program& program : plan.programs)
         for (const Action& action : program.actions) runs[static_cast<std::size_t>(action.block)] = 1;
-    for (std::size_t b = 0; b < runs.size(); ++b)
+    for (std::size_t b = 0; b < runs.size(); ++b) {
+        if (!runs[b]) continue;
         for (const Op& op : plan.blocks[b].ops) {
-            if (!runs[b]) break;
             if (const auto* step = std::get_if<OptimizerStep>(&op.work);
                 step && (step->part == OptimizerStep::Part::whole || step->part == OptimizerStep::Part::apply)) {
                 all += static_cast<double>(step->elements);
@@ -98,6 +98,7 @@ Away away_of(const Plan& plan) {
             away.activations = away.activations || (copy && copy->kind == CopyKind::device_to_host && op.phase == Phase::offload &&
                                                     plan.buffers[op.in[0]].kind == MemoryKind::activations);
         }
+    }
     if (all > 0) away.updated /= all;
     return away;
 }

@@ -293,9 +293,9 @@ class SmallPlan {
         }
     };
 
-    // What a part's kernels lose to communication beside them, beyond what span() counts: in each window at least to what is left of the
-    // communication when the kernels' certain idle time is filled with it. `starts`, starts_: of ops, kernels not slowed down and all
-    // slowed down. What stands behind the last kernel that the input gradient needs is left out.
+    // Adds the time that a part's kernels lose to communication beside them, beyond what span() counts: in each window at least what is
+    // left of the communication when the kernels' certain idle time is filled with it. `starts`, starts_: of ops, kernels not slowed down
+    // and all slowed down. Ops behind the last kernel that the input gradient needs are left out.
     void lose(const Block& block, const std::vector<Timed>& ops, std::size_t begin, std::size_t end, const std::vector<double>& starts,
               double slowdown) {
         const auto of_weights = [&](std::size_t i) { return ops[i].kernel && block.ops[i].phase == Phase::backward_weight; };

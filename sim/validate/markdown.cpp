@@ -93,7 +93,7 @@ std::string misses(const Validation& v) {
 
 // Bars drawn from all other unseen sources, and what they hold.
 std::string left_out(const Validation& v) {
-    const std::vector<Experience> rows = merged(with_uncounted_left_out(read_experience(to_experience(v))), first_contacts());
+    const std::vector<Experience> rows = left_out_rows(v);
     std::string text;
     for (const auto& [figure, what] : {std::pair{Figure::step_time, "step time"}, {Figure::memory, "memory"}})
         for (const Coverage& c : left_out_coverage(rows, figure))
@@ -259,6 +259,10 @@ std::vector<std::string> regressions(const Validation& now, const std::string& e
         }
     }
     return worse;
+}
+
+std::vector<Experience> left_out_rows(const Validation& v) {
+    return merged(with_uncounted_left_out(read_experience(to_experience(v))), first_contacts());
 }
 
 std::string to_experience(const Validation& v) {

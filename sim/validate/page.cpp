@@ -83,7 +83,7 @@ std::optional<Verdict> verdict(const Kind& kind, const std::vector<Experience>& 
 } // namespace
 
 std::string for_whom(const Validation& v) {
-    const std::vector<Experience> rows = merged(with_uncounted_left_out(read_experience(to_experience(v))), first_contacts());
+    const std::vector<Experience> rows = left_out_rows(v);
     std::string of[4]; // good, fair, poor, hardly known
     for (const Kind& kind : kinds)
         if (const auto one = verdict(kind, rows)) of[one->mean < 0 ? 3 : one->mean <= good ? 0 : one->mean <= poor ? 1 : 2] += one->text;

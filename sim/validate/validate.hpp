@@ -120,6 +120,9 @@ std::string to_html(const Validation& validation);       // self-contained: erro
 std::string for_whom(const Validation& validation);      // its first page: for whom predictions are good and for whom not, in words
 std::string to_markdown(const Validation& validation);   // VALIDATION.md; figures are read back by regressions()
 std::string to_experience(const Validation& validation); // what error bars are made of (sim/report/error_bar.hpp)
+// Its rows as those of a new source: each predicted without the factor that its own source had a part in (with_uncounted_left_out()), and
+// merged with first contacts.
+std::vector<Experience> left_out_rows(const Validation& validation);
 
 // The spreads of beliefs (sim/trust/beliefs.hpp) from the rows of datasets that no constant was fitted to.
 std::string to_spreads(const Validation& validation);

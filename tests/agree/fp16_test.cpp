@@ -168,7 +168,7 @@ std::vector<Case> scaled() { // all but those that fp16 is refused for: updates 
 }
 INSTANTIATE_TEST_SUITE_P(Strategies, AnyScale, testing::ValuesIn(scaled()), [](const auto& tested) { return tested.param.name; });
 
-// What the scale is for: without it small gradients are lost, with it they are as in fp32.
+// The scale keeps small gradients: without it they are lost, with it they are as in fp32.
 TEST(Fp16, LearnsAsFp32Does) {
     const Fields fields{"strategy.data_parallel=2", "strategy.framework=megatron"};
     const Trained narrow = train(tiny(half(fields)), {.steps = 20, .real = DType::fp32, .rounds = true}),

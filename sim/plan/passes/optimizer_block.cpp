@@ -438,7 +438,7 @@ struct OptimizerBlock {
         const bool keeps_moments = norms >= 0 && kind == OptimizerKind::lamb;
         std::vector<BufferId> result = part.weights;
         result.insert(result.end(), kept.begin(), keeps_moments ? kept.begin() + masters : kept.end());
-        const BufferId wide = widen_moments(), flat = layer_wise ? -1 : flatten_gradients();
+        const BufferId wide = widen_moments(), flat = layer_wise ? -1 : copy_gradients();
         OptimizerStep work{kind, part.elements, fused, false, part_of_step};
         work.frozen = l.scenario.strategy.compresses() == GradientCompression::zero_one_adam && l.plan.workers != 0;
         out.ops.push_back(step_op("optimizer", work, in, result));
@@ -449,7 +449,6 @@ struct OptimizerBlock {
     // Gradients in the masters' dtype, which the step makes of narrower ones; what of them it lets go of. (Interpreters update from the
     // gradients themselves.) -1: nothing.
     BufferId widen_gradients() {
-        if (!l.practice.widens_gradients) return -1;
         Buffer wide = state("wide_gradients" + suffix, Role::step_gradients, stage, part.elements, DType::fp32);
         const bool kept = l.practice.keeps_wide_gradients;
         if (!kept) wide.kind = MemoryKind::workspace;
@@ -462,10 +461,16 @@ struct OptimizerBlock {
         return kept ? -1 : id;
     }
 
-    // The gradients side by side in a buffer of their own, and again in the masters' dtype, where the first copy goes: what the step holds
-    // while it updates. (Interpreters update from the gradients themselves, which are the same.) -1: it has none.
+    // What the step holds of the gradients while it updates. -1: nothing.
+    BufferId copy_gradients() {
+        const bool flat = l.practice.flat_step_gradients && l.scenario.strategy.offload.optimizer == Tier::none;
+        if (flat) return flatten_gradients();
+        return l.practice.widens_gradients ? widen_gradients() : -1;
+    }
+
+    // The gradients side by side in a buffer of their own, and again in the masters' dtype, where the first copy goes. (Interpreters update
+    // from the gradients themselves, which are the same.)
     BufferId flatten_gradients() {
-        if (!l.practice.flat_step_gradients || l.scenario.strategy.offload.optimizer != Tier::none) return widen_gradients();
         const auto copied = [&](const std::string& name, PointwiseKind how, DType dtype, const std::vector<BufferId>& from) {
             Buffer copy = state(name + suffix, Role::step_gradients, stage, part.elements, dtype);
             copy.kind = MemoryKind::workspace;

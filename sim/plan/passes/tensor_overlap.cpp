@@ -6,9 +6,9 @@
 // whom: Practice::pieced_gathers. Source of which layer goes by which method: TransformerEngine, pytorch/module/base.py, initialize_ub.
 //
 // After it: Node::pieces and Node::gradient_pieces of dense layers' regions, and of the linears at their ends.
+#include "sim/plan/inputs.hpp"
 #include "sim/plan/passes/passes.hpp"
 
-#include <algorithm>
 #include <vector>
 
 namespace orrery {
@@ -43,9 +43,8 @@ bool is_dense_linear(const Graph& g, const Node* n) {
 void tensor_overlap(Lowering& l) {
     const Strategy& s = l.scenario.strategy;
     // Its buffers are mapped into the devices of an NVLink domain: a node, or the nodes of a rack.
-    const Cluster& c = l.scenario.cluster;
     if (!l.practice.pieced_gathers || !s.overlap.tensor_parallel || !s.sequence_parallel || l.tp() == 1 ||
-        l.tp() > c.devices_per_node * std::max(1, c.intra.domain_nodes))
+        !tensor_ranks_share_a_node(l.scenario))
         return;
     const auto ranks = static_cast<std::uint8_t>(l.tp());
     for (Graph& g : l.graphs) {
