@@ -1,5 +1,6 @@
 // Shortest paths and cuts by Boost.Graph.
 #include "topology/explicit_graph.hpp"
+#include "topology/at.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -23,8 +24,6 @@ struct GraphRoutes::Distance {
 };
 
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 std::vector<char> reachable(const ExplicitGraph& g, int from, bool forward) {
     std::vector<std::vector<int>> next(g.vertices.size());

@@ -1,6 +1,7 @@
 // The fabric of a cluster: built from its figures (layout.hpp, routes by arithmetic) or searched in an explicit graph.
 #include "topology/fabric.hpp"
 
+#include "topology/at.hpp"
 #include "topology/explicit_graph.hpp"
 #include "topology/layout.hpp"
 
@@ -12,8 +13,6 @@
 
 namespace orrery {
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 std::string joined(const std::vector<std::string>& lines) {
     std::string out;

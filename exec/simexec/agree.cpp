@@ -16,8 +16,6 @@
 namespace orrery::simexec {
 namespace {
 
-constexpr double patience = 120; // seconds: a GPU's first step makes plans and workspaces
-
 Learning learning(const Scenario& s, const AgreeOptions& how) {
     Learning l;
     l.steps = how.steps;
@@ -26,7 +24,7 @@ Learning learning(const Scenario& s, const AgreeOptions& how) {
     if (how.device == "cuda") l.real = gpus ? stored_on_gpu(s) : DType::fp32;
     if (how.device == "cuda" && !gpus) l.machine = machine_of(how.device);
     l.executor = [gpus, name = how.executor](World& w) {
-        return gpus ? queues_executor(w, cuda_fleet(w, std::nullopt, patience)) : make_executor(name, w);
+        return gpus ? queues_executor(w, cuda_fleet(w, std::nullopt, first_step_patience)) : make_executor(name, w);
     };
     return l;
 }
@@ -59,11 +57,11 @@ std::optional<Learned> learn_across(const Scenario& scenario, Learning how) {
         throw std::runtime_error(fmt::format("the scenario has {}, and the job has {}: mpirun -n {} simexec agree ..",
                                              counted(scenario.world_size(), "rank"), counted(transport.size, "process"),
                                              scenario.world_size()));
-    const Others others = over(transport, patience);
-    std::unique_ptr<Heartbeats> heartbeats = heartbeats_of(transport, patience);
+    const Others others = over(transport, first_step_patience);
+    std::unique_ptr<Heartbeats> heartbeats = heartbeats_of(transport, first_step_patience);
     how.ranks = {transport.rank};
     how.gathered = [&](const World& w, Quantity what) { return gathered_at_first(w, what, others); };
-    how.executor = [&](World& w) { return processes_executor(w, transport, patience); };
+    how.executor = [&](World& w) { return processes_executor(w, transport, first_step_patience); };
     Learned learned;
     or_end_all(transport, others, [&] {
         agree_on_terms(others, {{"program version", term(ORRERY_VERSION)},

@@ -42,6 +42,8 @@ struct Others {
     Numbers sum(const Numbers& mine) const;
 };
 
+constexpr double first_step_patience = 120; // seconds: a GPU's first step makes GEMM plans and workspaces
+
 // patience: seconds they wait for each other. The functions they call throw LostPeer, or StoreTimeout and StoreLost of the fleet's store.
 Others over(const OrreryTransport& transport, double patience);
 Others over(const Fleet& fleet, const LaunchedRank& at, double patience);

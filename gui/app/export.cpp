@@ -1,11 +1,11 @@
 #include "gui/app/export.hpp"
 
 #include "gui/core/as_table.hpp"
+#include "gui/core/tr.hpp"
 #include "sim/trace/trace.hpp"
 
 #include <QAbstractItemView>
 #include <QBuffer>
-#include <QCoreApplication>
 #include <QFileInfo>
 #include <QPainter>
 #include <QPdfWriter>
@@ -17,8 +17,6 @@
 
 namespace orrery {
 namespace {
-
-QString tr(const char* text) { return QCoreApplication::translate("orrery", text); }
 
 QString write(const QByteArray& bytes, const QString& path) {
     QSaveFile file(path);

@@ -2,16 +2,14 @@
 
 #include "gui/app/language.hpp"
 #include "gui/app/palettes.hpp"
+#include "gui/core/tr.hpp"
 #include "topology/units.hpp"
 
 #include <QCommandLineParser>
-#include <QCoreApplication>
 #include <QRegularExpression>
 
 namespace orrery {
 namespace {
-
-QString tr(const char* text) { return QCoreApplication::translate("orrery", text); }
 
 constexpr const char* examples = R"(
 Examples:

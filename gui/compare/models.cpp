@@ -1,6 +1,7 @@
 #include "gui/compare/models.hpp"
 
 #include "gui/core/as_table.hpp"
+#include "topology/at.hpp"
 
 #include <QLocale>
 
@@ -8,7 +9,6 @@ namespace orrery {
 
 namespace {
 
-constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 const QVariant right = QVariant(Qt::AlignRight | Qt::AlignVCenter);
 
 constexpr double second = 1e12; // picoseconds

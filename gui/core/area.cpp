@@ -1,5 +1,6 @@
 // An area's contents, with interval unions: durations added up over queues are not wall time.
 #include "gui/core/queries.hpp"
+#include "topology/at.hpp"
 
 #include <algorithm>
 #include <map>
@@ -7,8 +8,6 @@
 namespace orrery {
 
 namespace {
-
-constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 struct Interval {
     std::int64_t begin, end;

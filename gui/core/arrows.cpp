@@ -1,13 +1,12 @@
 // The links of a slice to others: the trace knows transfers and collectives, the plan knows dependencies.
 #include "gui/core/queries.hpp"
+#include "topology/at.hpp"
 
 #include <algorithm>
 
 namespace orrery {
 
 namespace {
-
-constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 void add_transfers(const Trace& trace, SpanRef ref, std::vector<Arrow>& out) {
     for (const Flow& f : trace.flows) {

@@ -1,6 +1,7 @@
 // Exact busy times from a track's samples. A full-width picture asks for a hundred thousand of them: columns are looked up in batches
 // whose memory is fetched ahead, and where few slices are in sight they are simply walked.
 #include "gui/core/tracks.hpp"
+#include "topology/at.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -8,8 +9,6 @@
 namespace orrery {
 
 namespace {
-
-constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // The part of a track that a look-up needs, in registers.
 struct View {

@@ -1,4 +1,5 @@
 #include "gui/core/compare.hpp"
+#include "topology/at.hpp"
 
 #include <QCoreApplication>
 
@@ -11,8 +12,6 @@
 namespace orrery {
 
 namespace {
-
-constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // A slice by what makes it the same in two traces.
 struct Keyed {

@@ -2,8 +2,9 @@
 #include "gui/core/figures.hpp"
 #include "gui/core/memory_series.hpp"
 #include "gui/core/queries.hpp"
+#include "gui/core/tr.hpp"
+#include "topology/at.hpp"
 
-#include <QCoreApplication>
 #include <QLocale>
 
 #include <algorithm>
@@ -12,9 +13,6 @@
 namespace orrery {
 
 namespace {
-
-QString tr(const char* text) { return QCoreApplication::translate("orrery", text); }
-constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 struct Unit {
     double ps;

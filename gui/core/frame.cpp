@@ -2,6 +2,7 @@
 
 #include "gui/core/parallel.hpp"
 #include "gui/core/queries.hpp"
+#include "topology/at.hpp"
 
 #include <QFontMetricsF>
 #include <QHash>
@@ -15,7 +16,6 @@ namespace orrery {
 
 namespace {
 
-constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 constexpr double narrowest_label = 14, narrowest_name = 46, narrowest_edge = 5;
 
 // Times to logical pixels of the picture.

@@ -1,22 +1,13 @@
 #include "gui/core/kinds.hpp"
 
+#include "gui/core/tr.hpp"
 #include "sim/plan/plan.hpp"
-
-#include <QCoreApplication>
 
 namespace orrery {
 
 namespace {
 
-QString tr(const char* text) { return QCoreApplication::translate("orrery", text); }
-
 // Colours of the dark theme: the same hues, light enough for dark backgrounds.
-struct Look {
-    const char* label;
-    QRgb light, dark;
-    Pattern pattern;
-};
-
 const Look& look(SliceKind kind) {
     static const Look looks[slice_kind_count] = {
         {QT_TRANSLATE_NOOP("orrery", "forward"), 0x0072b2, 0x3d9bd6, Pattern::solid},

@@ -33,6 +33,12 @@ using KindTimes = ByEnum<SliceKind, std::int64_t, slice_kind_count>; // picoseco
 
 enum class Pattern : std::uint8_t { solid, diagonal, dots, cross };
 
+struct Look { // of a kind in a chart: dark, on dark backgrounds
+    const char* label;
+    QRgb light, dark;
+    Pattern pattern;
+};
+
 QString label(SliceKind kind); // for people, translated
 QColor colour(SliceKind kind, bool dark);
 Pattern pattern(SliceKind kind);

@@ -1,6 +1,7 @@
 #include "gui/core/memory_series.hpp"
 
 #include "gui/core/queries.hpp"
+#include "topology/at.hpp"
 
 #include <QCoreApplication>
 #include <QLocale>
@@ -13,13 +14,6 @@ namespace orrery {
 
 namespace {
 
-constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-
-struct Look {
-    const char* label;
-    QRgb light, dark;
-    Pattern pattern;
-};
 // In the order of MemoryKind, the reserve behind them.
 constexpr std::size_t look_count = 7;
 const Look& look(std::size_t kind) {

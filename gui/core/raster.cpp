@@ -1,12 +1,11 @@
 #include "gui/core/raster.hpp"
+#include "topology/at.hpp"
 
 #include <algorithm>
 
 namespace orrery {
 
 namespace {
-
-constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 QRgb mix(QColor a, QColor b, double share) {
     const auto part = [&](int x, int y) { return static_cast<int>(x * share + y * (1 - share) + 0.5); };
@@ -37,13 +36,13 @@ Lanes least(Lanes a, Lanes b) { return a < b ? a : b; }
 Lanes most(Lanes a, Lanes b) { return a > b ? a : b; }
 
 // A tile's rows, columns from the strip's first on: each colour by itself, and the pixels.
-struct Ink {
+struct TileInk {
     std::array<std::array<Lanes, 3>, 8> parts;
     std::array<std::array<QRgb, batch>, 8> pixels;
 };
 
-Ink ink_of(const Tile& tile, int first_x) {
-    Ink ink;
+TileInk ink_of(const Tile& tile, int first_x) {
+    TileInk ink;
     for (std::size_t y = 0; y < 8; ++y)
         for (int c = 0; c < batch; ++c) {
             const QRgb p = tile[y * 8 + at((first_x + c) & 7)];
@@ -60,19 +59,20 @@ struct Stacks {
     explicit Stacks(std::size_t kinds) : top(kinds), low(kinds), high(kinds) {}
 
     // One row of pixels, whose lower edge is at `base`.
-    void paint(QRgb* out, int count, std::uint16_t base, std::size_t row, const std::vector<Ink>& inks, const Ink& background) const {
+    void paint(QRgb* out, int count, std::uint16_t base, std::size_t row, const std::vector<TileInk>& inks,
+               const TileInk& background) const {
         const std::size_t kinds = top.size();
         std::size_t first = 0, last = 0; // kinds that may be seen here
         while (first < kinds && high[first] <= base) ++first;
         for (last = first; last < kinds && low[last] < base + 256;) ++last;
-        const Ink& lowest = first < kinds ? inks[first] : background;
+        const TileInk& lowest = first < kinds ? inks[first] : background;
         if (first == last) {
             std::copy_n(lowest.pixels[row].begin(), count, out); // nothing but that
             return;
         }
         const Lanes floor = Lanes{} + base;
         Lanes below{}, red{}, green{}, blue{};
-        const auto add = [&](Lanes weight, const Ink& ink) {
+        const auto add = [&](Lanes weight, const TileInk& ink) {
             red += weight * ink.parts[row][0];
             green += weight * ink.parts[row][1];
             blue += weight * ink.parts[row][2];
@@ -151,11 +151,11 @@ void paint(QImage& image, const Strip& strip, const ColumnTimes& times, const Co
         return full / (static_cast<double>(std::max<std::int64_t>(1, length)) * times.tracks);
     };
     const double scales[2] = {scale_of(least_length), scale_of(least_length + 1)};
-    std::vector<Ink> inks;
+    std::vector<TileInk> inks;
     for (SliceKind k : times.kinds) inks.push_back(ink_of(tiles.kinds[at(static_cast<int>(k))], strip.x));
     Tile plain;
     plain.fill(tiles.background);
-    const Ink background = ink_of(plain, strip.x);
+    const TileInk background = ink_of(plain, strip.x);
     Stacks stacks(kinds);
     for (int first = 0; first < columns.count; first += batch) {
         const int count = std::min(batch, columns.count - first);

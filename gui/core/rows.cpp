@@ -1,6 +1,7 @@
 #include "gui/core/rows.hpp"
+#include "gui/core/tr.hpp"
+#include "topology/at.hpp"
 
-#include <QCoreApplication>
 #include <QRegularExpression>
 
 #include <algorithm>
@@ -9,9 +10,6 @@
 namespace orrery {
 
 namespace {
-
-constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-QString tr(const char* text) { return QCoreApplication::translate("orrery", text); }
 
 QString rank_label(const Lane& l) { return l.ranks > 1 ? tr("rank %1 (of %2 alike)").arg(l.rank).arg(l.ranks) : tr("rank %1").arg(l.rank); }
 QString rank_word() { return tr("rank"); }

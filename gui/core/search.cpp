@@ -1,14 +1,11 @@
 #include "gui/core/queries.hpp"
+#include "topology/at.hpp"
 
 #include <QStringList>
 
 #include <algorithm>
 
 namespace orrery {
-
-namespace {
-constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-} // namespace
 
 Search::Search(const Trace& trace, const QString& text) {
     const QStringList words = text.split(' ', Qt::SkipEmptyParts);

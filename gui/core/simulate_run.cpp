@@ -1,5 +1,6 @@
 // From a scenario's text or a trace's file to a run, on whatever thread it is called.
 #include "gui/core/run.hpp"
+#include "gui/core/tr.hpp"
 #include "gui/core/tracks.hpp"
 #include "sim/advise/fix.hpp"
 #include "sim/memory/ready.hpp"
@@ -8,16 +9,12 @@
 #include "sim/report/loose.hpp"
 #include "sim/report/report.hpp"
 
-#include <QCoreApplication>
-
 #include <algorithm>
 #include <utility>
 
 namespace orrery {
 
 namespace {
-
-QString tr(const char* text) { return QCoreApplication::translate("orrery", text); }
 
 // Ranks begin a step apart: some before the moment that the trace counts from. Moved so that the first work of the step is at zero.
 // Receives that were posted earlier still stay before it: nothing of the step happens there.

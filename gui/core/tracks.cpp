@@ -1,6 +1,7 @@
 #include "gui/core/tracks.hpp"
 
 #include "gui/core/parallel.hpp"
+#include "topology/at.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -8,8 +9,6 @@
 namespace orrery {
 
 namespace {
-
-constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // Where spans of a queue overlap, each goes to the first track that is free: the order of begins is kept on each.
 void split_overlaps(const std::vector<Span>& spans, Track whole, std::vector<Track>& out) {

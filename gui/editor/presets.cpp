@@ -1,10 +1,9 @@
 #include "gui/editor/presets.hpp"
 
+#include "gui/core/tr.hpp"
 #include "sim/scenario/layers.hpp"
 
 #include <nlohmann/json.hpp>
-
-#include <QCoreApplication>
 
 #include <algorithm>
 #include <iterator>
@@ -12,9 +11,7 @@
 namespace orrery {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-QString tr(const char* text) { return QCoreApplication::translate("orrery", text); }
+using OrderedJson = nlohmann::ordered_json;
 
 // How devices are shared out, beside fields_of_stages: a preset of this says all of it anew.
 constexpr const char* parallelism[] = {"framework",         "data_parallel",    "tensor_parallel",       "sequence_parallel",
@@ -22,12 +19,12 @@ constexpr const char* parallelism[] = {"framework",         "data_parallel",    
                                        "shard_group_size"};
 
 // Null: left out. -1: as many as a node has.
-struct Change {
+struct PresetChange {
     const char* id;
     bool anew;
     const char* fields;
 };
-constexpr Change changes[] = {
+constexpr PresetChange changes[] = {
     {"ddp", true, R"({"framework": "ddp"})"},
     {"fsdp", true, R"({"framework": "fsdp2"})"},
     {"zero1", true, R"({"framework": "megatron", "zero_stage": 1})"},
@@ -63,23 +60,24 @@ std::vector<Preset> presets() {
 }
 
 std::string with_preset(const std::string& text, const std::string& id, int devices_per_node) {
-    const Json json = Json::parse(text, nullptr, false, true);
-    const auto* change = std::find_if(std::begin(changes), std::end(changes), [&](const Change& c) { return id == c.id; });
+    const OrderedJson json = OrderedJson::parse(text, nullptr, false, true);
+    const auto* change = std::find_if(std::begin(changes), std::end(changes), [&](const PresetChange& c) { return id == c.id; });
     if (!json.is_object() || change == std::end(changes)) return {};
-    Json strategy = json.contains("strategy") && json["strategy"].is_object() ? json["strategy"] : Json::object();
+    OrderedJson strategy = json.contains("strategy") && json["strategy"].is_object() ? json["strategy"] : OrderedJson::object();
     if (change->anew) {
         for (const char* field : parallelism) strategy.erase(field);
         for (const char* field : fields_of_stages) strategy.erase(field);
     }
-    const Json fields = Json::parse(change->fields);
+    const OrderedJson fields = OrderedJson::parse(change->fields);
     for (const auto& [field, value] : fields.items()) {
         if (value.is_null())
             strategy.erase(field);
         else
-            strategy[field] = value == -1 ? Json(devices_per_node) : value;
+            strategy[field] = value == -1 ? OrderedJson(devices_per_node) : value;
     }
     std::string out = "{";
-    for (const auto& [field, value] : strategy.items()) out += (out.size() > 1 ? ", " : "") + Json(field).dump() + ": " + value.dump();
+    for (const auto& [field, value] : strategy.items())
+        out += (out.size() > 1 ? ", " : "") + OrderedJson(field).dump() + ": " + value.dump();
     return out + "}";
 }
 

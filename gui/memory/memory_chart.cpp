@@ -2,6 +2,7 @@
 
 #include "gui/core/axis.hpp"
 #include "gui/core/queries.hpp"
+#include "topology/at.hpp"
 
 #include <QKeyEvent>
 #include <QLocale>
@@ -12,10 +13,6 @@
 #include <cmath>
 
 namespace orrery {
-
-namespace {
-constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-} // namespace
 
 MemoryChart::MemoryChart(QWidget* parent) : QWidget(parent) {
     setMouseTracking(true);

@@ -4,6 +4,7 @@
 #include "gui/memory/models.hpp"
 #include "gui/parts/plain_table.hpp"
 #include "gui/parts/run_label.hpp"
+#include "topology/at.hpp"
 
 #include <QComboBox>
 #include <QCoreApplication>
@@ -20,8 +21,6 @@
 namespace orrery {
 
 namespace {
-
-constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // "l3.fc1.fwd (microbatch 5)" of a report, translated as running_at() has it.
 QString peak_op_words(const std::string& name) {

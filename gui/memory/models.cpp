@@ -1,6 +1,7 @@
 #include "gui/memory/models.hpp"
 
 #include "gui/core/as_table.hpp"
+#include "topology/at.hpp"
 
 #include <QGuiApplication>
 #include <QLocale>
@@ -9,10 +10,6 @@
 #include <algorithm>
 
 namespace orrery {
-
-namespace {
-constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-} // namespace
 
 void MemoryKindsModel::setSeries(const MemorySeries& series) {
     beginResetModel();

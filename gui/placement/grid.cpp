@@ -1,6 +1,7 @@
 #include "gui/placement/grid.hpp"
 
-#include <QCoreApplication>
+#include "gui/core/tr.hpp"
+
 #include <QLocale>
 #include <QStringList>
 
@@ -9,10 +10,6 @@
 
 namespace orrery {
 namespace {
-
-constexpr std::size_t at(Axis a) { return static_cast<std::size_t>(a); }
-
-QString tr(const char* text) { return QCoreApplication::translate("orrery", text); }
 
 constexpr double gap = 0.35, title_height = 0.45;
 constexpr std::size_t longest_numbers = 13; // characters

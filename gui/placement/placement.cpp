@@ -8,8 +8,6 @@
 namespace orrery {
 namespace {
 
-constexpr std::size_t at(Axis a) { return static_cast<std::size_t>(a); }
-
 // Layers of a chunk are those its forward block works on.
 std::vector<ChunkLayers> chunks_of(const Plan& plan, int stage) {
     std::map<int, ChunkLayers> chunks;

@@ -11,6 +11,8 @@
 
 namespace orrery {
 
+constexpr std::size_t at(Axis a) { return static_cast<std::size_t>(a); }
+
 // Layers a chunk computes, ends included; first > last: none. ends: what stands before or behind the layers.
 struct ChunkLayers {
     int chunk = 0;

@@ -17,7 +17,7 @@ namespace {
 
 constexpr double day = 86400, month = 30 * day;
 constexpr int most_rows = 24; // months drawn; a longer run's rows are longer
-constexpr double label = 96, line = 16;
+constexpr double label_width = 96, line = 16;
 
 bool dark(const QWidget& w) { return w.palette().color(QPalette::Base).lightness() < 128; }
 
@@ -50,7 +50,7 @@ int WholeRunPlot::months() const {
 
 QRectF WholeRunPlot::monthRow(int i) const {
     const double room = height() * 0.45 - line - 4, each = std::min(26.0, room / std::max(1, months()));
-    return {label, line + 4 + i * each, std::max(1.0, width() - label - 8), std::max(2.0, each - 3)};
+    return {label_width, line + 4 + i * each, std::max(1.0, width() - label_width - 8), std::max(2.0, each - 3)};
 }
 
 int WholeRunPlot::spanAt(const QPointF& at) const {
@@ -78,7 +78,7 @@ void WholeRunPlot::paintMonths(QPainter& painter) const {
     for (int i = 0; i < rows; ++i) {
         const QRectF row = monthRow(i);
         painter.setPen(palette().color(QPalette::Text));
-        painter.drawText(QRectF(4, row.top(), label - 8, row.height()), Qt::AlignLeft | Qt::AlignVCenter,
+        painter.drawText(QRectF(4, row.top(), label_width - 8, row.height()), Qt::AlignLeft | Qt::AlignVCenter,
                          tr("from day %1").arg(i * length / day, 0, 'f', 0));
         const int columns = std::max(1, static_cast<int>(row.width()));
         for (int c = 0; c < columns; ++c) {
@@ -99,7 +99,7 @@ void WholeRunPlot::paintMonths(QPainter& painter) const {
 
 // Over a box; what has no room ends in dots.
 void WholeRunPlot::paintTitle(QPainter& painter, const QRectF& box, const QString& title) const {
-    const QRectF room(box.left() - label + 8, box.top() - line, box.width() + label - 8, line);
+    const QRectF room(box.left() - label_width + 8, box.top() - line, box.width() + label_width - 8, line);
     painter.drawText(room, Qt::AlignLeft, fontMetrics().elidedText(title, Qt::ElideRight, static_cast<int>(room.width())));
 }
 
@@ -180,8 +180,8 @@ void WholeRunPlot::paintEvent(QPaintEvent*) {
     painter.setRenderHint(QPainter::Antialiasing);
     paintMonths(painter);
     const double top = height() * 0.45 + 2 * line, tall = std::max(20.0, height() - top - line - 6), half = width() / 2.0;
-    paintBand(painter, {label, top, std::max(20.0, half - label - 12), tall});
-    paintCurve(painter, {half + label, top, std::max(20.0, half - label - 12), tall});
+    paintBand(painter, {label_width, top, std::max(20.0, half - label_width - 12), tall});
+    paintCurve(painter, {half + label_width, top, std::max(20.0, half - label_width - 12), tall});
 }
 
 bool WholeRunPlot::event(QEvent* event) {

@@ -1,6 +1,7 @@
 #include "gui/timeline/models.hpp"
 
 #include "gui/core/as_table.hpp"
+#include "topology/at.hpp"
 
 #include <QLocale>
 
@@ -8,10 +9,6 @@
 #include <cstdlib>
 
 namespace orrery {
-
-namespace {
-constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-} // namespace
 
 void FactsModel::setFacts(Facts facts) {
     beginResetModel();

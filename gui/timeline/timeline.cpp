@@ -3,6 +3,7 @@
 
 #include "gui/timeline/accessible.hpp"
 #include "gui/timeline/frame_cache.hpp"
+#include "topology/at.hpp"
 
 #include <QDateTime>
 #include <QScrollBar>
@@ -12,10 +13,6 @@
 #include <cmath>
 
 namespace orrery {
-
-namespace {
-constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-} // namespace
 
 Timeline::Timeline(QWidget* parent) : QAbstractScrollArea(parent), frame_(std::make_unique<Frame>()) {
     static const bool readable = (make_timelines_accessible(), true);

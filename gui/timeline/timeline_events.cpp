@@ -1,6 +1,7 @@
 // The timeline's keys and mouse.
 #include "gui/timeline/frame_cache.hpp"
 #include "gui/timeline/timeline.hpp"
+#include "topology/at.hpp"
 
 #include <QAccessible>
 #include <QHelpEvent>
@@ -17,7 +18,6 @@ namespace orrery {
 
 namespace {
 
-constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 constexpr double zoom_step = 1.5, pan_step = 0.2;
 
 } // namespace

@@ -2,6 +2,7 @@
 #include "gui/core/axis.hpp"
 #include "gui/timeline/frame_cache.hpp"
 #include "gui/timeline/timeline.hpp"
+#include "topology/at.hpp"
 
 #include <QElapsedTimer>
 #include <QLoggingCategory>
@@ -20,7 +21,6 @@ Q_LOGGING_CATEGORY(frames, "orrery.timeline.frames", QtWarningMsg)
 
 namespace {
 
-constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 constexpr std::size_t most_arrows = 1000;
 constexpr double frame_budget_ms = 16;
 

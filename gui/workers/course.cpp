@@ -2,8 +2,8 @@
 
 #include "gui/core/figures.hpp"
 #include "gui/core/memory_series.hpp"
+#include "gui/core/tr.hpp"
 
-#include <QCoreApplication>
 #include <QLocale>
 #include <QPainter>
 
@@ -12,7 +12,6 @@
 namespace orrery {
 namespace {
 
-QString tr(const char* text) { return QCoreApplication::translate("orrery", text); }
 QString number(double value, int digits) { return QLocale().toString(value, 'f', digits); }
 QString bytes_words(double bytes) { return bytes_text(static_cast<std::int64_t>(bytes)); }
 

@@ -46,7 +46,7 @@ Json at_rate(const Json& points, double gbit) {
     return between(a, b, std::log(gbit / low) / std::log(high / low));
 }
 
-const Json* named(const std::vector<const Json*>& files, const std::string& name) {
+const Json* file_named(const std::vector<const Json*>& files, const std::string& name) {
     const auto at = std::find_if(files.begin(), files.end(), [&](const Json* j) { return (*j)["class"] == name; });
     return at == files.end() ? nullptr : *at;
 }
@@ -62,7 +62,7 @@ void replace(Json& constants, const Json& own) {
 
 Json constants_of(const Json& file, const std::vector<const Json*>& kinds, double gbit) {
     if (file.contains("by_nic_gbit")) return at_rate(file["by_nic_gbit"], gbit);
-    const Json* like = named(kinds, file.at("like").get<std::string>());
+    const Json* like = file_named(kinds, file.at("like").get<std::string>());
     if (like == nullptr) broken(file["like"].get<std::string>(), "no fabric of this name");
     Json c = constants_of(*like, kinds, gbit);
     const double share = file.at("share").get<double>(), longer = file.at("latency").get<double>();
@@ -81,7 +81,7 @@ Json constants_of(const Json& file, const std::vector<const Json*>& kinds, doubl
 // kinds with one latency the better one is not slower either.
 double hop_of(const Json& file, const std::vector<const Json*>& kinds) {
     if (file.contains("hop_us")) return file["hop_us"].get<double>();
-    return file.at("latency").get<double>() * hop_of(*named(kinds, file.at("like").get<std::string>()), kinds);
+    return file.at("latency").get<double>() * hop_of(*file_named(kinds, file.at("like").get<std::string>()), kinds);
 }
 
 FabricTable table_of(const Json& j) {
@@ -166,7 +166,7 @@ FabricTable built_in_fabric(const InterNode& inter) {
     t.usable = file->value("usable", 1.0);
     t.source = source_of(*file);
     if (site.empty() && file->contains("like"))
-        if (const Json* like = named(kinds, file->at("like").get<std::string>()))
+        if (const Json* like = file_named(kinds, file->at("like").get<std::string>()))
             t.tuner = std::make_shared<FabricTable>(table_of(constants_of(*like, kinds, inter.nic_bandwidth.value * 8e-9)));
     return t;
 }

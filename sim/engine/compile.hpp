@@ -3,14 +3,13 @@
 #pragma once
 
 #include "sim/engine/machine.hpp"
+#include "topology/at.hpp"
 
 #include <cstddef>
 #include <string>
 #include <vector>
 
 namespace orrery {
-
-inline std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // One thing a communicator is asked to do, whoever asks.
 struct CommPattern {

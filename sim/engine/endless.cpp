@@ -3,6 +3,7 @@
 #include "sim/engine/compile.hpp"
 
 #include "sim/engine/machine.hpp"
+#include "topology/at.hpp"
 #include "topology/input_error.hpp"
 
 #include <fmt/format.h>
@@ -12,15 +13,13 @@
 namespace orrery {
 namespace {
 
-std::size_t z(std::int64_t i) { return static_cast<std::size_t>(i); }
-
 std::string days(double ps) {
     if (!(ps < static_cast<double>(clock_end))) return "more than 46 days";
     return ps < 2 * 86400e12 ? fmt::format("{:.4g} s", ps * 1e-12) : fmt::format("{:.0f} days", ps * 1e-12 / 86400);
 }
 
 const std::string& name_of(const Machine& m, const Segment& s, std::int32_t op) {
-    return m.plan->blocks[z(s.block)].ops[z(m.ops[z(op)].source)].name;
+    return m.plan->blocks[at(s.block)].ops[at(m.ops[at(op)].source)].name;
 }
 
 struct Longest {
@@ -37,7 +36,7 @@ Longest longest_of(const Machine& m) {
     Longest l;
     for (const Segment& s : m.segments)
         for (std::int32_t i = s.begin; i < s.end; ++i) {
-            const CompiledOp& op = m.ops[z(i)];
+            const CompiledOp& op = m.ops[at(i)];
             l.offer(static_cast<double>(op.duration), [&] {
                 return "the computation of " + name_of(m, s, i) +
                        " (check cluster.device: peak_tflops, memory_gb_per_s, kernels; and the batch, the sequence and the model)";
@@ -48,15 +47,15 @@ Longest longest_of(const Machine& m) {
             });
         }
     for (const BundleClass& b : m.bundles) {
-        const std::size_t end = &b == &m.bundles.back() ? m.bundle_costs.size() : z((&b + 1)->costs);
-        for (std::size_t c = z(b.costs); c < end; ++c) {
+        const std::size_t end = &b == &m.bundles.back() ? m.bundle_costs.size() : at((&b + 1)->costs);
+        for (std::size_t c = at(b.costs); c < end; ++c) {
             const BundleCost& cost = m.bundle_costs[c];
             const double moving = cost.payload > 0 ? cost.payload / cost.limit * 1e12 : 0;
             l.offer(static_cast<double>(cost.latency) + moving, [&] {
                 return fmt::format(
                     "a communication on {} of {:.4g} GB at {:.4g} GB/s (check the rates and latencies of the cluster's links, "
                     "and perturb)",
-                    cost.kind == copy_kind ? name_of(*m.plan, b.comm) : m.plan->communicators[z(b.comm)].name, cost.payload * 1e-9,
+                    cost.kind == copy_kind ? name_of(*m.plan, b.comm) : m.plan->communicators[at(b.comm)].name, cost.payload * 1e-9,
                     cost.limit * 1e-9);
             });
         }
@@ -75,12 +74,12 @@ void check_computation(const Machine& m) {
     std::vector<double> of_segment;
     for (const Segment& s : m.segments) {
         double sum = 0;
-        for (std::int32_t i = s.begin; i < s.end; ++i) sum += static_cast<double>(m.ops[z(i)].duration);
+        for (std::int32_t i = s.begin; i < s.end; ++i) sum += static_cast<double>(m.ops[at(i)].duration);
         of_segment.push_back(sum);
     }
     for (const CompiledProgram& p : m.programs) {
         double sum = 0;
-        for (const CompiledAction& a : p.actions) sum += of_segment[z(a.segment)];
+        for (const CompiledAction& a : p.actions) sum += of_segment[at(a.segment)];
         if (!(sum < static_cast<double>(clock_end)))
             refuse(m, fmt::format("stage {} would compute for {:.4g} days a step: the simulator's clock holds 46", p.stage,
                                   sum * 1e-12 / 86400));

@@ -1,5 +1,6 @@
 #include "sim/engine/fold.hpp"
 
+#include "topology/at.hpp"
 #include "topology/pages.hpp"
 
 #include <algorithm>
@@ -14,8 +15,6 @@ std::uint64_t hash_of(const FoldGraph::Tag& t) {
 }
 
 namespace {
-
-std::size_t z(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // The class of each colour, by open addressing: few colours are a few cache lines, however many vertices have them.
 class Numbering {
@@ -71,13 +70,13 @@ template <class Colours> void number(Colours& colours, Classes& c, std::vector<c
             c.first.push_back(static_cast<std::int32_t>(i));
             c.size.push_back(0);
             part_of.push_back(c.of[i]);
-            if (c.of[i] >= 0) ++parts[z(c.of[i])];
+            if (c.of[i] >= 0) ++parts[at(c.of[i])];
         }
         c.of[i] = k;
-        ++c.size[z(k)];
+        ++c.size[at(k)];
     });
     split.clear();
-    for (const std::int32_t whole : part_of) split.push_back(whole < 0 || parts[z(whole)] > 1);
+    for (const std::int32_t whole : part_of) split.push_back(whole < 0 || parts[at(whole)] > 1);
 }
 
 bool any(const std::vector<char>& flags) { return std::find(flags.begin(), flags.end(), 1) != flags.end(); }
@@ -86,7 +85,7 @@ template <class F> LinkColours colours_of_loaded(const FoldGraph& g, F&& colour)
     LinkColours of(g.links);
     for (std::size_t b = 0; b < g.bundles(); ++b)
         g.each_link(b, [&](std::int32_t link, std::int32_t) {
-            if (std::uint64_t& own = of[z(link)]; own == 0) own = colour(z(link));
+            if (std::uint64_t& own = of[at(link)]; own == 0) own = colour(at(link));
         });
     return of;
 }
@@ -107,35 +106,36 @@ class Sights {
   public:
     Sights(const FoldGraph& g, const std::vector<std::uint64_t>& tags, const Folding& f, const Splits& split, Colours& c)
         : g_(g), tags_(tags), f_(f), split_(split), c_(c) {
-        for (std::size_t k = 0; k < f.ranks.first.size(); ++k) of_rank_.push_back(split.ranks[k] ? mix(c.rank[z(f.ranks.first[k])]) : 0);
+        for (std::size_t k = 0; k < f.ranks.first.size(); ++k) of_rank_.push_back(split.ranks[k] ? mix(c.rank[at(f.ranks.first[k])]) : 0);
         constexpr std::size_t few = 1 << 16;
         if (f.links.first.size() * tags.size() > few) return;
         for (std::size_t k = 0; k < f.links.first.size(); ++k)
-            for (const std::uint64_t tag : tags) of_link_.push_back(split.links[k] ? mix(c.link[z(f.links.first[k])] ^ tag) : 0);
+            for (const std::uint64_t tag : tags) of_link_.push_back(split.links[k] ? mix(c.link[at(f.links.first[k])] ^ tag) : 0);
     }
 
     // Whether it sees any that were told apart: all bundles of a class do, or none.
     bool changed(std::size_t b) const {
-        for (auto e = z(g_.rank_begin[b]); e < z(g_.rank_begin[b + 1]); ++e)
-            if (split_.ranks[z(f_.ranks.of[z(g_.rank_edges[e])])]) return true;
+        for (auto e = at(g_.rank_begin[b]); e < at(g_.rank_begin[b + 1]); ++e)
+            if (split_.ranks[at(f_.ranks.of[at(g_.rank_edges[e])])]) return true;
         bool seen = false;
-        g_.each_link(b, [&](std::int32_t link, std::int32_t) { seen = seen || split_.links[z(f_.links.of[z(link)])]; });
+        g_.each_link(b, [&](std::int32_t link, std::int32_t) { seen = seen || split_.links[at(f_.links.of[at(link)])]; });
         return seen;
     }
 
     // The sum of what a bundle is, of its ranks and of its links.
     std::uint64_t of_bundle(std::size_t b) {
         std::uint64_t sum = mix(c_.bundle[b]), role = 0;
-        for (auto e = z(g_.rank_begin[b]); e < z(g_.rank_begin[b + 1]); ++e, role += static_cast<std::uint64_t>(g_.directed[b])) {
-            const std::size_t r = z(g_.rank_edges[e]), k = z(f_.ranks.of[r]);
+        for (auto e = at(g_.rank_begin[b]); e < at(g_.rank_begin[b + 1]); ++e, role += static_cast<std::uint64_t>(g_.directed[b])) {
+            const std::size_t r = at(g_.rank_edges[e]), k = at(f_.ranks.of[r]);
             sum += role == 0 ? of_rank_[k] : split_.ranks[k] ? mix(c_.rank[r] + role) : 0;
         }
         if (of_link_.empty())
             g_.each_link(b, [&](std::int32_t link, std::int32_t tag) {
-                if (split_.links[z(f_.links.of[z(link)])]) sum += mix(c_.link[z(link)] ^ tags_[z(tag)]);
+                if (split_.links[at(f_.links.of[at(link)])]) sum += mix(c_.link[at(link)] ^ tags_[at(tag)]);
             });
         else
-            g_.each_link(b, [&](std::int32_t link, std::int32_t tag) { sum += of_link_[z(f_.links.of[z(link)]) * tags_.size() + z(tag)]; });
+            g_.each_link(b,
+                         [&](std::int32_t link, std::int32_t tag) { sum += of_link_[at(f_.links.of[at(link)]) * tags_.size() + at(tag)]; });
         return sum;
     }
 
@@ -152,13 +152,13 @@ class Sights {
 void show(const FoldGraph& g, const std::vector<std::uint64_t>& tags, Colours& c, std::size_t b) {
     const std::uint64_t own = c.bundle[b], mine = mix(own);
     std::uint64_t role = 0;
-    for (auto e = z(g.rank_begin[b]); e < z(g.rank_begin[b + 1]); ++e, role += static_cast<std::uint64_t>(g.directed[b]))
-        c.rank[z(g.rank_edges[e])] += role == 0 ? mine : mix(own + role);
+    for (auto e = at(g.rank_begin[b]); e < at(g.rank_begin[b + 1]); ++e, role += static_cast<std::uint64_t>(g.directed[b]))
+        c.rank[at(g.rank_edges[e])] += role == 0 ? mine : mix(own + role);
     std::int32_t last = -1; // tags come one after another
     std::uint64_t tagged = 0;
     g.each_link(b, [&](std::int32_t link, std::int32_t tag) {
-        if (tag != last) last = tag, tagged = mix(own ^ tags[z(tag)]);
-        c.link[z(link)] += tagged;
+        if (tag != last) last = tag, tagged = mix(own ^ tags[at(tag)]);
+        c.link[at(link)] += tagged;
     });
 }
 
@@ -170,13 +170,13 @@ void refine(const FoldGraph& g, const std::vector<std::uint64_t>& tags, const Fo
     if (any(split.ranks) || any(split.links)) {
         Sights sights(g, tags, f, split, c);
         std::vector<char> changed;
-        for (const std::int32_t first : f.bundles.first) changed.push_back(sights.changed(z(first)));
+        for (const std::int32_t first : f.bundles.first) changed.push_back(sights.changed(at(first)));
         for (std::size_t b = 0; b < seen.size(); ++b)
-            if (changed[z(f.bundles.of[b])]) seen[b] = sights.of_bundle(b);
+            if (changed[at(f.bundles.of[b])]) seen[b] = sights.of_bundle(b);
     }
     if (any(split.bundles))
         for (std::size_t b = 0; b < seen.size(); ++b)
-            if (split.bundles[z(f.bundles.of[b])]) show(g, tags, c, b);
+            if (split.bundles[at(f.bundles.of[b])]) show(g, tags, c, b);
     c.bundle = std::move(seen);
 }
 

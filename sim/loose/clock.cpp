@@ -1,5 +1,6 @@
 #include "sim/loose/clock.hpp"
 
+#include "topology/at.hpp"
 #include "topology/input_error.hpp"
 
 #include <algorithm>
@@ -7,8 +8,6 @@
 
 namespace orrery {
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 constexpr double never = std::numeric_limits<double>::infinity();
 constexpr std::size_t none = std::numeric_limits<std::size_t>::max();

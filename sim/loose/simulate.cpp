@@ -2,6 +2,7 @@
 #include "sim/loose/clock.hpp"
 #include "sim/loose/record.hpp"
 
+#include "topology/at.hpp"
 #include "topology/mix.hpp"
 
 #include <algorithm>
@@ -14,8 +15,6 @@
 
 namespace orrery {
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 constexpr int nobody = LooseClock::nobody;
 

@@ -3,14 +3,13 @@
 
 #include "sim/engine/machine.hpp"
 #include "sim/plan/lowering.hpp"
+#include "topology/at.hpp"
 
 #include <algorithm>
 #include <map>
 
 namespace orrery {
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 // Trained parameters that a rank of each stage holds.
 std::vector<std::int64_t> elements_of_stages(const Plan& plan) {

@@ -17,6 +17,7 @@
 // peak of the program walked in issue order; where the order of pipeline stages' transfers forbids such a wait, to little more.
 #include "sim/plan/in_flight.hpp"
 
+#include "sim/plan/hazards.hpp"
 #include "sim/plan/one_order.hpp"
 #include "sim/plan/queue_clocks.hpp"
 
@@ -31,11 +32,6 @@ namespace orrery {
 namespace {
 
 constexpr std::int64_t stays_free = 4; // one part in four of the memory that is free
-
-bool per_microbatch(const Buffer& b) {
-    return (b.scope == Scope::microbatch || b.scope == Scope::action) && b.kind != MemoryKind::parameters &&
-           b.kind != MemoryKind::gradients;
-}
 
 // Memory freed while a queue might still use it: by its last user there. Sums of bytes from the oldest on.
 class Pending {

@@ -1,4 +1,5 @@
 #include "sim/plan/one_order.hpp"
+#include "topology/at.hpp"
 
 #include <algorithm>
 #include <array>
@@ -9,8 +10,6 @@
 
 namespace orrery {
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // An action as actions elsewhere see it: its queues, and the communicators that tie it to other stages.
 struct Ties {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sim/plan/verify.hpp"
+#include "topology/at.hpp"
 #include "topology/mix.hpp"
 
 #include <cstdint>
@@ -11,8 +12,6 @@
 #include <vector>
 
 namespace orrery::verification {
-
-constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // Violations, the first few of each rule: a broken plan breaks the same rule everywhere.
 class Findings {

@@ -11,7 +11,7 @@
 namespace orrery::verification {
 namespace {
 
-struct Meeting {
+struct MetInRound {
     int sums = 0, averages = 0, copies = 0, shares = 0; // in a round
 };
 
@@ -33,7 +33,7 @@ void check_steps(const Plan& plan, Findings& findings) {
         });
 }
 
-void visit(const Plan& plan, const Op& op, std::vector<Meeting>& met, Findings& findings, std::int16_t stage) {
+void visit(const Plan& plan, const Op& op, std::vector<MetInRound>& met, Findings& findings, std::int16_t stage) {
     if (crosses_workers(plan, op)) {
         const auto& c = std::get<Collective>(op.work);
         const bool in_place = c.kind == CollectiveKind::all_reduce && op.in == op.out,
@@ -52,13 +52,13 @@ void visit(const Plan& plan, const Op& op, std::vector<Meeting>& met, Findings& 
         if (c->part == Compress::Part::apply_drift)
             for (BufferId b : op.out) met[at(b)].sums += met[at(op.in[0])].sums, met[at(b)].averages += met[at(op.in[0])].averages;
         else
-            met[at(op.out[0])] = c->part == Compress::Part::feed_drift ? Meeting{} : met[at(op.in[0])];
+            met[at(op.out[0])] = c->part == Compress::Part::feed_drift ? MetInRound{} : met[at(op.in[0])];
     }
     if (std::holds_alternative<Copy>(op.work)) met[at(op.out[0])] = met[at(op.in[0])];
     const auto* p = std::get_if<Pointwise>(&op.work);
     if (!p) return;
     if (plan.buffers[at(op.out[0])].role == Role::pseudo_gradient && p->kind != PointwiseKind::average)
-        met[at(op.out[0])] = p->kind == PointwiseKind::difference ? Meeting{} : met[at(op.in[0])]; // moved on, to or from the wire
+        met[at(op.out[0])] = p->kind == PointwiseKind::difference ? MetInRound{} : met[at(op.in[0])]; // moved on, to or from the wire
     if (p->kind == PointwiseKind::outer_step)
         for (BufferId b : op.out) met[at(b)].sums += met[at(op.in[0])].sums, met[at(b)].averages += met[at(op.in[0])].averages;
     if (p->kind == PointwiseKind::own_share)
@@ -75,7 +75,7 @@ bool trained_shard(const Plan& plan, const Buffer& shard) {
 }
 
 void check_stage(const Plan& plan, std::size_t stage, Findings& findings) {
-    std::vector<Meeting> met(plan.buffers.size());
+    std::vector<MetInRound> met(plan.buffers.size());
     for (const PlanPhase& phase : plan.further)
         for (std::int64_t k = 0; !phase.steps && k < std::min<std::int64_t>(phase.repeat, 2); ++k)
             each_op(plan, phase.programs[stage], [&](const Op& op) { visit(plan, op, met, findings, static_cast<std::int16_t>(stage)); });
@@ -87,7 +87,7 @@ void check_stage(const Plan& plan, std::size_t stage, Findings& findings) {
     for (std::size_t b = 0; b < plan.buffers.size(); ++b) {
         const Buffer& x = plan.buffers[b];
         if (x.stage != static_cast<std::int16_t>(stage)) continue;
-        const Meeting& m = met[b];
+        const MetInRound& m = met[b];
         const bool followed = m.sums == 0 && m.averages == 0 && m.copies == 1, averaged = m.sums == 1 && m.averages == 1 && m.copies == 0;
         if (x.role == Role::parameter && (!plan.tensors[at(x.tensor)].trained || x.scope == Scope::action)) continue;
         if (x.role == Role::parameter_shard && x.scope == Scope::action) continue; // made of a shard that stays

@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <filesystem>
 #include <stdexcept>
+#include <thread>
 
 namespace orrery {
 namespace {
@@ -36,6 +37,10 @@ const OrreryTransport& open_transport(const std::string& instead) {
     const OrreryTransport* t = open(ORRERY_TRANSPORT_VERSION, why.data(), why.size());
     if (!t) throw std::runtime_error(why.data());
     return *t;
+}
+
+void wait(const OrreryTransport& t, void* request) {
+    while (!t.done(request)) std::this_thread::sleep_for(between_looks);
 }
 
 } // namespace orrery

@@ -2,14 +2,13 @@
 
 #include "sim/scenario/abilities.hpp"
 #include "sim/search/form_bound.hpp"
+#include "topology/at.hpp"
 
 #include <algorithm>
 
 namespace orrery {
 
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 Settings joined(const Settings& a, const Settings& b) {
     Settings all = a;

@@ -5,6 +5,7 @@
 #include "sim/report/report.hpp"
 #include "sim/search/replan.hpp"
 #include "sim/search/words.hpp"
+#include "topology/at.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -16,8 +17,6 @@
 namespace orrery {
 
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 void price(SearchPoint& p, const Cluster& cluster) {
     p.cost_usd = usd_per_second(cluster, static_cast<int>(p.row.world_size)) * p.row.step_time_s;

@@ -2,6 +2,7 @@
 #include "sim/scenario/layers.hpp"
 #include "sim/schedules/schedule.hpp"
 #include "sim/search/bounds.hpp"
+#include "topology/at.hpp"
 
 #include <algorithm>
 #include <map>
@@ -12,8 +13,6 @@ namespace orrery {
 namespace {
 
 using Steps = std::vector<ScheduleStep>;
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 void most_held(const Steps& steps, InFlight::Held& held) {
     std::map<int, int> now, most;

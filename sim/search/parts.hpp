@@ -3,13 +3,12 @@
 
 #include "sim/schedules/schedule.hpp"
 #include "sim/search/profile.hpp"
+#include "topology/at.hpp"
 
 #include <cstddef>
 #include <vector>
 
 namespace orrery {
-
-inline std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 // Seconds and bytes of a microbatch (PartCost).
 struct ChunkCost {

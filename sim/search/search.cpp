@@ -9,6 +9,7 @@
 #include "sim/search/words.hpp"
 #include "sim/sweep/key.hpp"
 #include "sim/sweep/store.hpp"
+#include "topology/at.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -24,8 +25,6 @@
 namespace orrery {
 
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // The bytes a device lacks; a plan that lacks nothing there lacks room on the host or on NVMe alone.
 std::int64_t lacks(const SearchPoint& p) { return std::max<std::int64_t>(0, p.row.peak_bytes - p.row.capacity_bytes); }

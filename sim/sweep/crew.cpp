@@ -1,12 +1,12 @@
 #include "sim/sweep/crew.hpp"
 
+#include "sim/ranks/ranks.hpp"
 #include "sim/report/reuse.hpp"
 #include "sim/sweep/deal.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include <atomic>
-#include <chrono>
 #include <exception>
 #include <optional>
 #include <stdexcept>
@@ -18,11 +18,6 @@ namespace {
 using Bytes8 = std::vector<std::uint8_t>;
 
 constexpr int ask_tag = 21, answer_tag = 23; // sizes; what follows has the next number
-constexpr std::chrono::microseconds nap{200};
-
-void wait(const OrreryTransport& t, void* request) {
-    while (!t.done(request)) std::this_thread::sleep_for(nap);
-}
 
 void send(const OrreryTransport& t, int to, int tag, const Bytes8& bytes) {
     const std::uint64_t size = bytes.size();
@@ -92,7 +87,7 @@ std::vector<std::vector<SweepRow>> deal_groups(const std::vector<PointGroup>& gr
                 m.group = -1;
                 give(m);
             }
-            if (busy) std::this_thread::sleep_for(nap);
+            if (busy) std::this_thread::sleep_for(between_looks);
         }
     } catch (...) { failed = std::current_exception(), next = count; }
     mine.join();

@@ -1,5 +1,6 @@
 #include "sim/sweep/deal.hpp"
 
+#include "sim/ranks/ranks.hpp"
 #include "sim/report/reuse.hpp"
 #include "sim/sweep/writer.hpp"
 
@@ -8,7 +9,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <deque>
 #include <stdexcept>
 #include <thread>
@@ -17,11 +17,6 @@ namespace orrery {
 namespace {
 
 constexpr int size_tag = 11, row_tag = 12, order_tag = 13;
-constexpr std::chrono::microseconds nap{200};
-
-void wait(const OrreryTransport& t, void* request) {
-    while (!t.done(request)) std::this_thread::sleep_for(nap);
-}
 
 // Points first .. end of the evaluation order. end = first: there is nothing more to do.
 struct Range {
@@ -167,7 +162,7 @@ void serve(Deck& deck, std::vector<Worker>& workers, Table& table, const Writer&
             all_over = all_over && w.over();
         }
         if (all_over && mine_done) return;
-        if (!moved) std::this_thread::sleep_for(nap);
+        if (!moved) std::this_thread::sleep_for(between_looks);
     }
 }
 

@@ -11,7 +11,7 @@ namespace orrery::ingest {
 
 namespace {
 
-using Kind = FabricVertex::Kind;
+using VertexKind = FabricVertex::Kind;
 
 template <class T> T most_common(const std::map<T, int>& counts) {
     return std::max_element(counts.begin(), counts.end(), [](const auto& a, const auto& b) { return a.second < b.second; })->first;
@@ -21,9 +21,9 @@ template <class T> T most_common(const std::map<T, int>& counts) {
 void find_levels(FabricFacts& f, const std::vector<std::vector<int>>& beside) {
     std::vector<int> here;
     for (std::size_t v = 0; v < f.vertices.size(); ++v)
-        if (f.vertices[v].kind == Kind::port)
+        if (f.vertices[v].kind == VertexKind::port)
             for (const int s : beside[v])
-                if (f.vertices[s].kind == Kind::fabric_switch && f.vertices[s].level < 0) {
+                if (f.vertices[s].kind == VertexKind::fabric_switch && f.vertices[s].level < 0) {
                     f.vertices[s].level = 0;
                     here.push_back(s);
                 }
@@ -33,7 +33,7 @@ void find_levels(FabricFacts& f, const std::vector<std::vector<int>>& beside) {
         for (const int s : here)
             for (const int up : beside[s]) {
                 FabricVertex& v = f.vertices[up];
-                if (v.kind != Kind::fabric_switch || v.level >= 0) continue;
+                if (v.kind != VertexKind::fabric_switch || v.level >= 0) continue;
                 v.level = level + 1;
                 next.push_back(up);
             }
@@ -45,7 +45,7 @@ void find_levels(FabricFacts& f, const std::vector<std::vector<int>>& beside) {
 void number_ports(FabricFacts& f) {
     std::vector<std::vector<int>> of_host(f.hosts.size());
     for (std::size_t v = 0; v < f.vertices.size(); ++v)
-        if (f.vertices[v].kind == Kind::port) of_host[f.vertices[v].host].push_back(static_cast<int>(v));
+        if (f.vertices[v].kind == VertexKind::port) of_host[f.vertices[v].host].push_back(static_cast<int>(v));
     std::map<int, int> ports;
     for (auto& list : of_host) {
         std::stable_sort(list.begin(), list.end(), [&](int a, int b) {
@@ -119,7 +119,7 @@ void describe(FabricFacts& f) {
         for (const auto& [leaf, other] : {std::pair{l.a, l.b}, std::pair{l.b, l.a}}) {
             if (vertex(leaf).level != 0) continue;
             LeafCounts& c = leaves[leaf];
-            if (vertex(other).kind == Kind::port) {
+            if (vertex(other).kind == VertexKind::port) {
                 c.hosts.insert(vertex(other).host), c.rails.insert(vertex(other).index);
                 c.down += l.gbit;
                 ++rates[l.gbit];

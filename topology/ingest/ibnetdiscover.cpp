@@ -11,7 +11,7 @@ namespace orrery::ingest {
 
 namespace {
 
-using Kind = FabricVertex::Kind;
+using VertexKind = FabricVertex::Kind;
 
 struct End {
     std::string guid, peer; // "S-2c5e..", "H-e09d.."
@@ -62,7 +62,7 @@ std::string open_block(IbReading& r, const TextLine& line, bool is_switch) {
         return guid;
     }
     FabricVertex v;
-    v.kind = is_switch ? Kind::fabric_switch : Kind::port;
+    v.kind = is_switch ? VertexKind::fabric_switch : VertexKind::port;
     v.name = name.empty() ? guid : name;
     if (!is_switch) {
         // "host mlx5_0" or "host HCA-1": any other name is a card's own ("MT4129 ConnectX7 ..") and tells no host.

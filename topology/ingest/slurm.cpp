@@ -13,7 +13,7 @@ namespace orrery::ingest {
 
 namespace {
 
-using Kind = FabricVertex::Kind;
+using VertexKind = FabricVertex::Kind;
 
 struct SlurmSwitch {
     std::string name;
@@ -32,7 +32,7 @@ void build_tree(const InputFile& file, const std::vector<SlurmSwitch>& switches,
     std::map<std::string, int> vertex;
     for (const SlurmSwitch& s : switches) {
         FabricVertex v;
-        v.kind = Kind::fabric_switch, v.name = s.name;
+        v.kind = VertexKind::fabric_switch, v.name = s.name;
         if (!vertex.emplace(s.name, static_cast<int>(f.vertices.size())).second)
             refuse(file, s.line, fmt::format("switch {} stands twice", shown(s.name)));
         f.vertices.push_back(std::move(v));

@@ -10,7 +10,7 @@ namespace orrery::ingest {
 
 namespace {
 
-constexpr int most_levels = 32;
+constexpr int most_indents = 32;
 
 struct Logical {
     int line, indent;
@@ -108,7 +108,7 @@ std::size_t end_of_item(std::string_view text, char close) {
 }
 
 YamlValue YamlReading::flow(std::string_view& text, int line, int depth) {
-    if (depth > most_levels) refuse(file, line, fmt::format("brackets are nested more than {} deep", most_levels));
+    if (depth > most_indents) refuse(file, line, fmt::format("brackets are nested more than {} deep", most_indents));
     YamlValue out;
     out.line = line;
     const char close = text[0] == '[' ? ']' : '}';
@@ -209,7 +209,7 @@ void YamlReading::read_mapping(YamlValue& out, int indent, int depth) {
 }
 
 YamlValue YamlReading::block(int depth) {
-    if (depth > most_levels) refuse(file, lines[at].line, fmt::format("values are nested more than {} deep", most_levels));
+    if (depth > most_indents) refuse(file, lines[at].line, fmt::format("values are nested more than {} deep", most_indents));
     YamlValue out;
     out.line = lines[at].line;
     const int indent = lines[at].indent;

@@ -1,4 +1,5 @@
 #include "tests/unit/plan/mutations.hpp"
+#include "topology/at.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -6,8 +7,6 @@
 
 namespace orrery::test {
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // Puts each op of `block` where `place` says (-1: nowhere) in every dependency, and rebuilds the programs' lists.
 void move_ops(Plan& plan, std::int32_t block, const std::function<std::int32_t(std::int32_t)>& place) {

@@ -1,13 +1,12 @@
 // Are good plans good, and is each kind of fault called by its name?
 #include "tests/unit/plan/mutations.hpp"
 #include "tests/unit/plan/plans.hpp"
+#include "topology/at.hpp"
 
 #include <algorithm>
 
 namespace orrery::test {
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 bool reports(const std::vector<Violation>& violations, const std::string& rule) {
     return std::any_of(violations.begin(), violations.end(), [&](const Violation& v) { return v.rule == rule; });
