@@ -54,7 +54,8 @@ template <class T> struct Problem {
         : w(work), c(call.context), mask{c.facts.causal, c.facts.window_of(call.op.layer), c.facts.document},
           dropout(dropout_at(c, DropoutSite::attention, call.op.layer)), in(heads_in<T>(parts, {w.heads, w.kv_heads, w.qk_dim, w.v_dim})) {
         queries = rows_by_sequence(tokens_of(c, *parts.front().buffer, in.rows), c.facts.micro_batch);
-        keys = rows_by_sequence(tokens_met(c, *parts.back().buffer, in.kv_rows, w.behind), c.facts.micro_batch);
+        const bool packed = parts.size() == 1 && w.behind == 0; // rows of queries and keys are the same
+        keys = packed ? queries : rows_by_sequence(tokens_met(c, *parts.back().buffer, in.kv_rows, w.behind), c.facts.micro_batch);
         const std::int64_t of_rank = heads_of_rank(c).heads;
         first_head = c.at[Axis::tp] * of_rank;
         if (w.heads < of_rank) first_head += c.at[Axis::cp] * w.heads; // heads for tokens
@@ -109,26 +110,39 @@ template <class T> void softmax_rows(T* s, std::int64_t rows, std::int64_t cols,
     }
 }
 
+// Blocks that a thread copies and computes for itself. It keeps them from call to call: the allocator would give them back to the system
+// after each, which then makes every page anew, and stops the other threads to take it away.
+template <class T> struct Blocks {
+    std::vector<T> q, k, v, s, sums, o, dq, dk, dv, dy, ds, slopes;
+
+    static Blocks& of_thread(const Attention& w) {
+        static thread_local Blocks blocks;
+        for (std::vector<T>* x : {&blocks.q, &blocks.dq}) x->resize(static_cast<std::size_t>(query_block * w.qk_dim));
+        for (std::vector<T>* x : {&blocks.o, &blocks.dy}) x->resize(static_cast<std::size_t>(query_block * w.v_dim));
+        blocks.sums.resize(query_block);
+        return blocks;
+    }
+};
+
 // One sequence and one key head with its queries: what a thread does at a time.
 template <class T> struct Forward {
     const Problem<T>& p;
     T *o, *lse;
-    std::vector<T> q, out, k, v, s, sums{};
+    Blocks<T>& own;
 
     Forward(const Problem<T>& problem, const Call& call)
-        : p(problem), o(call.output<T>(0)), lse(call.output<T>(1)), q(static_cast<std::size_t>(query_block * p.w.qk_dim)),
-          out(static_cast<std::size_t>(query_block * p.w.v_dim)), sums(query_block) {}
+        : p(problem), o(call.output<T>(0)), lse(call.output<T>(1)), own(Blocks<T>::of_thread(p.w)) {}
 
     void run(std::size_t sequence, std::int64_t group) {
         const Attention& w = p.w;
         const auto &queries = p.queries[sequence], &keys = p.keys[sequence];
         const std::size_t count = keys.size(), g = static_cast<std::size_t>(group);
         const std::int64_t per_group = w.heads / w.kv_heads;
-        k.resize(count * static_cast<std::size_t>(w.qk_dim));
-        v.resize(count * static_cast<std::size_t>(w.v_dim));
-        s.resize(query_block * count);
-        collect<T>(p.in.k[g], p.in.k_stride, keys, w.qk_dim, k.data());
-        collect<T>(p.in.v[g], p.in.v_stride, keys, w.v_dim, v.data());
+        own.k.resize(count * static_cast<std::size_t>(w.qk_dim));
+        own.v.resize(count * static_cast<std::size_t>(w.v_dim));
+        own.s.resize(query_block * count);
+        collect<T>(p.in.k[g], p.in.k_stride, keys, w.qk_dim, own.k.data());
+        collect<T>(p.in.v[g], p.in.v_stride, keys, w.v_dim, own.v.data());
         for (std::int64_t head = group * per_group; head < (group + 1) * per_group; ++head)
             for (std::size_t begin = 0; begin < queries.size(); begin += query_block)
                 run_block(sequence, head,
@@ -142,20 +156,22 @@ template <class T> struct Forward {
         const auto [first, last] = p.seen(block, keys);
         const std::int64_t n = last - first;
         const std::span<const Row> against(keys.data() + first, static_cast<std::size_t>(n));
-        collect<T>(p.in.q[head], p.in.q_stride, block, w.qk_dim, q.data());
-        if (n > 0) gemm(false, true, m, n, w.qk_dim, T(1), q.data(), w.qk_dim, k.data() + first * w.qk_dim, w.qk_dim, T(0), s.data(), n);
-        p.prepare(s.data(), block, against, head);
-        softmax_rows(s.data(), m, n, sums.data());
+        collect<T>(p.in.q[head], p.in.q_stride, block, w.qk_dim, own.q.data());
+        if (n > 0)
+            gemm(false, true, m, n, w.qk_dim, T(1), own.q.data(), w.qk_dim, own.k.data() + first * w.qk_dim, w.qk_dim, T(0), own.s.data(),
+                 n);
+        p.prepare(own.s.data(), block, against, head);
+        softmax_rows(own.s.data(), m, n, own.sums.data());
         if (p.dropout.on())
             for (std::int64_t i = 0; i < m; ++i)
                 for (std::int64_t j = 0; j < n; ++j)
-                    s[i * n + j] *= p.kept(static_cast<std::int64_t>(sequence), head, block[i].position, against[j].position);
+                    own.s[i * n + j] *= p.kept(static_cast<std::int64_t>(sequence), head, block[i].position, against[j].position);
         if (n > 0)
-            gemm(false, false, m, w.v_dim, n, T(1), s.data(), n, v.data() + first * w.v_dim, w.v_dim, T(0), out.data(), w.v_dim);
+            gemm(false, false, m, w.v_dim, n, T(1), own.s.data(), n, own.v.data() + first * w.v_dim, w.v_dim, T(0), own.o.data(), w.v_dim);
         else
-            std::fill(out.begin(), out.end(), T(0));
-        spread<T>(out.data(), block, w.v_dim, o + head * w.v_dim, w.heads * w.v_dim);
-        for (std::int64_t i = 0; i < m; ++i) lse[block[i].row * w.heads + head] = sums[i];
+            std::fill(own.o.begin(), own.o.end(), T(0));
+        spread<T>(own.o.data(), block, w.v_dim, o + head * w.v_dim, w.heads * w.v_dim);
+        for (std::int64_t i = 0; i < m; ++i) lse[block[i].row * w.heads + head] = own.sums[i];
     }
 };
 
@@ -180,28 +196,28 @@ template <class T> struct BackwardBlock {
     const T *q, *k, *v, *dy, *o; // dense: of the block, of the keys seen
     const T* lse;                // of the block
     T *dq, *dk, *dv;
-    std::vector<T>&s, &ds, &slopes; // slopes: of the cap, where there is one
+    T *s, *ds;
+    std::vector<T>& slopes; // of the cap, where there is one
 
     // (No model has capped scores and biases by distance: what is capped is what the softmax sees.)
     void find_slopes() {
         const T cap = static_cast<T>(p.c.facts.score_cap);
         slopes.clear();
-        for (std::size_t i = 0; cap > 0 && i < s.size(); ++i) slopes.push_back(std::isinf(s[i]) ? T(0) : 1 - (s[i] / cap) * (s[i] / cap));
+        for (std::size_t i = 0; cap > 0 && i < block.size() * against.size(); ++i)
+            slopes.push_back(std::isinf(s[i]) ? T(0) : 1 - (s[i] / cap) * (s[i] / cap));
     }
 
     void run() {
         const Attention& w = p.w;
         const std::int64_t m = static_cast<std::int64_t>(block.size()), n = static_cast<std::int64_t>(against.size());
-        s.resize(m * n);
-        ds.resize(m * n);
-        gemm(false, true, m, n, w.qk_dim, T(1), q, w.qk_dim, k, w.qk_dim, T(0), s.data(), n);
-        gemm(false, true, m, n, w.v_dim, T(1), dy, w.v_dim, v, w.v_dim, T(0), ds.data(), n);
-        p.prepare(s.data(), block, against, head);
+        gemm(false, true, m, n, w.qk_dim, T(1), q, w.qk_dim, k, w.qk_dim, T(0), s, n);
+        gemm(false, true, m, n, w.v_dim, T(1), dy, w.v_dim, v, w.v_dim, T(0), ds, n);
+        p.prepare(s, block, against, head);
         find_slopes();
         const T scale = static_cast<T>(p.c.facts.attention_scale());
         for (std::int64_t i = 0; i < m; ++i) {
             const T delta = dot(dy + i * w.v_dim, o + i * w.v_dim, w.v_dim);
-            T *const pi = s.data() + i * n, *const di = ds.data() + i * n;
+            T *const pi = s + i * n, *const di = ds + i * n;
             if (lse[i] == -std::numeric_limits<T>::infinity())
                 std::fill(pi, pi + n, T(0));
             else
@@ -217,9 +233,9 @@ template <class T> struct BackwardBlock {
             }
         }
         for (std::size_t i = 0; i < slopes.size(); ++i) ds[i] *= slopes[i];
-        gemm(true, false, n, w.v_dim, m, T(1), s.data(), n, dy, w.v_dim, T(1), dv, w.v_dim);
-        gemm(false, false, m, w.qk_dim, n, T(1), ds.data(), n, k, w.qk_dim, T(0), dq, w.qk_dim);
-        gemm(true, false, n, w.qk_dim, m, T(1), ds.data(), n, q, w.qk_dim, T(1), dk, w.qk_dim);
+        gemm(true, false, n, w.v_dim, m, T(1), s, n, dy, w.v_dim, T(1), dv, w.v_dim);
+        gemm(false, false, m, w.qk_dim, n, T(1), ds, n, k, w.qk_dim, T(0), dq, w.qk_dim);
+        gemm(true, false, n, w.qk_dim, m, T(1), ds, n, q, w.qk_dim, T(1), dk, w.qk_dim);
     }
 };
 
@@ -228,30 +244,31 @@ template <class T> struct Backward {
     const Problem<T>& p;
     const Heads<T>& to;
     const T *dy, *o, *lse;
-    std::vector<T> q, dq, dyb, ob, sums, k{}, v{}, dk{}, dv{}, s{}, ds{}, slopes{};
+    Blocks<T>& own;
 
     Backward(const Problem<T>& problem, const Heads<T>& gradients, const Call& call, std::size_t parts)
         : p(problem), to(gradients), dy(call.input<T>(0)), o(call.input<T>(1 + parts)), lse(call.input<T>(2 + parts)),
-          q(static_cast<std::size_t>(query_block * p.w.qk_dim)), dq(q), dyb(static_cast<std::size_t>(query_block * p.w.v_dim)), ob(dyb),
-          sums(query_block) {}
+          own(Blocks<T>::of_thread(p.w)) {}
 
     void run(std::size_t sequence, std::int64_t group) {
         const Attention& w = p.w;
         const auto &queries = p.queries[sequence], &keys = p.keys[sequence];
         const std::size_t count = keys.size(), g = static_cast<std::size_t>(group);
         const std::int64_t per_group = w.heads / w.kv_heads;
-        k.resize(count * static_cast<std::size_t>(w.qk_dim));
-        v.resize(count * static_cast<std::size_t>(w.v_dim));
-        collect<T>(p.in.k[g], p.in.k_stride, keys, w.qk_dim, k.data());
-        collect<T>(p.in.v[g], p.in.v_stride, keys, w.v_dim, v.data());
-        dk.assign(k.size(), T(0));
-        dv.assign(v.size(), T(0));
+        own.k.resize(count * static_cast<std::size_t>(w.qk_dim));
+        own.v.resize(count * static_cast<std::size_t>(w.v_dim));
+        collect<T>(p.in.k[g], p.in.k_stride, keys, w.qk_dim, own.k.data());
+        collect<T>(p.in.v[g], p.in.v_stride, keys, w.v_dim, own.v.data());
+        own.s.resize(query_block * count);
+        own.ds.resize(query_block * count);
+        own.dk.assign(own.k.size(), T(0));
+        own.dv.assign(own.v.size(), T(0));
         for (std::int64_t head = group * per_group; head < (group + 1) * per_group; ++head)
             for (std::size_t begin = 0; begin < queries.size(); begin += query_block)
                 run_block(sequence, head,
                           std::span<const Row>(queries.data() + begin, std::min<std::size_t>(query_block, queries.size() - begin)));
-        spread<T>(dk.data(), keys, w.qk_dim, to.k[g], to.k_stride);
-        spread<T>(dv.data(), keys, w.v_dim, to.v[g], to.v_stride);
+        spread<T>(own.dk.data(), keys, w.qk_dim, to.k[g], to.k_stride);
+        spread<T>(own.dv.data(), keys, w.v_dim, to.v[g], to.v_stride);
     }
 
     void run_block(std::size_t sequence, std::int64_t head, std::span<const Row> block) {
@@ -261,31 +278,31 @@ template <class T> struct Backward {
         const std::int64_t o_stride = w.heads * w.v_dim;
         const auto [first, last] = p.seen(block, keys);
         const std::span<const Row> against(keys.data() + first, static_cast<std::size_t>(last - first));
-        collect<T>(p.in.q[h], p.in.q_stride, block, w.qk_dim, q.data());
-        collect<T>(dy + head * w.v_dim, o_stride, block, w.v_dim, dyb.data());
-        collect<T>(o + head * w.v_dim, o_stride, block, w.v_dim, ob.data());
-        for (std::size_t i = 0; i < block.size(); ++i) sums[i] = lse[block[i].row * w.heads + head];
-        std::fill(dq.begin(), dq.end(), T(0));
+        collect<T>(p.in.q[h], p.in.q_stride, block, w.qk_dim, own.q.data());
+        collect<T>(dy + head * w.v_dim, o_stride, block, w.v_dim, own.dy.data());
+        collect<T>(o + head * w.v_dim, o_stride, block, w.v_dim, own.o.data());
+        for (std::size_t i = 0; i < block.size(); ++i) own.sums[i] = lse[block[i].row * w.heads + head];
+        std::fill(own.dq.begin(), own.dq.end(), T(0));
         if (last > first)
             BackwardBlock<T>{p,
                              static_cast<std::int64_t>(sequence),
                              head,
                              block,
                              against,
-                             q.data(),
-                             k.data() + first * w.qk_dim,
-                             v.data() + first * w.v_dim,
-                             dyb.data(),
-                             ob.data(),
-                             sums.data(),
-                             dq.data(),
-                             dk.data() + first * w.qk_dim,
-                             dv.data() + first * w.v_dim,
-                             s,
-                             ds,
-                             slopes}
+                             own.q.data(),
+                             own.k.data() + first * w.qk_dim,
+                             own.v.data() + first * w.v_dim,
+                             own.dy.data(),
+                             own.o.data(),
+                             own.sums.data(),
+                             own.dq.data(),
+                             own.dk.data() + first * w.qk_dim,
+                             own.dv.data() + first * w.v_dim,
+                             own.s.data(),
+                             own.ds.data(),
+                             own.slopes}
                 .run();
-        spread<T>(dq.data(), block, w.qk_dim, to.q[h], to.q_stride);
+        spread<T>(own.dq.data(), block, w.qk_dim, to.q[h], to.q_stride);
     }
 };
 

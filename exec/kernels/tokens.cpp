@@ -50,8 +50,9 @@ std::vector<Token> tokens_met(const KernelContext& c, const Buffer& value, std::
 std::vector<std::vector<TokenRow>> rows_by_sequence(const std::vector<Token>& tokens, std::int64_t sequences) {
     std::vector<std::vector<TokenRow>> rows(static_cast<std::size_t>(sequences));
     for (std::size_t i = 0; i < tokens.size(); ++i) rows[tokens[i].sequence].push_back({static_cast<std::int64_t>(i), tokens[i].position});
+    const auto before = [](const TokenRow& a, const TokenRow& b) { return a.position < b.position; };
     for (auto& list : rows)
-        std::sort(list.begin(), list.end(), [](const TokenRow& a, const TokenRow& b) { return a.position < b.position; });
+        if (!std::is_sorted(list.begin(), list.end(), before)) std::sort(list.begin(), list.end(), before);
     return rows;
 }
 

@@ -7,6 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/resource.h>
+
 #include <atomic>
 #include <chrono>
 
@@ -67,6 +69,30 @@ TEST(Team, AProductHasAsManyPartsForEachOfTwoThreads) {
             EXPECT_TRUE(parts == 1 || m * n * 128 / parts >= 1 << 20) << m << " x " << n;
             EXPECT_LE(parts, 16);
         }
+}
+
+std::int64_t page_faults() {
+    rusage use{};
+    getrusage(RUSAGE_SELF, &use);
+    return use.ru_minflt;
+}
+
+// Threads keep what their parts need for themselves: a step that gave it back and took it anew had the system make pages, some hundreds
+// for each call of attention, one thread after the other.
+TEST(Team, StepsTakeNoNewPagesOfTheSystem) {
+    const Scenario scenario = tiny({"model.hidden_size=128", "model.ffn_size=256", "training.sequence_length=128",
+                                    "training.global_batch_size=8", "training.micro_batch_size=4"});
+    for (const int threads : {1, 2}) {
+        const auto world = make_world(scenario, executed_plan(scenario), DType::fp32);
+        share_kernels(*world, threads);
+        initialise(*world);
+        const auto executor = serial_executor(*world);
+        load_batch(*world, {"", scenario.model.vocab_size, 0}, 0);
+        for (int step = 0; step < 2; ++step) executor->step(nullptr);
+        const std::int64_t before = page_faults();
+        for (int step = 0; step < 2; ++step) executor->step(nullptr);
+        EXPECT_LT(page_faults() - before, 100) << threads << " threads";
+    }
 }
 
 using Fields = std::vector<std::string>;

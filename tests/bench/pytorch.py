@@ -4,8 +4,9 @@
 
 PyTorch's side is what its user would write: modules, eager mode, scaled_dot_product_attention, torch.optim.AdamW. Both train on random
 tokens; a step is all its microbatches and the update, with the loss read. Rounds alternate between the two, so that what else the machine
-does meets both; with one thread each is bound to one core. A figure is the median (and the least) of all steps of all rounds but each
-round's first ones. PyTorch is not needed by anything else here.
+does meets both; with one thread each is bound to one core. On a machine with other work add --before "chrt -f 20" (as root): two threads
+that wait for each other lose most where another process has one of their cores. A figure is the median (and the least) of all steps of all
+rounds but each round's first ones. PyTorch is not needed by anything else here.
 """
 import argparse
 import datetime
@@ -94,16 +95,16 @@ def pytorch_round(case, threads):
     print(json.dumps(seconds))
 
 
-def bound(threads):
-    return ["taskset", "-c", "0" if threads == 1 else "0-%d" % (threads - 1)]
+def bound(threads, before):
+    return before.split() + ["taskset", "-c", "0" if threads == 1 else "0-%d" % (threads - 1)]
 
 
-def run_pytorch(case, threads):
-    command = bound(threads) + [sys.executable, os.path.abspath(__file__), "--child", case, "--threads", str(threads)]
+def run_pytorch(case, threads, before):
+    command = bound(threads, before) + [sys.executable, os.path.abspath(__file__), "--child", case, "--threads", str(threads)]
     return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
-def run_simexec(simexec, case, threads):
+def run_simexec(simexec, case, threads, before):
     _, batch, micro, length, steps, scenario, more = CASES[case]
     with tempfile.TemporaryDirectory() as folder:
         log = os.path.join(folder, "steps.json")
@@ -112,7 +113,7 @@ def run_simexec(simexec, case, threads):
                   f"training.sequence_length={length}", *more]
         if scenario.startswith("gpt2"):
             fields = ["cluster=" + json.dumps({"preset": "local-cpu", "nodes": 1, "devices_per_node": 1})] + fields[3:]
-        command = bound(threads) + [simexec, "run", os.path.join(SCENARIOS, scenario), "-q", "--steps", str(steps), "--log", log]
+        command = bound(threads, before) + [simexec, "run", os.path.join(SCENARIOS, scenario), "-q", "--steps", str(steps), "--log", log]
         command += ["--threads", str(threads)] if threads else []
         for f in fields:
             command += ["--set", f]
@@ -139,15 +140,15 @@ def processor():
 
 def measure(options):
     figures = {"measured": datetime.date.today().isoformat(), "processor": ", ".join(processor()), "cores": os.cpu_count(),
-               "system": platform.platform(), **versions(options.simexec), "rounds": options.rounds, "steps": []}
+               "system": platform.platform(), **versions(options.simexec), "before": options.before, "steps": []}
     for case in options.cases.split(";") if options.cases else CASES:
         for threads in [int(t) for t in options.threads.split(",")]:
             ours, theirs = [], []
             for _ in range(options.rounds):
                 skip = max(1, CASES[case][4] // 4)
-                theirs += run_pytorch(case, threads)[skip:]
-                ours += run_simexec(options.simexec, case, threads)[skip:]
-            row = {"case": case, "threads": threads}
+                theirs += run_pytorch(case, threads, options.before)[skip:]
+                ours += run_simexec(options.simexec, case, threads, options.before)[skip:]
+            row = {"case": case, "threads": threads, "rounds": options.rounds}
             for name, values in (("simexec", ours), ("pytorch", theirs)):
                 row[name + "_median_s"], row[name + "_least_s"] = (round(f(values), 6) for f in (statistics.median, min))
             row["ratio_of_medians"] = round(row["simexec_median_s"] / row["pytorch_median_s"], 3)
@@ -164,6 +165,7 @@ def main():
     parser.add_argument("--threads", default="1,2", help="numbers of threads, with commas")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--cases", help="some of: " + "; ".join(CASES))
+    parser.add_argument("--before", default="", help="a command that both run under, such as: chrt -f 20")
     parser.add_argument("-o", "--output")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     options = parser.parse_args()
