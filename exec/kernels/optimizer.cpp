@@ -159,6 +159,17 @@ std::vector<std::int64_t> offsets(std::span<const Operand> tensors) {
     return at;
 }
 
+// fp32 copies of parameters: one of all, or one for each of the slices that workers meet with, which are of whole parameters.
+template <class T> struct Masters {
+    std::span<const Operand> list;
+    bool any() const { return !list.empty(); }
+    T* at(std::int64_t element) const { // of all, side by side
+        std::size_t i = 0;
+        for (; i + 1 < list.size() && element >= elements(*list[i].buffer); ++i) element -= elements(*list[i].buffer);
+        return reinterpret_cast<T*>(list[i].data) + element;
+    }
+};
+
 // in: weights where there is no master, states; out: norms.
 template <class T> void run_frozen_norms(const Call& c) {
     const std::size_t parts = static_cast<std::size_t>(count_kind(c.in, MemoryKind::parameters)), moments = c.in.size() - 2;
@@ -182,12 +193,13 @@ template <class T> void run_frozen_norms(const Call& c) {
     }
 }
 
-// in: gradients, weights where there is no master, states (LARS: the master alone); out: norms, moments (LAMB).
+// in: gradients, weights where there are no masters, states (LARS: the masters alone); out: norms, moments (LAMB).
 template <class T> void run_norms(const OptimizerStep& w, const Call& c) {
     if (w.frozen) return run_frozen_norms<T>(c);
     const std::size_t parts = static_cast<std::size_t>(count_kind(c.in, MemoryKind::gradients));
     const bool is_lamb = w.kind == OptimizerKind::lamb, mastered = count_kind(c.in, MemoryKind::parameters) == 0;
     const std::span<const Operand> gradients = c.in.first(parts);
+    const Masters<T> masters{mastered ? c.in.subspan(parts, c.in.size() - parts - (is_lamb ? 2 : 0)) : std::span<const Operand>{}};
     const std::vector<std::int64_t> at = offsets(gradients);
     const Constants k = step_constants(c.context);
     T* const norms = c.output<T>(0);
@@ -195,7 +207,7 @@ template <class T> void run_norms(const OptimizerStep& w, const Call& c) {
     for (const TensorSlice& s : tensor_slices(c.context, gradients, c.written(0))) {
         const std::int64_t state = at[s.operand] + s.begin, n = s.end - s.begin;
         const T* g = c.input<T>(s.operand) + s.begin;
-        const T* p = mastered ? c.input<T>(parts) + state : c.input<T>(parts + s.operand) + s.begin;
+        const T* p = mastered ? masters.at(state) : c.input<T>(parts + s.operand) + s.begin;
         const Squares q = is_lamb ? lamb_moments(k, p, g, c.output<T>(1) + state, c.output<T>(2) + state, n) : squares(k, p, g, n);
         if (!s.counted) continue;
         norms[2 * s.slot] += static_cast<T>(q.weights);
@@ -219,27 +231,27 @@ template <class T> void run_adam_apply(const Call& c) {
     }
 }
 
-// in: gradients (LARS), norms, states; out: weights, the master where there is one, the moment (LARS).
+// in: gradients (LARS), norms, states; out: weights, masters where there are some, the moment (LARS).
 template <class T> void run_apply(const OptimizerStep& w, const Call& c) {
     if (w.kind == OptimizerKind::adam) return run_adam_apply<T>(c);
     const std::size_t parts = static_cast<std::size_t>(count_kind(c.out, MemoryKind::parameters));
     const bool is_lamb = w.kind == OptimizerKind::lamb;
     const std::size_t norms_at = is_lamb ? 0 : parts, states = norms_at + 1, moments = c.in.size() - (is_lamb ? 2 : 1);
-    const bool mastered = moments > states;
+    const Masters<T> masters{moments > states ? c.out.subspan(parts, moments - states) : std::span<const Operand>{}};
     const std::span<const Operand> weights = c.out.first(parts);
     const std::vector<std::int64_t> at = offsets(weights);
     const Constants k = step_constants(c.context);
     const T* const norms = c.input<T>(norms_at);
     for (const TensorSlice& s : tensor_slices(c.context, weights, c.read(norms_at))) {
         const std::int64_t state = at[s.operand] + s.begin, n = s.end - s.begin;
-        T *const stored = c.output<T>(s.operand) + s.begin, *const p = mastered ? c.output<T>(parts) + state : stored;
+        T *const stored = c.output<T>(s.operand) + s.begin, *const p = masters.any() ? masters.at(state) : stored;
         const double ratio =
             trust_ratio(c.context, w.kind, static_cast<double>(norms[2 * s.slot]), static_cast<double>(norms[2 * s.slot + 1]));
         if (is_lamb)
             lamb(k, ratio, p, c.input<T>(moments) + state, c.input<T>(moments + 1) + state, n);
         else
             lars(k, ratio, p, c.input<T>(s.operand) + s.begin, c.output<T>(c.out.size() - 1) + state, n);
-        if (mastered) std::copy_n(p, n, stored);
+        if (masters.any()) std::copy_n(p, n, stored);
     }
 }
 
@@ -247,10 +259,12 @@ template <class T> void run_apply(const OptimizerStep& w, const Call& c) {
 template <class T> void hold(const OptimizerStep& w, const Call& c) {
     if (w.part == OptimizerStep::Part::norms) std::fill_n(c.output<T>(0), elements(c.written(0)), T(0));
     const auto parts = static_cast<std::size_t>(count_kind(c.out, MemoryKind::parameters));
+    const auto is_master = [](const Operand& o) { return o.buffer->role == Role::master; };
+    const Masters<T> masters{c.out.subspan(parts, static_cast<std::size_t>(std::ranges::count_if(c.out, is_master)))};
     std::int64_t at = 0;
-    for (std::size_t i = 0; i < parts && parts < c.out.size() && c.written(parts).role == Role::master; ++i) {
+    for (std::size_t i = 0; i < parts && masters.any(); ++i) {
         const std::int64_t n = elements(c.written(i));
-        std::copy_n(c.output<T>(parts) + at, n, c.output<T>(i));
+        std::copy_n(masters.at(at), n, c.output<T>(i));
         at += n;
     }
 }
@@ -289,11 +303,12 @@ template <class T> void run_delayed(OptimizerStep w, const Call& c) {
 
 namespace {
 
-// A step's operands: its gradients, a weight for each unless it writes the master alone, and the states side by side.
+// A step's operands: its gradients, a weight for each unless it writes masters alone, and the states side by side.
 template <class T> struct Stepped {
     std::size_t parts;
     bool weights;
-    T *master, *first, *second;
+    Masters<T> masters;
+    T *first, *second;
 };
 
 template <class T> Stepped<T> stepped(const OptimizerStep& w, const Call& c) {
@@ -302,10 +317,13 @@ template <class T> Stepped<T> stepped(const OptimizerStep& w, const Call& c) {
     const std::size_t states = c.out.size() - weights, moments = w.kind == OptimizerKind::sgd                                         ? 0
                                                                  : w.kind == OptimizerKind::momentum || w.kind == OptimizerKind::lars ? 1
                                                                                                                                       : 2;
-    require(states == moments || states == moments + 1, "an optimizer step has other states than its kind");
-    require(weights == parts || (weights == 0 && states > moments), "an optimizer step has neither its weights nor their master");
-    return {parts, weights > 0, states > moments ? c.output<T>(weights) : nullptr,
-            moments > 0 ? c.output<T>(c.out.size() - moments) : nullptr, moments > 1 ? c.output<T>(c.out.size() - 1) : nullptr};
+    require(states >= moments, "an optimizer step has fewer states than its kind");
+    require(weights == parts || (weights == 0 && states > moments), "an optimizer step has neither its weights nor their masters");
+    return {parts,
+            weights > 0,
+            {c.out.subspan(weights, states - moments)},
+            moments > 0 ? c.output<T>(c.out.size() - moments) : nullptr,
+            moments > 1 ? c.output<T>(c.out.size() - 1) : nullptr};
 }
 
 // The number that an update which is checked afterwards is told: the square of the norm, or the factor.
@@ -320,7 +338,7 @@ template <class T> void run_undo(const OptimizerStep& w, const Call& c) {
     for (std::size_t i = 0; i < s.parts; ++i) {
         const std::int64_t n = elements(c.read(i));
         const T* g = c.input<T>(i);
-        T* const p = s.master ? s.master + at : c.output<T>(i);
+        T* const p = s.masters.any() ? s.masters.at(at) : c.output<T>(i);
         split(c.team(), n, split_grain, [&](std::int64_t from, std::int64_t to) {
             if (s.second)
                 adam_back_part(k, p + from, g + from, s.first + at + from, s.second + at + from, to - from);
@@ -333,7 +351,7 @@ template <class T> void run_undo(const OptimizerStep& w, const Call& c) {
 
 } // namespace
 
-// in: gradients, the clipping factor where there is one (already applied), states; out: weights unless there is a master alone, states.
+// in: gradients, the clipping factor where there is one (already applied), states; out: weights unless there are masters alone, states.
 template <class T> void run(const OptimizerStep& w, const Call& c) {
     if (c.context.facts.optimizer.holds || leaves_out_update(c.context)) return hold<T>(w, c);
     if (w.delayed) return run_delayed<T>(w, c);
@@ -341,13 +359,13 @@ template <class T> void run(const OptimizerStep& w, const Call& c) {
     if (w.part == OptimizerStep::Part::apply) return run_apply<T>(w, c);
     if (w.part == OptimizerStep::Part::undo) return run_undo<T>(w, c);
     if (w.part == OptimizerStep::Part::again && told<T>(c) == 1) return;
-    const auto [parts, has_weights, master, first, second] = stepped<T>(w, c);
+    const auto [parts, has_weights, masters, first, second] = stepped<T>(w, c);
     const Constants k = step_constants(c.context);
     std::int64_t at = 0;
     for (std::size_t i = 0; i < parts; ++i) {
         const std::int64_t n = elements(c.read(i));
         const T* g = c.input<T>(i);
-        T *const weights = has_weights ? c.output<T>(i) : nullptr, *const p = master ? master + at : weights;
+        T *const weights = has_weights ? c.output<T>(i) : nullptr, *const p = masters.any() ? masters.at(at) : weights;
         if (w.kind == OptimizerKind::lamb || w.kind == OptimizerKind::lars)
             require(whole(c.context.plan, c.written(i)), "a layer-wise optimizer needs whole tensors");
         switch (w.kind) {
@@ -374,7 +392,7 @@ template <class T> void run(const OptimizerStep& w, const Call& c) {
             require(false, "Muon is simulated only");
             break;
         }
-        if (master && weights) std::copy_n(p, n, weights);
+        if (masters.any() && weights) std::copy_n(p, n, weights);
         at += n;
     }
 }

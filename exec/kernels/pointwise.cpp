@@ -252,16 +252,26 @@ template <class T> void sum_parts(const Call& c) {
     }
 }
 
-// This rank's part, by its index along Axis::dp, of what the operands hold side by side; behind their end 0.
+// The index of this rank's part of a bucket among those that reduce its gradients, or gather its parameters again.
+std::int64_t own_index(const Call& c) {
+    const Plan& plan = c.context.plan;
+    const Buffer& own = c.written(0);
+    const TensorBucket& bucket = plan.buckets[own.bucket];
+    const int rank = plan.mesh.rank_of(c.context.at);
+    const std::vector<int> ranks = members(plan, own.role == Role::secondary_shard ? bucket.gather_again : bucket.reduce, rank);
+    return std::find(ranks.begin(), ranks.end(), rank) - ranks.begin();
+}
+
+// This rank's part of what the operands hold side by side; behind their end 0. It may be in place.
 template <class T> void own_part(const Call& c) {
-    const std::int64_t n = elements(c.written(0)), begin = c.coordinate(Axis::dp) * n;
-    std::fill_n(c.output<T>(0), n, T(0));
+    const std::int64_t n = elements(c.written(0)), begin = own_index(c) * n;
     std::int64_t at = 0;
     for (std::size_t k = 0; k < c.in.size(); ++k) {
         const std::int64_t from = std::max(at, begin), to = std::min(at + elements(c.read(k)), begin + n);
         if (from < to) std::copy_n(c.input<T>(k) + (from - at), to - from, c.output<T>(0) + (from - begin));
         at += elements(c.read(k));
     }
+    for (std::int64_t i = std::max<std::int64_t>(0, at - begin); i < n; ++i) c.output<T>(0)[i] = T(0);
 }
 
 // A worker's numbers, times its share of all samples.

@@ -111,7 +111,7 @@ class Queues final : public Executor {
             for (auto& mine : records) record->insert(record->end(), mine.begin(), mine.end());
             if (job_.all_here) find_begins(world_, *record);
         }
-        if (fleet_.delays.empty()) move_loss_scale(world_); // a rank alone has no norm of all
+        move_loss_scale(world_, !fleet_.delays.empty());
     }
 
   private:

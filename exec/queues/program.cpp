@@ -64,7 +64,7 @@ class Maker {
         if (std::holds_alternative<Exchange>(op.work))
             c.calls = exchange_calls(world_, side);
         else if (c.counted)
-            c.staging = most_staging(c);
+            c.staging = most_staging(std::get<Collective>(op.work), c);
         else if (std::holds_alternative<Collective>(op.work)) {
             c.staging = collective_calls(world_, side, nullptr, room(op, lives)).staging;
             c.calls = collective_calls(world_, side, staging_at(stage_, places_, i, c.staging), room(op, lives));
@@ -75,11 +75,13 @@ class Maker {
             program_.kept += (bytes_of(world_, c.out[c.result]) + 7) / 8 * 8;
         }
     }
-    // At most all that goes and all that comes; parts of a sum are as long as the longest, which has room in `out`.
-    std::int64_t most_staging(const Command& c) const {
+    // Rows of experts, whatever their counts are: each operand is one run, so rows that are sent and received go from it and to it as they
+    // lie. The parts of a sum are copied: all are as long as the longest, which has room in `out`, and so is their sum.
+    std::int64_t most_staging(const Collective& work, const Command& c) const {
+        if (work.kind != CollectiveKind::reduce_scatter) return 0;
+        const auto members = static_cast<std::int64_t>(world_.members[work.comm][rank_.rank].size());
         std::int64_t bytes = 0;
-        for (const auto* list : {&c.in, &c.out})
-            for (const Operand& o : *list) bytes += bytes_of(world_, o) + 256 * static_cast<std::int64_t>(world_.ranks.size());
+        for (const Operand& o : c.out) bytes += (members + 1) * bytes_of(world_, o) + 2 * 256; // both begin at multiples of 256
         return bytes;
     }
     // Bytes behind a collective's operands up to the end of their buckets.

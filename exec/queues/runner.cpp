@@ -263,7 +263,9 @@ void Runner::communicate(std::size_t i) {
     wait_on_host(mark(queue), "counts of experts");
     Attendance side = side_of(rank_, x, c);
     side.in.back().data = counts_;
-    call(collective_calls(world_, side, staging_at(stage_, places_, i, c.staging)), queue, false);
+    const CommCalls calls = collective_calls(world_, side, staging_at(stage_, places_, i, c.staging));
+    require(calls.staging <= c.staging, "rows of experts are copied through more memory than was planned");
+    call(calls, queue, false);
     stores(i);
 }
 

@@ -212,11 +212,13 @@ void carry_over(const World& from, World& to) {
         if (const Rank& before = from.rank(rank->rank); rank->scaling && before.scaling) *rank->scaling = *before.scaling;
         for (Quantity q : kept(to)) {
             if (q == Quantity::outer) continue;
-            std::map<std::string, TensorPart> known;
-            for (TensorPart& part : parts_of(from, from.rank(rank->rank), q)) known.emplace(part.name, std::move(part));
+            // A tensor may be there whole, and again as the rank's part of it.
+            const auto key = [](const TensorPart& part) { return std::tuple(part.name, part.begin, part.count); };
+            std::map<std::tuple<std::string, std::int64_t, std::int64_t>, TensorPart> known;
+            for (TensorPart& part : parts_of(from, from.rank(rank->rank), q)) known.emplace(key(part), std::move(part));
             for (const TensorPart& part : parts_of(to, *rank, q)) {
-                const auto it = known.find(part.name);
-                if (it == known.end() || it->second.count != part.count || it->second.stored != part.stored)
+                const auto it = known.find(key(part));
+                if (it == known.end() || it->second.stored != part.stored)
                     throw WrongModel("a run cannot go on with " + prefix(q) + part.name + " of another plan");
                 std::memcpy(part.data, it->second.data,
                             static_cast<std::size_t>(part.count * static_cast<std::int64_t>(bytes_per_element(part.stored))));

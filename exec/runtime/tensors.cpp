@@ -18,6 +18,8 @@ struct Worked {
     const std::vector<BufferId>& order() const { return gradients.empty() ? weights : gradients; }
 };
 
+std::int64_t elements_in(const Plan& plan, BufferId b) { return elements(plan.buffers[b]); }
+
 bool has(const std::vector<BufferId>& list, BufferId b) { return std::find(list.begin(), list.end(), b) != list.end(); }
 
 std::vector<Worked> worked_on(const World& world, const Rank& rank) {
@@ -101,19 +103,39 @@ std::map<BufferId, BufferId> homes_of_copies(const Plan& plan, CopyKind kind) {
     return homes;
 }
 
-// States of the outer optimizer: the tensors that it steps on, concatenated.
+// In whose order each state's elements lie: of a step's states of one role the first is of the first tensors, the next of those behind.
+std::map<BufferId, std::vector<BufferId>> tensors_of_states(const Plan& plan, const Worked& work) {
+    std::map<BufferId, std::vector<BufferId>> all;
+    std::map<Role, std::size_t> next;
+    for (BufferId state : work.states) {
+        std::size_t& at = next[plan.buffers[state].role];
+        for (std::int64_t left = elements_in(plan, state); left > 0 && at < work.order().size(); ++at) {
+            all[state].push_back(work.order()[at]);
+            left -= elements_in(plan, work.order()[at]);
+        }
+    }
+    return all;
+}
+
+// States of the outer optimizer: the tensors that it steps on, or whose fp32 copies, concatenated.
 void add_outer(const World& world, const Rank& rank, const Op& op, const std::map<BufferId, BufferId>& homes,
                std::vector<TensorPart>& parts) {
+    std::vector<BufferId> tensors;
+    for (BufferId b : op.out) {
+        const BufferId home = home_of(homes, b);
+        if (world.plan.buffers[b].kind == MemoryKind::parameters) tensors.push_back(b);
+        if (world.plan.buffers[home].role != Role::master) continue;
+        for (const Worked& work : worked_on(world, rank))
+            if (const auto of = tensors_of_states(world.plan, work); of.contains(home)) tensors = of.at(home);
+    }
     for (BufferId state : op.in) {
         const Buffer& x = world.plan.buffers[state];
         if (x.role != Role::outer_parameters && x.role != Role::outer_momentum) continue;
         const DType stored = stored_type(x.dtype, world.real);
         std::byte* data = rank.memory.at(home_of(homes, state), -1);
-        for (BufferId b : op.out) {
-            const Buffer& tensor = world.plan.buffers[b];
-            if (tensor.kind != MemoryKind::parameters) continue;
+        for (BufferId b : tensors) {
             add_parts(world, rank, b, x.role == Role::outer_parameters ? "common/" : "momentum/", data, stored, parts);
-            data += elements(tensor) * static_cast<std::int64_t>(bytes_per_element(stored));
+            data += elements_in(world.plan, b) * static_cast<std::int64_t>(bytes_per_element(stored));
         }
     }
 }
@@ -157,6 +179,7 @@ std::vector<TensorPart> parts_of(const World& world, const Rank& rank, Quantity 
         return parts;
     }
     for (const Worked& work : worked_on(world, rank)) {
+        std::map<BufferId, std::vector<BufferId>> tensors = tensors_of_states(world.plan, work);
         if (what == Quantity::gradients)
             for (BufferId b : work.gradients) {
                 if (rank.memory.block(b, -1)) // an update in the backward pass has freed them
@@ -164,11 +187,10 @@ std::vector<TensorPart> parts_of(const World& world, const Rank& rank, Quantity 
             }
         else
             for (BufferId b : work.states) {
-                const Buffer& x = world.plan.buffers[b];
                 std::byte* data = rank.memory.at(b, -1); // the tensors concatenated, in the order of the gradients
-                for (BufferId g : work.order()) {
-                    add_parts(world, rank, g, prefix_of(x.role), data, stored(b), parts);
-                    data += elements(world.plan.buffers[g]) * static_cast<std::int64_t>(bytes_per_element(stored(b)));
+                for (BufferId g : tensors[b]) {
+                    add_parts(world, rank, g, prefix_of(world.plan.buffers[b].role), data, stored(b), parts);
+                    data += elements_in(world.plan, g) * static_cast<std::int64_t>(bytes_per_element(stored(b)));
                 }
             }
     }

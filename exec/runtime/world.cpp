@@ -61,18 +61,21 @@ std::vector<BufferId> weights_of(const Rank& rank, const Op& step, BufferId mast
     return weights;
 }
 
-// Master weights begin as their parameters.
+// Master weights begin as their parameters; those of slices, one behind the other, as each its own.
 void initialise_master(Rank& rank, const Op& op, const std::map<BufferId, BufferId>& homes, const World& world) {
     const DType real = world.real;
     const std::size_t states = op.out.size();
     const auto at_home = [&](BufferId b) { return rank.memory.operand(home_of(homes, b), -1); };
+    std::size_t next = 0; // of the weights that the step writes
     for (std::size_t k = 0; k < states; ++k) {
         if (world.plan.buffers[op.out[k]].role != Role::master) continue;
         const Operand master = at_home(op.out[k]);
         std::int64_t at = 0;
         const DType stored = stored_type(master.buffer->dtype, real);
-        for (BufferId w : weights_of(rank, op, op.out[k], world.plan)) {
-            const Operand weight = at_home(w);
+        const std::vector<BufferId> weights = weights_of(rank, op, op.out[k], world.plan);
+        if (weights.empty() || weights.front() != op.out.front()) next = 0; // of its own
+        for (; next < weights.size() && at < elements(*master.buffer); ++next) {
+            const Operand weight = at_home(weights[next]);
             const DType from = stored_type(weight.buffer->dtype, real);
             in_parallel(elements(*weight.buffer), [&](std::int64_t begin, std::int64_t end) {
                 for (std::int64_t i = begin; i < end; ++i) write_element(master.data, at + i, read_element(weight.data, i, from), stored);
@@ -87,7 +90,7 @@ void initialise_outer(Rank& rank, const Op& difference, const std::map<BufferId,
     const Operand outer = rank.memory.operand(home_of(homes, difference.in[0]), -1);
     std::int64_t at = 0;
     for (std::size_t k = 1; k < difference.in.size(); ++k) {
-        const Operand own = rank.memory.operand(difference.in[k], -1);
+        const Operand own = rank.memory.operand(home_of(homes, difference.in[k]), -1);
         if (own.buffer->kind != MemoryKind::parameters && own.buffer->role != Role::master) continue;
         const DType from = stored_type(own.buffer->dtype, real), to = stored_type(outer.buffer->dtype, real);
         for (std::int64_t i = 0; i < elements(*own.buffer); ++i, ++at) write_element(outer.data, at, read_element(own.data, i, from), to);
@@ -154,11 +157,6 @@ std::vector<Problem> not_executable(const Scenario& s, bool forced_routing) {
         problems.push_back(
             {"/runtime/token_dispatcher", std::string("runtime.token_dispatcher = ") + name(s.runtime.token_dispatcher) +
                                               " has no kernels here, where experts are on several ranks: use alltoall or allgather"});
-    const DType type = s.training.precision;
-    if (s.strategy.workers() && s.training.master_weights && type != DType::fp32 && type != DType::tf32)
-        problems.push_back({"/training/master_weights",
-                            "training.master_weights with strategy.synchronization.kind = local_sgd has no kernels "
-                            "here: set it to false, or use precision = fp32"});
     return problems;
 }
 
@@ -196,6 +194,13 @@ void refuse_machine(const Plan& plan, const Backend& machine) {
     };
     if (any_step([](const OptimizerStep& step) { return step.delayed; }))
         throw std::runtime_error("strategy.offload.delayed_update runs on processors alone: use --device cpu, or set it to false");
+    const auto has_masters = [&](const Op& op) {
+        return std::holds_alternative<OptimizerStep>(op.work) &&
+               std::ranges::count_if(op.out, [&](BufferId b) { return plan.buffers[b].role == Role::master; }) > 1;
+    };
+    if (std::ranges::any_of(plan.blocks, [&](const Block& b) { return std::ranges::any_of(b.ops, has_masters); }))
+        throw std::runtime_error("workers that meet with 16-bit parameters a slice at a time (strategy.bucket_bytes) run on processors "
+                                 "alone: use --device cpu, or a larger strategy.bucket_bytes");
     if (any_step([](const OptimizerStep& step) { return step.part == OptimizerStep::Part::undo; }))
         throw std::runtime_error("strategy.optimizer_sync = post-validation runs on processors alone: use --device cpu, or use global");
     const auto in_blocks = [](const Buffer& b) {
@@ -318,7 +323,7 @@ void round_storage(World& world) {
     if (world.scenario.training.precision == DType::fp16) scale_loss(world);
 }
 
-void move_loss_scale(World& world) {
+void move_loss_scale(World& world, bool alone) {
     bool least = false;
     for (auto& rank : world.ranks) {
         if (!rank || !rank->scaling) continue;
@@ -327,7 +332,7 @@ void move_loss_scale(World& world) {
         else
             least = !move_on(*rank->scaling) || least;
     }
-    if (least)
+    if (least && !alone)
         throw NotFinite(fmt::format("training has failed at step {}: gradients overflow fp16 though the loss is not scaled any more: try a "
                                     "smaller training.learning_rate, or training.precision = bf16",
                                     world.first_step),

@@ -84,7 +84,8 @@ void round_storage(World& world);
 
 // Behind every step of an executor: the loss's factor for the next one (exec/kernels/loss_scale.hpp). Throws NotFinite, which all ranks
 // know, where gradients overflow fp16 though the loss is not made larger. Does nothing where it is not scaled, or while a world holds.
-void move_loss_scale(World& world);
+// alone: of one rank whose partners' numbers are made up (a replay): an overflow is none of the training's, and nothing is thrown.
+void move_loss_scale(World& world, bool alone = false);
 // Of any rank of this process; null: the loss is not scaled.
 const LossScale* loss_scale(const World& world);
 

@@ -13,7 +13,7 @@ namespace orrery::simexec {
 namespace {
 
 constexpr std::int64_t warm_up_ns = 1'000'000'000;
-constexpr double patience = 120; // seconds: the first step makes GEMM plans and workspaces
+constexpr int most_settling = 20; // steps until the loss's scale fits: from 65536 down to 1 there are 16
 
 template <class T> T middle(std::vector<T> v) {
     std::ranges::nth_element(v, v.begin() + static_cast<std::ptrdiff_t>(v.size() / 2));
@@ -57,12 +57,12 @@ std::size_t middle_step(const std::vector<std::vector<OpTime>>& records, const O
 
 Measured measure_on_gpu(World& world, const Corpus& corpus, int steps, std::vector<std::int64_t> delays, Progress& progress,
                         const std::optional<LaunchedRank>& launched) {
-    Fleet fleet = cuda_fleet(world, launched, patience);
+    Fleet fleet = cuda_fleet(world, launched, first_step_patience);
     fleet.delays = std::move(delays);
     StreamDevice& first = *fleet.devices[0];
     Measured m;
     m.on = first.name() + ", " + fleet.software;
-    if (launched) m.others = over(fleet, *launched, patience);
+    if (launched) m.others = over(fleet, *launched, first_step_patience);
     const auto executor = queues_executor(world, std::move(fleet));
     std::vector<std::vector<OpTime>> records;
     std::vector<double> seconds;
@@ -71,10 +71,16 @@ Measured measure_on_gpu(World& world, const Corpus& corpus, int steps, std::vect
         const bool here = wall_ns() - start < warm_up_ns;
         return m.others ? m.others->any(here) : here;
     };
+    const auto left_out = [&] {
+        const LossScale* scale = loss_scale(world);
+        return scale ? scale->skipped : 0;
+    };
     int step = 0;
-    for (; step < 2 || warms_up(); ++step) {
+    for (bool settled = false; step < 2 || warms_up() || (!settled && step < most_settling); ++step) {
+        const std::int64_t before = left_out();
         load_batch(world, corpus, step);
         executor->step(nullptr);
+        settled = left_out() == before; // a step that is left out has no optimizer to measure
         progress.show(step, 2 * steps, "warming up");
     }
     for (int i = 0; i < 2 * steps; ++i) { // events cost a little: steps with and without, in turn

@@ -1,7 +1,7 @@
 #include "gui/core/categories.hpp"
+#include "gui/core/tr.hpp"
 #include "topology/indexed.hpp"
 
-#include <QCoreApplication>
 #include <QLocale>
 #include <QPainter>
 #include <QPalette>
@@ -11,12 +11,6 @@
 #include <vector>
 
 namespace orrery {
-
-namespace {
-
-QString tr(const char* text) { return QCoreApplication::translate("orrery", text); }
-
-} // namespace
 
 QString title(Category c) {
     switch (c) {
@@ -40,6 +34,8 @@ QString title(Category c) {
         return tr("offload");
     case Category::bubble:
         return tr("bubble");
+    case Category::straggler_wait:
+        return tr("wait for slower devices");
     case Category::other:
         return tr("other (copies, host)");
     }
@@ -68,6 +64,7 @@ QColor colour(Category c, bool dark) {
     case Category::exposed_dp:
         return QColor(150, 90, 160);
     case Category::bubble:
+    case Category::straggler_wait:
         return dark ? QColor(70, 76, 86) : QColor(221, 224, 229);
     case Category::other:
         return dark ? QColor(130, 136, 146) : QColor(150, 156, 164);
@@ -87,6 +84,8 @@ Qt::BrushStyle pattern(Category c) {
         return Qt::CrossPattern;
     case Category::bubble:
         return Qt::BDiagPattern;
+    case Category::straggler_wait:
+        return Qt::FDiagPattern;
     default:
         return Qt::NoBrush;
     }

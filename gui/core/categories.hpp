@@ -17,8 +17,8 @@ namespace orrery {
 
 // Useful work first, then what is lost: bars compare best when what should be equal begins at the same place.
 inline constexpr std::array<Category, category_count> drawing_order = {
-    Category::compute,    Category::recompute,  Category::optimizer,  Category::offload, Category::exposed_tp, Category::exposed_cp,
-    Category::exposed_ep, Category::exposed_pp, Category::exposed_dp, Category::other,   Category::bubble};
+    Category::compute,    Category::recompute,  Category::optimizer,  Category::offload, Category::exposed_tp,     Category::exposed_cp,
+    Category::exposed_ep, Category::exposed_pp, Category::exposed_dp, Category::other,   Category::straggler_wait, Category::bubble};
 
 QString title(Category c);            // "tensor-parallel wait"
 QColor colour(Category c, bool dark); // of Okabe and Ito's set or a shade of it

@@ -1,4 +1,5 @@
 #include "gui/topology/load.hpp"
+#include "topology/at.hpp"
 
 #include <algorithm>
 #include <cctype>
@@ -10,9 +11,8 @@
 namespace orrery {
 namespace {
 
-constexpr double full = 0.9;
+constexpr double full = 0.8;        // what protocols carry at best: 85 % of a PCIe link's rate, as much or more of a NIC's
 constexpr double slowest_up = 1000; // bytes per second: a link that is down keeps a billionth of its rate (topology/links.cpp)
-constexpr std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 // Nodes to draw: those a loaded link belongs to, two at least; where they are too many, first those whose links the trace itself shows.
 std::vector<int> nodes_shown(const Fabric& fabric, const Trace& trace, const std::vector<int>& series, int most) {

@@ -19,7 +19,7 @@ struct LinkLoadRow {
     double capacity = 0;       // bytes per second
     double bytes = 0;          // in the step
     double mean = 0, peak = 0; // shares of the capacity: over the step, and in the busiest bin
-    double busy = 0;           // share of the step in which it is over nine tenths full
+    double busy = 0;           // share of the step in which it is over four fifths full
 };
 // By falling time at the limit, then peak, then bytes: the first one limits, where any does.
 std::vector<LinkLoadRow> link_loads(const Trace& trace);

@@ -173,7 +173,7 @@ QString TopologyView::verdict() const {
     const LinkLoadRow& r = links_->rows().front();
     const QString name = QString::fromStdString(r.name).toHtmlEscaped();
     if (r.busy > 0)
-        return tr("<b>%1</b> limits: it is over nine tenths full during %2 of the time (%n link(s) alike)", "", r.twins)
+        return tr("<b>%1</b> limits: it is over four fifths full during %2 of the time (%n link(s) alike)", "", r.twins)
             .arg(name, percent_words(r.busy));
     return tr("No link is full for long: the busiest, <b>%1</b>, reaches %2 of its capacity").arg(name, percent_words(r.peak));
 }

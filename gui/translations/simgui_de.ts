@@ -132,6 +132,10 @@
         <translation>Blase</translation>
     </message>
     <message>
+        <source>wait for slower devices</source>
+        <translation>Warten auf langsamere Geräte</translation>
+    </message>
+    <message>
         <source>other (copies, host)</source>
         <translation>Übriges (Kopien, Host)</translation>
     </message>
@@ -4054,10 +4058,10 @@ Beispiel: %1</translation>
         <translation>Keine Verbindung trägt etwas</translation>
     </message>
     <message numerus="yes">
-        <source>&lt;b&gt;%1&lt;/b&gt; limits: it is over nine tenths full during %2 of the time (%n link(s) alike)</source>
+        <source>&lt;b&gt;%1&lt;/b&gt; limits: it is over four fifths full during %2 of the time (%n link(s) alike)</source>
         <translation>
-            <numerusform>&lt;b&gt;%1&lt;/b&gt; begrenzt: sie ist während %2 der Zeit zu mehr als neun Zehnteln voll (%n gleiche)</numerusform>
-            <numerusform>&lt;b&gt;%1&lt;/b&gt; begrenzt: sie ist während %2 der Zeit zu mehr als neun Zehnteln voll (%n gleiche)</numerusform>
+            <numerusform>&lt;b&gt;%1&lt;/b&gt; begrenzt: sie ist während %2 der Zeit zu mehr als vier Fünfteln voll (%n gleiche)</numerusform>
+            <numerusform>&lt;b&gt;%1&lt;/b&gt; begrenzt: sie ist während %2 der Zeit zu mehr als vier Fünfteln voll (%n gleiche)</numerusform>
         </translation>
     </message>
     <message>

@@ -256,14 +256,65 @@ std::vector<StrategyChange> other_kinds(const Scenario& s) {
     return out;
 }
 
+namespace {
+
+StrategyChange set_meeting(const std::string& words, const char* field, const std::string& value) {
+    return set_field(words, std::string("/strategy/synchronization/") + field, value);
+}
+
+// Workers that meet every inner_steps steps: rounds of four times, twice and half as many.
+void other_rounds(std::vector<StrategyChange>& out, const Synchronization& how) {
+    for (const std::int64_t steps : {how.inner_steps * 4, how.inner_steps * 2, how.inner_steps / 2})
+        if (steps >= 1 && steps <= 10000)
+            out.push_back(set_meeting(fmt::format("meetings every {} steps", steps), "inner_steps", number(steps)));
+}
+
+// Each dtype in which less is sent than now.
+void smaller_payloads(std::vector<StrategyChange>& out, const Synchronization& how) {
+    for (const DType t : {DType::bf16, DType::int8, DType::int4})
+        if (bytes_per_element(t) < bytes_per_element(how.payload_dtype))
+            out.push_back(set_meeting(fmt::format("payloads in {}", name(t)), "payload_dtype", fmt::format("\"{}\"", name(t))));
+}
+
+// Streaming DiLoCo's fragments of three layers, each a step on its way (arXiv:2501.18512).
+int usual_fragments(const Scenario& s, std::int64_t steps, std::int64_t sending) {
+    return static_cast<int>(
+        std::clamp<std::int64_t>(s.model.layers / s.strategy.pipeline_parallel / 3, 1, std::max<std::int64_t>(1, steps / (sending + 1))));
+}
+
+// When and what workers of their own send: the levers of such a job.
+void other_meetings(std::vector<StrategyChange>& out, const Scenario& s) {
+    const Strategy& g = s.strategy;
+    const Synchronization& how = g.synchronization;
+    if (!g.loose()) other_rounds(out, how);
+    if (g.diloco() || g.served()) smaller_payloads(out, how);
+    if (g.diloco() && !g.streaming()) {
+        const int fragments = usual_fragments(s, how.inner_steps, 1);
+        StrategyChange c = set_meeting(fmt::format("{} fragments that are sent one after another, a step on their way each", fragments),
+                                       "kind", "\"streaming_diloco\"");
+        c.fields.push_back({"/strategy/synchronization/fragments", number(fragments)});
+        c.fields.push_back({"/strategy/synchronization/overlap_steps", "1"});
+        out.push_back(std::move(c));
+    }
+    if (g.streaming())
+        for (const int n : {how.fragments * 2, how.fragments / 2})
+            if (n >= 1) out.push_back(set_meeting(fmt::format("{} fragments", n), "fragments", number(n)));
+    if (g.streaming() || how.kind == Synchronization::Kind::gossip) {
+        const std::int64_t on_their_way = std::max<std::int64_t>(1, how.overlap_steps * 2);
+        out.push_back(set_meeting(fmt::format("messages {} step{} on their way", on_their_way, on_their_way == 1 ? "" : "s"),
+                                  "overlap_steps", number(on_their_way)));
+    }
+}
+
+} // namespace
+
 std::vector<StrategyChange> other_trainings(const Scenario& s) {
     const Strategy& g = s.strategy;
     std::vector<StrategyChange> out;
+    if (g.workers()) other_meetings(out, s);
     if (g.data_parallel == 1 || s.cluster.nodes == 1 || g.synchronization.kind != Synchronization::Kind::synchronous) return out;
-    // Streaming DiLoCo's usual round (arXiv:2501.18512): 100 steps, fragments of three layers, a step to send each.
-    constexpr int steps = 100, sending = 1;
-    const int most = std::gcd(g.data_parallel, s.cluster.nodes),
-              fragments = std::clamp(s.model.layers / g.pipeline_parallel / 3, 1, steps / (sending + 1));
+    constexpr int steps = 100, sending = 1; // Streaming DiLoCo's usual round
+    const int most = std::gcd(g.data_parallel, s.cluster.nodes), fragments = usual_fragments(s, steps, sending);
     const auto add = [&](StrategyChange c, int workers) {
         if (workers == g.data_parallel && g.zero_stage > 0) { // a worker of one replica has nobody to share states with
             c.words += " (no ZeRO)";
@@ -282,11 +333,10 @@ std::vector<StrategyChange> other_trainings(const Scenario& s) {
             workers);
     }
     const Abilities can = abilities_of(s);
-    const auto goes_with_shards = [](GradientCompression k) { return k == GradientCompression::fp16 || k == GradientCompression::bf16; };
     if (g.gradient_compression == GradientCompression::none && !can.all)
         for (const char* word : Spelling<GradientCompression>::all)
             if (const GradientCompression k = *named<GradientCompression>(word);
-                k != GradientCompression::none && can.has(k) && (g.zero_stage == 0 || goes_with_shards(k)))
+                k != GradientCompression::none && can.has(k) && (g.zero_stage == 0 || !of_signs(k)))
                 out.push_back(set_field(fmt::format("gradients sent as {}", word), "/strategy/gradient_compression",
                                         fmt::format(R"({{"kind": "{}"}})", word)));
     return out;

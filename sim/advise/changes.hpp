@@ -20,7 +20,7 @@ std::vector<StrategyChange> neighbours(const Scenario& scenario);
 // schedule, order of ranks.
 std::vector<StrategyChange> other_kinds(const Scenario& scenario);
 // Changes that change the numbers of the training too, so that no figure of a step says whether they are better: replicas that meet
-// seldom, gradients in fewer bits.
+// seldom, gradients in fewer bits; of workers that meet already how often, in what dtype and in how many fragments they send.
 std::vector<StrategyChange> other_trainings(const Scenario& scenario);
 // More changes that save memory: states and activations on the host or on NVMe, losses in chunks.
 std::vector<StrategyChange> memory_savers(const Scenario& scenario);

@@ -89,8 +89,8 @@ std::string to_text(const Advice& a, const TextStyle& style) {
         text += heading("Headroom that could be spent", "one change each; `simrun search` looks at all combinations", style) +
                 table_of(a, a.better, 5, style);
     if (!a.otherwise.empty())
-        text += heading("Another training", "these change its numbers: what its loss does is not predicted", style) +
-                table_of(a, a.otherwise, 3, style);
+        text +=
+            heading("Another training", "none is free: how it converges then is not predicted", style) + table_of(a, a.otherwise, 5, style);
     if (!a.safer.empty())
         text += heading("Changes that make it fit surely", "by more than the error of memory predictions", style) +
                 table_of(a, a.safer, 3, style);

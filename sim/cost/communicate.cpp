@@ -281,6 +281,11 @@ std::optional<CommCost> CostModel::Data::measured(Bytes transferred) const {
 
 namespace {
 
+// NCCL's tuner takes a hop of an all-reduce's ring over several nodes, by the Simple protocol, for 1.9 times as long as its table has it
+// where a device is older than Ampere, and 1.4 times else ("plateau effect of ring": src/graph/tuning.cc). The rings fitted are of Ampere
+// and later.
+constexpr double volta_hops = 1.9 / 1.4;
+
 Collective all_reduce_of(Collective c) {
     c.kind = CollectiveKind::all_reduce;
     c.whole = false;
@@ -321,6 +326,8 @@ CommCost CostModel::collective(const Collective& c, std::span<const int> ranks) 
     narrower.sharp = wish != CollectiveAlgorithm::sharp || d.switches_reduce(g, one_byte);
     narrower.rate = [&](Algorithm a) { return d.shared_rate(g, a); };
     narrower.least = d.least_rate(g);
+    narrower.adapter = d.fabric->endpoint_bandwidth(ranks.front()).value * 1e-6;
+    if (d.device.architecture == "volta") narrower.long_hops = volta_hops;
     const CollectiveTime t = g.group.nodes == 1
                                  ? single_node(links, c.kind, g.group.n, bytes, one_byte, d.multicast, wish)
                                  : multi_node(links, d.between, g.group, c.kind, bytes, one_byte, d.multicast, wish, narrower);

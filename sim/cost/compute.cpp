@@ -72,6 +72,11 @@ double kept_wide_bytes(const Plan& plan, const Op& op, const Norm& w) {
     return 0;
 }
 
+// A part in the storage it is a part of.
+bool lies_there(const Plan& plan, const Op& op, const Pointwise& w) {
+    return w.kind == PointwiseKind::own_part && plan.buffers[op.out[0]].storage >= 0;
+}
+
 double element_bytes(const Plan& plan, BufferId b) { return bytes_per_element(plan.buffers[b].dtype); }
 
 } // namespace
@@ -476,6 +481,8 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
                     const KernelTime one = memory_time(pointwise, kernels, *memory, w, bytes);
                     return {op.modules * one.us, op.modules * one.kernels};
                 }
+                if (w.kind == PointwiseKind::own_part) // of what lies there whole it reads the part
+                    return memory_time(pointwise, kernels, *memory, w, 2.0 * static_cast<double>(plan.buffers[op.out[0]].bytes.count));
                 if (autocast && w.kind == PointwiseKind::cast && !op.in.empty() && plan.buffers[op.in[0]].role == Role::parameter)
                     return with_casts({0, 0}, w.elements / op.modules, true, op.modules, strategy.fused);
                 if (w.epilogue) { // its traffic is partly hidden under its host's products
@@ -563,7 +570,8 @@ bool CostModel::Data::on_host(const Op& op) const {
 
 ComputeCost CostModel::compute(const Plan& plan, const Op& op, int kind) const {
     // Places are exchanged, not what lies there.
-    if (const auto* p = std::get_if<Pointwise>(&op.work); p && p->kind == PointwiseKind::swap) return {Time{}, 0};
+    if (const auto* p = std::get_if<Pointwise>(&op.work); p && (p->kind == PointwiseKind::swap || lies_there(plan, op, *p)))
+        return {Time{}, 0};
     if (op.share < 1) { // its launches hide beside others
         Op each = op;
         each.share = 1;

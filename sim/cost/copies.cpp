@@ -39,8 +39,8 @@ double copy_rate(const Fabric& fabric, double share) {
     return least;
 }
 
-// A byte takes of a PCIe link what is delivered of it alone, but never so much that copies of all devices, at the rate that each has
-// then, do not find room: what they take from each other is in that rate already.
+// A byte takes of a PCIe link what is delivered of it alone (its eta), but never so much that copies of all devices, at the rate that each
+// has then, do not find room: what they take from each other is in that rate already.
 void CostModel::Data::load_copies(int of) const {
     const auto [first, end] = node_around(*fabric, of);
     const std::unordered_map<LinkId, int> users = copiers(*fabric, first, end);
@@ -50,7 +50,7 @@ void CostModel::Data::load_copies(int of) const {
             for (const LinkShare& s : fabric->copy_route(d, to_host)) {
                 const Link& l = fabric->links()[s.link];
                 const double delivered = l.kind == LinkKind::pcie ? pointwise.pcie_share : 1;
-                loads.push_back({s.link, s.share * std::min(1 / delivered, l.capacity.value * 1e-6 / (users.at(s.link) * pcie))});
+                loads.push_back({s.link, s.share, std::max(delivered, users.at(s.link) * pcie / (l.capacity.value * 1e-6))});
             }
         }
 }

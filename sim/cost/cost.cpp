@@ -117,7 +117,7 @@ CostModel::CostModel(const Scenario& scenario, const Fabric& fabric) : data_(std
     d.autocast = d.practice.autocast;
     d.experts = scenario.model.moe.has_value();
     d.looped = d.experts && d.practice.loops_over_experts ? scenario.model.moe->experts : 0;
-    d.stacked = d.looped > 0 && scenario.model.bias; // (of Transformers' mixtures with a loop those with biases: GptOssExperts)
+    d.stacked = d.looped > 0 && scenario.model.moe->stacked_weights;
     d.regions = scenario.runtime.cuda_graphs && host_waits_for_counts(scenario);
     // (Models with an activation of one linear, GPT-2 and GPT-NeoX, have one for queries, keys and values in all software.)
     if (d.practice.separate_linears && scenario.model.gated())

@@ -1,5 +1,6 @@
 // The cause of an idle compute queue. The next compute op's unmet dependencies are followed, through what stands before them on
-// their queues, to a communication that moves data (exposed), a partner that has not come (bubble) or a host that is late (other).
+// their queues, to a communication that moves data (exposed), a partner that has not come (of another stage: bubble; of the own one, whose
+// ranks have the same program: straggler_wait) or a host that is late (other).
 #include "sim/engine/run.hpp"
 
 namespace orrery {
@@ -7,6 +8,12 @@ namespace orrery {
 namespace {
 
 Why category_of(const CompiledOp& op, WaitCause cause, std::int32_t peer) { return {static_cast<Category>(op.category), cause, peer}; }
+
+// The partner that has not come; peer -1: none is later than the others.
+Why partner_late(const EventLoop& run, std::int32_t lane, WaitCause cause, std::int32_t peer) {
+    const bool own = peer >= 0 ? run.program(peer).stage == run.program(lane).stage : run.m.plan->stages == 1;
+    return {own ? Category::straggler_wait : Category::bubble, cause, peer};
+}
 
 // A collective or a copy.
 Why moves_data(const CompiledOp& op) {
@@ -21,14 +28,14 @@ Why collective_wait(const EventLoop& run, std::int32_t lane, const CompiledOp& o
     for (std::int32_t i = c.members_begin; i < c.members_end; ++i) {
         const BundleMember& who = run.m.members[at(i)];
         if (who.queue < 0 || run.queue(who.lane, who.queue).phase != QueuePhase::posted)
-            return {Category::bubble, WaitCause::collective, who.lane};
+            return partner_late(run, lane, WaitCause::collective, who.lane);
     }
-    return {Category::bubble, WaitCause::collective, -1}; // all have come, for different things
+    return partner_late(run, lane, WaitCause::collective, -1); // all have come, for different things
 }
 
 // A posted or started exchange: moving data, or the first partner that has not come.
 Why exchange_wait(const EventLoop& run, std::int32_t lane, const CompiledOp& op) {
-    Why late{Category::bubble, WaitCause::receive, -1};
+    std::int32_t late = -1;
     for (int k = op.transfers - 1; k >= 0; --k) {
         const CompiledTransfer& t = run.m.transfers[at(op.pattern + k)];
         const LaneComm& comm = run.m.lane_comms[at(run.queue_entity(lane, t.queue))];
@@ -36,9 +43,9 @@ Why exchange_wait(const EventLoop& run, std::int32_t lane, const CompiledOp& op)
         const BundleState& b = run.bundles[at(id)];
         if (b.phase != BundlePhase::idle) return category_of(op, WaitCause::receive, -1);
         int other = t.send ? 1 : 0;
-        if (!b.started[other] && b.started[1 - other]) late.peer = run.m.members[at(run.m.bundles[at(id)].members_begin + other)].lane;
+        if (!b.started[other] && b.started[1 - other]) late = run.m.members[at(run.m.bundles[at(id)].members_begin + other)].lane;
     }
-    return late;
+    return partner_late(run, lane, WaitCause::receive, late);
 }
 
 // Data of slot `index` is moving right now (or a copy, or host work, runs).
@@ -53,7 +60,7 @@ bool moving(const EventLoop& run, std::int32_t lane, std::int64_t index, Why& wh
     }
     if (Q.phase != QueuePhase::moving) return false;
     why = op.kind == OpClass::exchange ? exchange_wait(run, lane, op) : moves_data(op);
-    return why.category != Category::bubble;
+    return why.category != Category::bubble && why.category != Category::straggler_wait;
 }
 
 // If several dependencies are unmet, one that moves data counts; else the first one's own reason.

@@ -270,7 +270,7 @@ struct InstanceFinder {
             for (auto e = begin; e < end; ++e) {
                 const FoldGraph::LinkEdge& edge = all.graph.link_edges[at(e)];
                 if (beside[at(edge.link)].second <= 0) continue;
-                own = std::max(own, all.graph.tags[at(edge.tag)].load);
+                own = std::max(own, all.graph.tags[at(edge.tag)].taken);
                 least = std::min(least, beside[at(edge.link)].first);
                 most = std::max(most, beside[at(edge.link)].second);
             }

@@ -34,8 +34,7 @@ void retime_copy_loads(Machine& m, const CostFactors& by) {
         if (cost.kind == copy_kind) std::fill(of_copy.begin() + cost.uses_begin, of_copy.begin() + cost.uses_end, 1);
     for (std::size_t u = 0; u < m.uses.size(); ++u) {
         if (!of_copy[u]) continue;
-        const double less = std::min(1.0, by[CostGroup::host] / by[m.links[at(m.uses[u].link)].group]);
-        m.uses[u].weight *= less, m.uses[u].taken *= less;
+        m.uses[u].taken *= std::min(1.0, by[CostGroup::host] / by[m.links[at(m.uses[u].link)].group]);
     }
 }
 

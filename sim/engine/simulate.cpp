@@ -38,6 +38,8 @@ const char* name(Category c) {
         return "offload";
     case Category::bubble:
         return "bubble";
+    case Category::straggler_wait:
+        return "straggler_wait";
     case Category::other:
         return "other";
     }

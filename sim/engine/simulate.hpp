@@ -29,9 +29,10 @@ enum class Category : std::uint8_t {
     optimizer,
     offload,
     bubble,
+    straggler_wait, // for a rank of the same stage: a slower device, or one with more to do
     other
 };
-inline constexpr int category_count = 11;
+inline constexpr int category_count = 12;
 const char* name(Category c);
 
 struct LaneResult {

@@ -69,7 +69,7 @@ void slow_down(Costs& costs, Wires& wires, const CostFactors& by, const Fabric& 
             std::vector<LinkLoad> loads = old(op, rank);
             for (LinkLoad& l : loads)
                 if (fabric.links()[l.link].kind != LinkKind::copy)
-                    l.load *= std::min(1.0, of(by, CostGroup::host) / of(by, CostGroup::links_inside));
+                    l.eta /= std::min(1.0, of(by, CostGroup::host) / of(by, CostGroup::links_inside));
             return loads;
         };
     costs.launch = scaled(costs.launch, of(by, CostGroup::host));

@@ -294,7 +294,11 @@ std::int64_t flattened_bytes(const Training& t) {
     return own + (t.master_weights && own < 4 ? 4 : 0);
 }
 
-std::string source(const char* item) { return figures().at(item).at("source").get<std::string>(); }
+// The source of an item's figures; some items have one for each vendor.
+std::string source_of(const char* item, const std::string& vendor) {
+    const Json& text = figures().at(item).at("source");
+    return (text.is_string() ? text : text.at(text.contains(vendor) ? vendor : "default")).get<std::string>();
+}
 
 } // namespace
 
@@ -305,6 +309,7 @@ std::vector<ReserveItem> reserve(const Plan& plan, const Scenario& scenario, con
     const Json& f = figures();
     const Device& device = scenario.cluster.device;
     const Practice practice = practice_of(scenario);
+    const auto source = [&](const char* item) { return source_of(item, device.vendor); };
     const Bytes context = Bytes::mebibytes(of(f.at("context").at(practice.lazy_loading ? "mib_lazy" : "mib_eager"), device.vendor));
     std::vector<ReserveItem> items;
     items.push_back({"matmul workspace", Bytes::mebibytes(of(f.at("cublas_workspace").at("mib"), device.architecture)),
@@ -348,7 +353,7 @@ ReserveItem early_cache(const Scenario& scenario, Bytes held) {
             MemoryMeasure::reserved};
 }
 
-std::string cache_source() { return source("caching_allocator"); }
+std::string cache_source() { return source_of("caching_allocator", "default"); }
 
 Bytes least_communicator_buffers(const Plan& plan, const Scenario& scenario, const Program& program) {
     return communication(plan, scenario, program, true);

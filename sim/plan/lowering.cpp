@@ -19,8 +19,7 @@ DType activation_dtype(const Scenario& s) {
 std::uint8_t modules_of(const Lowering& l, const Node& n) {
     if (!l.practice.separate_linears) return 1;
     if (n.part == LinearPart::adapter_down || n.part == LinearPart::adapter_up) return n.adapts;
-    // (Experts with biases, GPT-OSS's, have one in all software.)
-    const bool of_each = l.practice.separate_experts && n.part == LinearPart::expert_fc1 && n.params.size() == 1;
+    const bool of_each = l.practice.separate_experts && n.part == LinearPart::expert_fc1 && !l.scenario.model.moe->stacked_weights;
     const bool gated = l.scenario.model.gated() && (of_each || n.part == LinearPart::fc1 || n.part == LinearPart::shared_fc1);
     return n.part == LinearPart::qkv ? 3 : gated ? 2 : 1;
 }

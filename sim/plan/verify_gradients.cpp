@@ -269,7 +269,7 @@ void StageGradients::visit(const Op& op) {
             consume(op);
         else if (p->kind == PointwiseKind::swap)
             swap(op);
-        else if (p->kind == PointwiseKind::copy || p->kind == PointwiseKind::own_part)
+        else if (p->kind == PointwiseKind::copy || (p->kind == PointwiseKind::own_part && !tracked(op.out[0])))
             gather(op);
         else
             move(op);

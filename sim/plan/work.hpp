@@ -139,8 +139,9 @@ enum class PointwiseKind : std::uint8_t {
 // multiplies there, which the plan's numbers had from the activation: a copy. one_hot: makes, casts or sums a mask of tokens and experts'
 // slots (Practice::keeps_masks), which the plan's numbers do without: they move rows by their map. Of buckets: by_owner: slices, each as
 // long as a shard, by the rank of a node that sends them on, where they lay node by node: [nodes][ranks][shard] to [ranks][nodes][shard],
-// cast. sum_parts: of [parts][n] the n sums. own_part: of what lies side by side in the operands the part of the rank's own index along
-// Axis::dp. difference: a - b, b side by side. outer_step: what workers had in common, moved by the mean of what each moved away (DiLoCo).
+// cast. sum_parts: of [parts][n] the n sums. own_part: of what lies side by side in the operands the rank's own part, by its index in the
+// communicator that reduces its bucket's gradients or gathers its parameters again; in their own storage it lies there already, and takes
+// no time. difference: a - b, b side by side. outer_step: what workers had in common, moved by the mean of what each moved away (DiLoCo).
 // add_scaled: a + s b with s LoRA's alpha / rank; its adjoint: s dy. swap: pairs of operands exchange their places, which takes no time.
 // own_share: times what the worker weighs among all (Plan::shares), of which one is the mean.
 struct Pointwise {
@@ -207,7 +208,7 @@ struct OptimizerStep {
     Part part = Part::whole;
     bool frozen = false;  // the second moment stays as it is (1-bit Adam and its like)
     bool delayed = false; // its gradients are those of the step before: in the first of all steps there are none, and it does nothing
-    std::int64_t matrices = 0, rows = 0, cols = 0; // of Muon: how many this is, and of orthogonal their shape
+    std::int64_t matrices = 0, rows = 0, cols = 0; // of Muon: how many this is, and of orthogonal their shape; else parameters
 };
 constexpr int newton_schulz_iterations = 5; // of Muon: X becomes a X + (b A + c A A) X with A = X X^T on the shorter side
 // Gradients made small for their way, and whole again. elements: of what is read whole. rank, min_ratio: of factors (low_rank.hpp).

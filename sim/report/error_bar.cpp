@@ -25,18 +25,57 @@ double doublings(int a, int b) {
     return std::abs(std::log2(static_cast<double>(x) / y));
 }
 
-constexpr double reach_in_time = 3, reach_in_memory = 4, source_share = 0.5, least = 0.02; // memory has few rows: further ones count more
+constexpr double reach_in_time = 3, reach_in_units = 8, reach_in_memory = 4; // the further, the more rows of a kind are wanted
+constexpr double stacks_apart = 6.5, source_share = 0.5, least = 0.02;       // stacks: in time
 
 std::optional<double> figure_of(const Experience& e, Figure figure) { return figure == Figure::step_time ? e.step_time : e.memory; }
 
-double distance_of(const Configuration& a, const Configuration& b, Figure figure) {
-    return figure == Figure::step_time ? distance_in_time(a, b) : distance(a, b);
+// in_units: stacks have units of their own.
+double nearness(const Configuration& a, const Configuration& b, Figure figure, bool in_units) {
+    if (figure == Figure::memory) return std::exp(-distance(a, b) / reach_in_memory);
+    const double d = distance_in_time(a, b);
+    return in_units ? std::exp(-(d - (a.stack != b.stack ? stacks_apart : 0)) / reach_in_units) : std::exp(-d / reach_in_time);
 }
 
 bool has_shares(const Configuration& c) { return c.shares != CostShares{}; }
 
-// The unit of errors of the step time.
+double off_of(double error) { return -std::log1p(std::max(-0.95, error)); } // ln(measured / predicted)
+
+// The unit of errors of the step time, but for its stack.
 double unit_of(const Configuration& c, const Spreads& spreads) { return std::sqrt(spread_of(spreads.with(c.left_open), c.shares)); }
+
+// Units of errors of the step time. Software of some stacks is further off than its constants say: its unit is longer by the mean error of
+// the stack, in units, over that of all. Sources weigh as the root of their rows. A stack of few sources is held to all, as if `hold`
+// sources more, of one row each, had been as far off as all are.
+class Units {
+  public:
+    Units(const Spreads& spreads, std::span<const Experience> rows, std::string_view without) : spreads_(spreads) {
+        constexpr double hold = 16;
+        struct Sum {
+            double off = 0, weight = 0;
+            void add(double o, double w) { off += o * w, weight += w; }
+        };
+        std::map<std::pair<Stack, std::string_view>, Sum> sources;
+        for (const Experience& e : rows)
+            if (const std::string_view source = source_of(e.dataset);
+                e.unseen && e.step_time && has_shares(e.configuration) && (without.empty() || source != without))
+                sources[{e.configuration.stack, source}].add(std::abs(off_of(*e.step_time)) / unit_of(e.configuration, spreads), 1);
+        ByEnum<Stack, Sum, stack_count> stacks;
+        Sum all;
+        for (const auto& [key, s] : sources)
+            for (Sum* sum : {&stacks[key.first], &all}) sum->add(s.off / s.weight, std::sqrt(s.weight));
+        if (all.off <= 0) return;
+        const double mean = all.off / all.weight;
+        for (std::size_t i = 0; i < stack_count; ++i) sizes_[i] = (stacks[i].off + hold * mean) / (stacks[i].weight + hold) / mean;
+    }
+
+    double of(const Configuration& c) const { return unit_of(c, spreads_) * sizes_[c.stack]; }
+
+  private:
+    static constexpr std::size_t stack_count = 4;
+    const Spreads& spreads_;
+    ByEnum<Stack, double, stack_count> sizes_{{1, 1, 1, 1}};
+};
 
 struct Weighed {
     double error = 0, off = 0; // predicted / measured - 1 and ln(measured / predicted), in units of the row
@@ -44,18 +83,16 @@ struct Weighed {
     std::string_view source;
 };
 
-// The unseen rows but those of the source `without`, the most like `of` with the most weight. spreads: errors are in units by them.
-std::vector<Weighed> weighed(const Configuration& of, std::span<const Experience> rows, Figure figure, const Spreads* spreads,
+// The unseen rows but those of the source `without`, the most like `of` with the most weight. units: errors are in them.
+std::vector<Weighed> weighed(const Configuration& of, std::span<const Experience> rows, Figure figure, const Units* units,
                              std::string_view without) {
     std::vector<Weighed> all;
     std::map<std::string_view, double> of_source;
-    const double reach = figure == Figure::step_time ? reach_in_time : reach_in_memory;
     for (const Experience& e : rows) {
         const std::optional<double> error = figure_of(e, figure);
-        if (!e.unseen || !error || (spreads && !has_shares(e.configuration))) continue;
-        const double unit = spreads ? unit_of(e.configuration, *spreads) : 1;
-        Weighed w{*error / unit, -std::log1p(std::max(-0.95, *error)) / unit, std::exp(-distance_of(of, e.configuration, figure) / reach),
-                  source_of(e.dataset)};
+        if (!e.unseen || !error || (units && !has_shares(e.configuration))) continue;
+        const double unit = units ? units->of(e.configuration) : 1;
+        Weighed w{*error / unit, off_of(*error) / unit, nearness(of, e.configuration, figure, units != nullptr), source_of(e.dataset)};
         if (!without.empty() && w.source == without) continue;
         of_source[w.source] += w.weight;
         all.push_back(w);
@@ -82,9 +119,10 @@ struct Width {
 Width width_of(const Configuration& of, std::span<const Experience> rows, Figure figure, const Spreads& spreads,
                std::string_view without = {}) {
     const bool by_shares = figure == Figure::step_time && has_shares(of);
-    std::vector<Weighed> all = weighed(of, rows, figure, by_shares ? &spreads : nullptr, without);
+    const std::optional<Units> units = by_shares ? std::optional<Units>(std::in_place, spreads, rows, without) : std::nullopt;
+    std::vector<Weighed> all = weighed(of, rows, figure, units ? &*units : nullptr, without);
     if (all.empty()) return {};
-    const double unit = by_shares ? unit_of(of, spreads) : 1;
+    const double unit = units ? units->of(of) : 1;
     Width w;
     w.half = std::max(least, unit * quantile(all, 0.8, [](const Weighed& x) { return std::abs(x.error); }));
     const auto off = [](const Weighed& x) { return x.off; };
@@ -153,7 +191,7 @@ double distance(const Configuration& a, const Configuration& b) {
 
 double distance_in_time(const Configuration& a, const Configuration& b) {
     const double lengths = a.sequence > 0 && b.sequence > 0 ? 0.3 * doublings(a.sequence, b.sequence) : 0;
-    const double stacks = a.stack != b.stack ? 6.5 : 0; // what one's software costs beside its kernels tells nothing of another's
+    const double stacks = a.stack != b.stack ? stacks_apart : 0; // what one's software costs beside its kernels tells nothing of another's
     return distance(a, b) + lengths + stacks + 5 * std::abs(a.host_share - b.host_share);
 }
 

@@ -69,12 +69,13 @@ std::string to_text(const TimeInterval& interval); // "-5 +16 %"; empty: not kno
 
 // The interval of a prediction. An error is expected to be the larger, the more of the step rests on constants that are not sure: its unit
 // is the square root of spread_of() its shares by the spreads before any measurement (sim/trust); the root, because those spreads are
-// fitted to few rows: with it intervals that hold as many rows are narrower. The errors of the unseen rows, each in its own unit, are
-// weighted by exp(-d/3) of the distance d and the inverse root of the weight of all rows of the source; the tenths of that weight at both
-// ends are left out, and the rest is scaled by the unit of this step. (Conformal prediction with normalised and weighted residuals:
-// Papadopoulos et al. 2008, Tibshirani et al., arXiv:1904.06019.) So an interval is narrower where a step rests on surer constants, and
-// where a field is stated. Without shares all errors count as they are. Memory: exp(-d/4), and errors as they are.
-// At least 2 % on either side.
+// fitted to few rows: with it intervals that hold as many rows are narrower. Software of some stacks is further off than that: the unit is
+// longer by what rows of the stack are off in it, against all rows, held to all where few sources have it. The errors of the unseen rows,
+// each in its own unit, are weighted by exp(-d/8) of the distance d (but for stacks, which have their units) and the inverse root of the
+// weight of all rows of the source; the tenths of that weight at both ends are left out, and the rest is scaled by the unit of this step.
+// (Conformal prediction with normalised and weighted residuals: Papadopoulos et al. 2008, Tibshirani et al., arXiv:1904.06019.) So an
+// interval is narrower where a step rests on surer constants, and where a field is stated. Without shares all errors count as they are,
+// weighted by exp(-d/3), those of memory by exp(-d/4). At least 2 % on either side.
 //
 // Rows whose source a constant was fitted to are left out: on new sources predictions were off by three times as much as on those (bars
 // drawn from all rows held 19 % of the step times of nine new sources). Distances and weights are those whose bars, drawn without a source,

@@ -28,21 +28,19 @@ std::string in_words(const LearnedConstants& l) {
 
 } // namespace
 
-void narrow_by_learned(Report& r, const Scenario& scenario) {
+void set_bars_by_learned(Report& r, const Scenario& scenario) {
     const LearnedConstants* l = learned_for(scenario);
     if (!l) return;
     r.provenance.push_back({"learned", "measured", in_words(*l)});
     ErrorBar& bar = r.error_bar;
     if (r.shares != CostShares{}) {
         const double width = std::max(least, half_width(std::hypot(spread_of(l->time, r.shares), l->noise)));
-        if (width < bar.step_time || bar.rows == 0) {
-            bar.step_time = width, bar.learned = l->rows, bar.transferred = 0, bar.all_stated = 0;
-            bar.interval.faster = std::max(least, -std::expm1(-width)), bar.interval.slower = std::max(least, std::expm1(width));
-        }
+        bar.step_time = width, bar.learned = l->rows, bar.transferred = 0, bar.all_stated = 0;
+        bar.interval.faster = std::max(least, -std::expm1(-width)), bar.interval.slower = std::max(least, std::expm1(width));
     }
     if (l->memory && !r.memory.stages.empty()) {
         const double spread = spread_of(l->memory->beliefs, moving_share(fullest(r.memory)));
-        bar.memory = std::min(bar.memory, std::max(least, half_width(std::hypot(spread, l->memory->noise))));
+        bar.memory = std::max(least, half_width(std::hypot(spread, l->memory->noise)));
     }
 }
 

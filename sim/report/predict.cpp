@@ -91,7 +91,7 @@ Prediction predict(const Scenario& scenario, const Plan& plan, const PredictOpti
         if (!draws) p.report.configuration.shares = {}; // asked for, but the interval does not depend on them
         p.report.error_bar = error_bar(p.report.configuration, validated_rows());
     }
-    narrow_by_learned(p.report, scenario);
+    set_bars_by_learned(p.report, scenario);
     if (!p.too_big) wait_for_input(p.report, scenario);
     if (!p.too_big) note_idle_links(p.report, scenario, fabric, p.simulation);
     if (!p.too_big && !loose) note_idle_host(p.report, scenario, p.simulation, cost);

@@ -104,9 +104,9 @@ std::string to_text(const AtThisPace& pace); // "186.2 days, 1.12 M USD, 402 MWh
 
 Configuration configuration_of(const Scenario& scenario, const Report& report); // with what only a prediction knows: host_share
 
-// The effect of a user's own measured steps of this stack on this device: its interval narrows (that of the step time where shares
-// are known), and it says what was learned.
-void narrow_by_learned(Report& report, const Scenario& scenario);
+// The effect of a user's own measured steps of this stack on this device: its interval is what they leave (that of the step time where
+// shares are known), wider than before where they contradict each other, and it says what was learned.
+void set_bars_by_learned(Report& report, const Scenario& scenario);
 
 // The whole pipeline: lower, verify, measure memory, simulate. Throws std::runtime_error on a deadlock, std::logic_error where the
 // lowered plan breaks a rule of verify (our bug).

@@ -33,6 +33,7 @@ constexpr std::array<Label, category_count> categories{{{"compute", Ink::green},
                                                         {"optimizer", Ink::magenta},
                                                         {"offload", Ink::magenta},
                                                         {"bubble", Ink::red},
+                                                        {"wait for slower devices", Ink::red},
                                                         {"other (copies, host)", Ink::dim}}};
 
 // A letter and a colour per kind of memory, reserve last.
@@ -238,7 +239,9 @@ std::string figures(const Report& r, const TextStyle& style) {
                     fmt::format("{:.{}f} a device, {} peak {:.{}f}", r.model_tflops_per_gpu, r.model_tflops_per_gpu < 1 ? 4 : 1,
                                 r.peak_dtype, r.peak_tflops_per_gpu, r.peak_tflops_per_gpu < 10 ? 2 : 0)});
     rows.push_back({"HFU", fmt::format("{:.1f} %", r.hfu * 100), "samples/s", fmt::format("{:.4g}", r.samples_per_s)});
-    rows.push_back({"bubble", fmt::format("{:.1f} % of the step", r.bubble_fraction * 100), "model FLOPs",
+    const bool pipeline = r.configuration.pipeline > 1;
+    const double waits = pipeline ? r.bubble_fraction : r.breakdown_s[Category::straggler_wait] / r.step_time_s;
+    rows.push_back({pipeline ? "bubble" : "stragglers", fmt::format("{:.1f} % of the step", waits * 100), "model FLOPs",
                     metric(r.flops_per_step, 4, "FLOP") + " a step"});
     if (r.energy_j > 0 || r.cost_usd > 0) {
         rows.push_back({"energy", r.energy_j > 0 ? energy_text(r.energy_j) : "not known", "cost",

@@ -16,8 +16,6 @@
 namespace orrery {
 namespace {
 
-std::string eq(const char* field, std::int64_t value) { return std::string(field) + " = " + std::to_string(value); }
-
 // "A = 6 must divide B = 64: try 1, 2, 4, 8". `also`: the other numbers the degree must divide too, so that what is offered works.
 void must_divide(Reading& reading, const char* pointer, std::int64_t degree, const char* what, std::int64_t number, std::int64_t also,
                  const std::string& other = {}) {

@@ -9,8 +9,6 @@
 namespace orrery {
 namespace {
 
-std::string eq(const char* field, std::int64_t value) { return std::string(field) + " = " + std::to_string(value); }
-
 // Fragments of streaming DiLoCo: there is a layer for each, and one is back before the next goes.
 void check_fragments(Reading& reading) {
     const Strategy& s = reading.scenario.strategy;
@@ -57,9 +55,6 @@ void check_workers(Reading& reading) {
     if (s.data_parallel % workers != 0)
         return reading.problem("/strategy/synchronization/workers", is + " must divide " + eq("data_parallel", s.data_parallel) + ": try " +
                                                                         join(common_divisors(s.data_parallel, 0)));
-    refuse(s.compresses() != GradientCompression::none, "/strategy/gradient_compression",
-           std::string("strategy.gradient_compression = ") + name(s.compresses()) +
-               " is not modelled inside workers of several replicas: leave it out");
     refuse(s.quantized_weights != QuantizedWeights::none && s.zero_stage == 3, "/strategy/quantized_weights",
            "strategy.quantized_weights is not modelled inside workers of several replicas: leave it out");
     refuse(practice_of(sc).near_ranks() > 0, "/strategy/synchronization/workers",

@@ -13,8 +13,6 @@
 namespace orrery {
 namespace {
 
-std::string eq(const char* field, std::int64_t value) { return std::string(field) + " = " + std::to_string(value); }
-
 constexpr const char* rounds_apart = "a block's scale is of all in it, so that ranks would round apart what all of them hold";
 
 // Signs of a momentum: what the optimizer and the replicas must be.
@@ -55,6 +53,24 @@ void check_signs(Reading& reading, const std::string& kind) {
            " is not modelled with " + eq("context_parallel", s.context_parallel) + ": try onebit-adam");
 }
 
+// Gradients whose sums end as shards, and that travel as other than casts of them.
+void check_compressed_shards(Reading& reading, const std::string& kind) {
+    const Scenario& sc = reading.scenario;
+    const Strategy& s = sc.strategy;
+    const GradientCompression c = s.gradient_compression;
+    if (s.zero_stage == 0 || is_cast(c) || of_signs(c)) return;
+    const auto refuse = [&](bool broken, const std::string& why) {
+        if (broken) reading.problem("/strategy/gradient_compression", kind + why);
+    };
+    refuse(s.shard_group_size > 0,
+           " with " + eq("shard_group_size", s.shard_group_size) + " and " + eq("zero_stage", s.zero_stage) +
+               " is not modelled: copies of a group would be summed whole: try bf16, or leave shard_group_size out");
+    const bool of_tensors = c == GradientCompression::powersgd || c == GradientCompression::top_k;
+    refuse(of_tensors && s.zero_stage >= 2 && practice_of(sc).fully_sharded(),
+           std::string(" with framework = ") + name(s.framework) +
+               " is not modelled: its units' gradients travel as one flat vector: try int8, or zero_stage = 1 with framework = ddp");
+}
+
 // Gradients that travel as something smaller.
 void check_compression(Reading& reading) {
     const Scenario& sc = reading.scenario;
@@ -77,6 +93,7 @@ void check_compression(Reading& reading) {
            " with tensor_parallel = " + std::to_string(s.tensor_parallel) +
                " is not modelled: ranks would choose other elements of what all of them hold: try powersgd, or tensor_parallel = 1");
     if (signs) check_signs(reading, kind);
+    check_compressed_shards(reading, kind);
     refuse(s.quantized_gradients != QuantizedGradients::none, "",
            std::string(" is not modelled with strategy.quantized_gradients = ") + name(s.quantized_gradients) +
                ", which is another way to send them: leave one of the two out");
@@ -84,6 +101,8 @@ void check_compression(Reading& reading) {
     if (!how.hierarchical) return;
     const int near = std::max(1, sc.cluster.devices_per_node / s.tensor_parallel);
     refuse(!blocks, "/hierarchical", " is not modelled with hierarchical: int8 and int4 are");
+    refuse(s.secondary_shard_size > 1, "/hierarchical",
+           " is not modelled with hierarchical and " + eq("secondary_shard_size", s.secondary_shard_size) + ": leave one of the two out");
     refuse(s.context_parallel > 1, "/hierarchical",
            " is not modelled with hierarchical and context_parallel = " + std::to_string(s.context_parallel) + ": set it to 1");
     refuse(sc.model.moe.has_value(), "/hierarchical",

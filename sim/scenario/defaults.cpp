@@ -87,16 +87,22 @@ void resolve_data_parallel(Reading& reading) {
 
 // DeepSpeed's ZeRO-3 asks ahead in each call of a module, of one without parameters too: for stage3_prefetch_bucket_size elements more (5e7
 // by default, 0.9 hidden^2 where a trainer sets "auto"), one parameter at least, until stage3_max_live_parameters (1e9) are there
-// (fetch_sub_module of deepspeed/runtime/zero/partitioned_param_coordinator.py). A layer has a dozen modules: gathers run layers ahead.
-// Between nodes measured jobs take longer than this explains (ZeRO++'s baselines on V100: scenarios/validation/README.md): there, gathers
-// of layers that have more than one such bucket are taken to hide nothing.
-bool gathers_between_nodes_unhidden(const Reading& reading) {
+// (fetch_sub_module of deepspeed/runtime/zero/partitioned_param_coordinator.py). A layer has a dozen modules: gathers run layers ahead
+// where two layers fit into that. Larger ones are taken to hide nothing between nodes.
+//
+// Gathers and reductions between nodes are of one communicator and take turns in the order in which they are asked for. Asked for ahead,
+// gathers of a backward pass would still be hidden; measured jobs take longer (ZeRO++'s baselines on V100:
+// scenarios/validation/README.md): those of layers of more than stage3_prefetch_bucket_size are taken to hide nothing there.
+constexpr std::int64_t live_parameters = 1'000'000'000, prefetch_bucket = 50'000'000;
+
+// Parameters of a layer that DeepSpeed gathers over several nodes; 0: over one, or other software does.
+std::int64_t gathered_between_nodes(const Reading& reading) {
     const Scenario& s = reading.scenario;
-    if (s.strategy.framework != Framework::deepspeed || !sound(reading, {"/cluster", "/model", "/strategy/tensor_parallel"})) return false;
+    if (s.strategy.framework != Framework::deepspeed || !sound(reading, {"/cluster", "/model", "/strategy/tensor_parallel"})) return 0;
     const int ranks = std::max(1, s.strategy.tensor_parallel);
     const int group = s.strategy.shard_group_size > 0 ? s.strategy.shard_group_size * ranks : s.world_size();
-    constexpr std::int64_t bucket = 50'000'000;
-    return group > s.cluster.devices_per_node && s.model.layers > 0 && layer_parameters(s.model, s.model.layers - 1) / ranks > bucket;
+    if (group <= s.cluster.devices_per_node || s.model.layers == 0) return 0;
+    return layer_parameters(s.model, s.model.layers - 1) / ranks;
 }
 
 // Only where there is a capacity: the field says nothing else.
@@ -154,11 +160,18 @@ void resolve_overlap(Reading& reading) {
                          "DeepSpeed before 0.5.10 (January 2022): a parameter is gathered, and waited for, where it is used");
         }
     } else if (s.zero_stage == 3 && !reading.has("/strategy/overlap/param_gather")) {
-        s.overlap.param_gather = !gathers_between_nodes_unhidden(reading);
+        s.overlap.param_gather = 2 * gathered_between_nodes(reading) <= live_parameters;
         note_default(reading, "/strategy/overlap/param_gather", s.overlap.param_gather ? "true" : "false",
                      s.overlap.param_gather ? "ZeRO-3 prefetches the next layer's parameters"
-                                            : "between nodes, and a layer has more parameters than DeepSpeed's "
-                                              "stage3_prefetch_bucket_size (5e7)");
+                                            : "between nodes, and two layers have more parameters than DeepSpeed's "
+                                              "stage3_max_live_parameters (1e9)");
+    }
+    if (s.zero_stage == 3 && year >= 2022 && gathered_between_nodes(reading) > prefetch_bucket &&
+        !reading.has("/strategy/overlap/backward_prefetch")) {
+        s.overlap.backward_prefetch = false;
+        note_default(reading, "/strategy/overlap/backward_prefetch", "false",
+                     "between nodes gathers and reductions take turns, and a layer has more parameters than DeepSpeed's "
+                     "stage3_prefetch_bucket_size (5e7)");
     }
     if (s.zero_stage == 3 && s.framework == Framework::deepspeed && year >= 2022 && !reading.has("/strategy/overlap/grad_reduce")) {
         s.overlap.grad_reduce = true;

@@ -91,6 +91,7 @@ constexpr FieldExample examples[] = {
     {"model.moe.group_limit", "2", "1"},
     {"model.moe.auxiliary_loss", "false", "true"},
     {"model.moe.router_bias", "true", "false"},
+    {"model.moe.stacked_weights", "true", "false"},
     {"cluster.preset", "dgx-h100", "none: the fields describe the cluster"},
     {"cluster.name", "my-cluster", "the preset's"},
     {"cluster.title", "Our cluster", "the preset's"},

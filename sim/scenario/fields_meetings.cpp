@@ -87,10 +87,11 @@ const Fields& synchronization_fields() {
 const Fields& compression_fields() {
     static const Fields fields = {
         choice<&Scenario::strategy, &Strategy::gradient_compression>(
-            "kind", "fp16, bf16: cast, with any zero_stage (DeepSpeed's communication_data_type, hooks of DDP and FSDP), all others with "
-                    "zero_stage 0; int8, int4: in blocks with a scale each; powersgd: factors of low rank; top-k: the largest "
-                    "elements and their places; onebit-adam, onebit-lamb: signs of the momentum, whole after the backward pass; "
-                    "zero-one-adam: the same of the parameters' drift, every local_steps steps"),
+            "kind", "fp16, bf16: cast (DeepSpeed's communication_data_type, hooks of DDP and FSDP); int8, int4: in blocks with a scale "
+                    "each, under ZeRO to the shards' owners; powersgd: factors of low rank; top-k: the largest elements and their places, "
+                    "both of whole buckets under ZeRO too, of whose sums each rank keeps its part; with zero_stage 0 alone: onebit-adam, "
+                    "onebit-lamb: signs of the momentum, whole after the backward pass; zero-one-adam: the same of the parameters' drift, "
+                    "every local_steps steps"),
         Field{"rank", IntSlot{[](Scenario& s) { return &s.strategy.compression.rank; }}, "of powersgd's factors"}.least(1).most(4096),
         Field{"min_ratio", NumberSlot{[](Scenario& s) { return &s.strategy.compression.min_ratio; }},
               "powersgd leaves a matrix whole where its factors would have more than 1 / min_ratio of its elements"}

@@ -102,6 +102,10 @@ const Fields& moe_fields() {
         Field{"group_limit", IntSlot{[](Scenario& s) { return &s.model.moe->group_limit; }}, "groups a token may use"}.least(1).most(1e6),
         Field{"auxiliary_loss", BoolSlot{[](Scenario& s) { return &s.model.moe->auxiliary_loss; }}, "a load-balancing loss"},
         Field{"router_bias", BoolSlot{[](Scenario& s) { return &s.model.moe->router_bias; }}, "a correction bias per expert (DeepSeek-V3)"},
+        Field{"stacked_weights", BoolSlot{[](Scenario& s) { return &s.model.moe->stacked_weights; }},
+              "its module in PyTorch holds all experts' weights in one parameter, gate and up as one matrix (GPT-OSS): an expert's are "
+              "picked out of it where a loop goes over the experts, and no software multiplies by gate and up apart; false: each expert "
+              "has its own"},
     };
     return fields;
 }

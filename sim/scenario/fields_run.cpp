@@ -103,8 +103,9 @@ const Fields& overlap_fields() {
               "parameters are gathered while the layer before computes; under ZeRO 1 and 2, which gather at a step's end what it has "
               "changed, while the next step's forward pass goes on, else before it begins"},
         Field{"backward_prefetch", BoolSlot{[](Scenario& s) { return &s.strategy.overlap.backward_prefetch; }},
-              "of FullyShardedDataParallel with overlap.param_gather: false, as Hugging Face's Trainer has it (NO_PREFETCH), asks in the "
-              "backward pass for a unit's parameters when it comes to it, behind the reduction of the unit before"},
+              "of FullyShardedDataParallel, and of DeepSpeed's ZeRO-3, with overlap.param_gather: false, as Hugging Face's Trainer has it "
+              "under fsdp (NO_PREFETCH), asks in the backward pass for a unit's parameters when it comes to it, behind the reduction of "
+              "the unit before"},
         Field{"tensor_parallel", BoolSlot{[](Scenario& s) { return &s.strategy.overlap.tensor_parallel; }},
               "tensor-parallel collectives run under weight gradients"},
         Field{"pipeline", BoolSlot{[](Scenario& s) { return &s.strategy.overlap.pipeline; }},

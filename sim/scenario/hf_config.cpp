@@ -276,7 +276,8 @@ Json gpt_oss(const Config& c) {
     model["attention"] = {{"sliding_window", c.number("sliding_window", 128)}, {"full_every", 2}};
     model["moe"] = {{"experts", c.number("num_local_experts", 128)},
                     {"top_k", c.number("num_experts_per_tok", 4)},
-                    {"expert_ffn_size", model["ffn_size"]}};
+                    {"expert_ffn_size", model["ffn_size"]},
+                    {"stacked_weights", true}}; // GptOssExperts: gate_up_proj, down_proj
     if (const auto types = c.json.find("layer_types"); types != c.json.end() && types->is_array())
         for (std::size_t i = 0; i < types->size(); ++i)
             if ((*types)[i] != (i % 2 == 0 ? "sliding_attention" : "full_attention")) {

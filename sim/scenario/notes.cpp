@@ -142,6 +142,9 @@ void note_model(Reading& reading) {
     for (const char* field : {"kv_lora_rank", "q_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"})
         note(std::string("/model/attention/") + field, !latent, "model.attention.kind is not mla");
     note("/model/moe/pad_to_capacity", m.moe && m.moe->capacity_factor <= 0, "model.moe.capacity_factor is 0: nothing is dropped");
+    if (m.moe)
+        note("/model/moe/stacked_weights", !practice_of(sc).separate_linears || !practice_of(sc).separate_experts,
+             "the software neither goes over the experts in a loop nor multiplies by gate and up apart");
     note("/model/activation_clamp", !m.moe || !m.gated(), "it is of experts with a gated activation");
     note("/model/trainable/lora/alpha", true, "time and memory do not depend on it");
     for (const ModelPart part : m.trainable.frozen) {
@@ -401,12 +404,12 @@ void note_without_effect(Reading& reading) {
          "there is one data-parallel rank");
     note("/strategy/overlap/param_gather", s.overlap.param_gather && (s.zero_stage == 0 || s.data_parallel * s.context_parallel == 1),
          "no parameters are gathered");
-    note("/strategy/overlap/backward_prefetch",
-         practice_of(sc).sharding != Sharding::flat_units || one_rank || !s.overlap.param_gather || s.zero_stage != 3,
-         practice_of(sc).sharding != Sharding::flat_units ? "it is of FullyShardedDataParallel's units"
-         : one_rank                                       ? "there is one data-parallel rank"
-         : s.zero_stage == 3                              ? "overlap.param_gather is false"
-                                                          : "no parameters are gathered for the backward pass");
+    const bool in_units = practice_of(sc).sharding == Sharding::flat_units || practice_of(sc).copies_with_collectives;
+    note("/strategy/overlap/backward_prefetch", !in_units || one_rank || !s.overlap.param_gather || s.zero_stage != 3,
+         !in_units           ? "it is of FullyShardedDataParallel's units and of DeepSpeed's ZeRO-3"
+         : one_rank          ? "there is one data-parallel rank"
+         : s.zero_stage == 3 ? "overlap.param_gather is false"
+                             : "no parameters are gathered for the backward pass");
     const ScheduleInfo* schedule = find_schedule(s.schedule);
     note("/strategy/overlap/expert_parallel",
          s.overlap.expert_parallel && s.expert_parallel == 1 && !(schedule && schedule->joins_without_experts), "expert_parallel is 1");

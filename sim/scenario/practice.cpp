@@ -20,9 +20,11 @@ struct Software {
 
 bool in_sixteen_bits(const Scenario& s) { return s.training.precision == DType::bf16 || s.training.precision == DType::fp16; }
 
-// DeepSpeed without pipeline, tensor parallelism or fused kernels trains Transformers' models, else Megatron's.
+// DeepSpeed without pipeline, tensor parallelism or fused kernels trains Transformers' models, else Megatron's. (Their Trainer calls it
+// since January 2021; before, DeepSpeed's own examples had the layers of Megatron-LM of 2019, which fused nothing.)
 bool transformers_under_deepspeed(const Scenario& s, const Software& w) {
-    return w.is({F::deepspeed}) && !s.strategy.fused && s.strategy.tensor_parallel == 1 && s.strategy.pipeline_parallel == 1;
+    return w.is({F::deepspeed}) && w.year >= 2021 && !s.strategy.fused && s.strategy.tensor_parallel == 1 &&
+           s.strategy.pipeline_parallel == 1;
 }
 
 void resolve_layers(Practice& p, const Scenario& s, const Software& w) {

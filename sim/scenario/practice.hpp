@@ -242,7 +242,7 @@ struct Practice {
     // _pre_unshard_stream of FullyShardedDataParallel: torch/distributed/fsdp/_flat_param.py, _runtime_utils.py).
     bool fp32_shards = false;
     // Parameters are fp32, those that are frozen too, the optimizer steps on them, and each pass casts those that it multiplies to 16 bits
-    // (autocast). Where ranks share the states, workers meet or states leave the device, 16-bit parameters stay beside masters instead.
+    // (autocast). Where ranks share gradients too, workers meet or states leave the device, 16-bit parameters stay beside masters instead.
     bool fp32_parameters = false;
     // Embedding and output layer are one unit, the root, gathered as a pass begins and kept until its end (FullyShardedDataParallel;
     // fully_shard's root, whose post_forward_mesh_info is None: FSDPState._lazy_init). Elsewhere the output layer alone stays, which the
@@ -394,7 +394,7 @@ struct Practice {
     bool loops_over_experts = false;
     // An expert's gate and up are products of their own, whose two gradients of the rows are added up (torchtitan's
     // _run_experts_grouped_mm: torch._grouped_mm for w1 and for w3; an expert of that loop is a module with a linear for each).
-    // Transformers 5 has gate_up_proj.
+    // Transformers 5 has gate_up_proj. (Not of models whose module holds both in one parameter: MoeSpec::stacked_weights.)
     bool separate_experts = false;
     // A mixture's router multiplies in fp32 what it casts from 16 bits, in all three products (torchtitan from February 2026 on:
     // autocast(dtype=torch.float32) around self.gate in TokenChoiceTopKRouter.forward, its pull request 2389; TF32 is off. Its pull request

@@ -3,11 +3,15 @@
 
 #include "sim/scenario/fields.hpp"
 
+#include <cstdint>
 #include <initializer_list>
 #include <string>
 #include <string_view>
 
 namespace orrery {
+
+// A field and its value, as problems name them: "pipeline_parallel = 4".
+inline std::string eq(const char* field, std::int64_t value) { return std::string(field) + " = " + std::to_string(value); }
 
 // Every section of a scenario's document, in the order they build on each other; the framework's defaults on the way.
 void read_sections(Reading& reading, const Json& document);

@@ -70,7 +70,8 @@ struct MoeSpec {
     RouterScoring scoring = RouterScoring::softmax;
     int groups = 1, group_limit = 1;
     bool auxiliary_loss = true;
-    bool router_bias = false; // a correction bias per expert (DeepSeek-V3)
+    bool router_bias = false;     // a correction bias per expert (DeepSeek-V3)
+    bool stacked_weights = false; // all experts' weights are one parameter of three dimensions, gate and up one matrix in it (GPT-OSS)
     bool even() const { return imbalance == Imbalance::none || imbalance == Imbalance::forced; }
     // Rows are as many as capacities, whatever the router says.
     bool pads() const { return capacity_factor > 0 && pad_to_capacity; }
@@ -234,6 +235,8 @@ template <> struct Spelling<GradientCompression> {
 constexpr bool of_signs(GradientCompression c) {
     return c == GradientCompression::onebit_adam || c == GradientCompression::onebit_lamb || c == GradientCompression::zero_one_adam;
 }
+// Each element in 16 bits: what is summed goes wherever whole gradients would go.
+constexpr bool is_cast(GradientCompression c) { return c == GradientCompression::fp16 || c == GradientCompression::bf16; }
 // The options of these. warmup: steps before start_step, which send whole gradients; compression: those after.
 struct Compression {
     enum class Phase : std::uint8_t { compression, warmup } phase = Phase::compression;

@@ -33,12 +33,10 @@ std::vector<Problem> unsupported(const Scenario& scenario) {
            "training.document_tokens with model.attention.sliding_window under ring attention (a ring places tokens for windows or for "
            "documents; allgather and ulysses do not mind)");
     const GradientCompression sent = s.gradient_compression;
-    const bool stays_whole = sent != GradientCompression::none && sent != GradientCompression::fp16 && sent != GradientCompression::bf16;
-    refuse(stays_whole && s.zero_stage > 0, "/strategy/gradient_compression",
+    refuse(of_signs(sent) && s.zero_stage > 0, "/strategy/gradient_compression",
            std::string("strategy.gradient_compression = ") + name(sent) + " with strategy.zero_stage = " + std::to_string(s.zero_stage) +
-               (of_signs(sent) ? " (DeepSpeed's engine refuses it too: its 1-bit optimizers have the momentum whole on every rank)"
-                               : " (every rank would need the sums of whole gradients)"),
-           "kind = fp16 or bf16 goes with ZeRO, as does quantized_gradients under ZeRO 3; zero_stage = 0 has all kinds");
+               " (DeepSpeed's engine refuses it too: its 1-bit optimizers have the momentum whole on every rank)",
+           "all other kinds go with ZeRO; zero_stage = 0 has these too");
     return problems;
 }
 

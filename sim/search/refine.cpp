@@ -2,6 +2,7 @@
 
 #include "sim/schedules/schedule.hpp"
 #include "sim/search/choose.hpp"
+#include "topology/at.hpp"
 
 #include <fmt/format.h>
 
@@ -14,8 +15,6 @@ namespace {
 
 constexpr double gain = 0.0005;        // what a move must bring, as a share of the score
 constexpr std::size_t most_moves = 48; // of a round
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 struct Shape {
     int stages = 1;
@@ -113,6 +112,8 @@ double least_share(const Scenario& from, const SweepRow& row, RefineFields field
     // A backward pass takes twice its forward pass: of all three, what is made again is at most a quarter.
     const double kept = fields.recompute ? 0.75 : 1;
     if (!fields.layers) return kept;
+    // A split for slower devices spares the others' waits as well, which the row does not say.
+    if (!from.cluster.others.empty() || !from.perturb.empty()) return 0;
     const double steps = static_cast<double>(s.virtual_pipeline) * static_cast<double>(from.microbatches());
     const ScheduleInfo& info = *find_schedule(s.schedule);
     const bool filled = info.splits_backward || info.asynchronous; // with weight gradients, or with the next step

@@ -176,8 +176,9 @@ Table strategies() {
          "fp16, bf16: gradients cast for their all-reduce, and back; int8, int4: in blocks, added up slice by slice; hierarchical: between "
          "nodes alone (ByteGrad)",
          "gpt2-compression-sweep"},
-        {"PowerSGD", "gradient_compression", "kind powersgd: factors of a rank in place of matrices, with error feedback",
-         "gpt2-compression-sweep"},
+        {"PowerSGD", "gradient_compression",
+         "kind powersgd: factors of a rank in place of matrices, with error feedback; under ZeRO each rank keeps its part of the sum",
+         "gpt2-powersgd-zero1-16-a100"},
         {"top-k gradients", "gradient_compression", "kind top-k: the largest share (density) of a bucket's elements and their places",
          "gpt2-compression-sweep"},
         {"1-bit Adam, 1-bit LAMB", "gradient_compression",

@@ -209,7 +209,7 @@ void add_fit(CLI::App& app, Parsed& p) {
 }
 
 void add_learn(CLI::App& app, Parsed& p) {
-    CLI::App* sub = add_command(app, p, "learn", "Learn from your own measured steps: predictions move and their intervals narrow");
+    CLI::App* sub = add_command(app, p, "learn", "Learn from your own measured steps: predictions move, and so do their intervals");
     sub->add_option("rows", p.datasets, "Datasets of your runs: scenarios with what was measured")->required()->type_name("ROWS.json");
     sub->add_option("--check", p.learn.check, "Datasets of other runs of yours: their errors with and without what was learned")
         ->type_name("FILE");

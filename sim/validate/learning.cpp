@@ -2,92 +2,106 @@
 #include "sim/trust/beliefs.hpp"
 #include "sim/validate/lessons.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
-#include <numeric>
+#include <random>
 #include <set>
+#include <span>
+#include <tuple>
 
 namespace orrery {
 
 namespace {
 
-// Rows that teach, of one figure: their lessons, and what is expected of a row after some of them.
-struct Ring {
+// Rows of one software on one device, of one figure; one of the two lists is empty.
+struct Kind {
+    LearnedFrom of;
     std::vector<Lesson> time;
     std::vector<MemoryLesson> memory;
-    bool held_out = false;
-
-    std::size_t size() const { return time.size() + memory.size(); } // one of them is empty
-    double off(std::size_t i) const { return memory.empty() ? time[i].off : memory[i].off; }
 };
 
-struct After {
-    double error = 0, covered = 0; // means over the rows not learned from
-};
+const CostShares& rests_on(const Lesson& l) { return l.shares; }
+double rests_on(const MemoryLesson& l) { return l.moving; }
 
-template <class L, class Of> After after(const std::vector<L>& ring, std::size_t first, std::size_t n, Of&& of) {
-    std::vector<L> learned;
-    for (std::size_t i = 0; i < n; ++i) learned.push_back(ring[(first + i) % ring.size()]);
-    const auto taught = taught_by(learned);
-    After sum;
-    for (std::size_t i = n; i < ring.size(); ++i) {
-        const L& l = ring[(first + i) % ring.size()];
-        const double left = l.off - expected_off(taught.beliefs, of(l));
-        sum.error += std::abs(std::expm1(-left));
-        sum.covered += std::abs(left) <= half_width(std::hypot(spread_of(taught.beliefs, of(l)), taught.noise));
+// What `taught` makes of the rows from the `n`-th on.
+template <class L> LearnedFrom::After left_by(const std::vector<L>& rows, std::size_t n) {
+    const auto taught = taught_by(std::span(rows).first(n));
+    const auto others = static_cast<double>(rows.size() - n);
+    LearnedFrom::After mean;
+    for (std::size_t i = n; i < rows.size(); ++i) {
+        const double left = rows[i].off - expected_off(taught.beliefs, rests_on(rows[i]));
+        const double width = half_width(std::hypot(spread_of(taught.beliefs, rests_on(rows[i])), taught.noise));
+        mean.error += std::abs(std::expm1(-left)) / others, mean.covered += (std::abs(left) <= width) / others;
+        mean.width += std::expm1(width) / others;
     }
-    const auto others = static_cast<double>(ring.size() - n);
-    return {sum.error / others, sum.covered / others};
+    return mean;
 }
 
-After after(const Ring& ring, std::size_t n) {
-    After sum;
-    for (std::size_t first = 0; first < ring.size(); ++first) {
-        const After one = ring.memory.empty() ? after(ring.time, first, n, [](const Lesson& l) { return l.shares; })
-                                              : after(ring.memory, first, n, [](const MemoryLesson& l) { return l.moving; });
-        sum.error += one.error / static_cast<double>(ring.size()), sum.covered += one.covered / static_cast<double>(ring.size());
+// The mean over draws of n rows: all single rows and all but one in turn, else as many draws as do no longer matter.
+template <class L> LearnedFrom::After after(std::vector<L> rows, std::size_t n) {
+    const std::size_t size = rows.size();
+    const bool each = n == 1 || n + 1 == size;
+    const std::size_t draws = each ? size : 100;
+    std::minstd_rand random(1);
+    LearnedFrom::After mean;
+    for (std::size_t d = 0; d < draws; ++d) {
+        if (each)
+            std::rotate(rows.begin(), rows.begin() + 1, rows.end());
+        else
+            for (std::size_t i = 0; i < n; ++i) std::swap(rows[i], rows[i + random() % (size - i)]);
+        const LearnedFrom::After one = left_by(rows, n);
+        mean.error += one.error / static_cast<double>(draws), mean.covered += one.covered / static_cast<double>(draws);
+        mean.width += one.width / static_cast<double>(draws);
     }
-    return sum;
+    return mean;
 }
 
-// Rows of a file stand in groups that are alike: every k-th row in turn, so that three in a row are not three of one kind.
-template <class L> std::vector<L> dealt(const std::vector<L>& rows) {
-    std::size_t step = rows.size() / 3;
-    while (step > 1 && std::gcd(step, rows.size()) != 1) --step;
-    std::vector<L> out;
-    for (std::size_t i = 0; i < rows.size(); ++i) out.push_back(rows[i * std::max<std::size_t>(1, step) % rows.size()]);
-    return out;
+template <class L> LearnedFrom summed_up(LearnedFrom of, const std::vector<L>& rows) {
+    of.rows = static_cast<int>(rows.size());
+    for (const L& l : rows) of.none += std::abs(std::expm1(-l.off)) / of.rows, of.bias += std::expm1(-l.off) / of.rows;
+    of.one = after(rows, 1), of.three = after(rows, 3), of.all = after(rows, rows.size() - 1);
+    return of;
+}
+
+// By dataset and row, as they were predicted for the first time.
+const Experience* at_first(const ValidationRow& r) {
+    static const std::map<std::pair<std::string_view, std::string_view>, const Experience*> known = [] {
+        std::map<std::pair<std::string_view, std::string_view>, const Experience*> all;
+        for (const Experience& e : first_contacts()) all[{e.dataset, e.name}] = &e;
+        return all;
+    }();
+    const auto at = known.find({r.dataset, r.name});
+    return at == known.end() ? nullptr : at->second;
+}
+
+// A source that was new: the row's first error where it was kept (first_contact.json), else that of today.
+template <class L> std::optional<L> new_to_us(std::optional<L> lesson, const ValidationRow& r, std::optional<double> Experience::*figure) {
+    const Experience* first = at_first(r);
+    if (!lesson || !(r.held_out || first)) return std::nullopt;
+    if (first && first->*figure && *(first->*figure) > -1) lesson->off = -std::log1p(*(first->*figure));
+    return lesson;
 }
 
 } // namespace
 
-std::vector<LearnedFrom> learned_from(const Validation& v, Figure figure) {
-    std::vector<std::string> order;
-    std::map<std::string, Ring> by_dataset;
+std::vector<LearnedFrom> learned_from(const Validation& v, Figure figure, bool first) {
+    std::vector<Kind> kinds;
+    std::map<std::tuple<std::string, std::string, Stack>, std::size_t> known;
     for (const ValidationRow& r : v.rows) {
-        const auto time = figure == Figure::step_time ? lesson_of(r) : std::nullopt;
-        const auto memory = figure == Figure::memory ? memory_lesson_of(r) : std::nullopt;
+        auto time = figure == Figure::step_time ? lesson_of(r) : std::nullopt;
+        auto memory = figure == Figure::memory ? memory_lesson_of(r) : std::nullopt;
+        if (first) time = new_to_us(time, r, &Experience::step_time), memory = new_to_us(memory, r, &Experience::memory);
         if (!time && !memory) continue;
-        Ring& ring = by_dataset[r.dataset];
-        if (ring.size() == 0) order.push_back(r.dataset);
-        ring.held_out = r.held_out;
-        if (time) ring.time.push_back(*time);
-        if (memory) ring.memory.push_back(*memory);
+        const Configuration& c = r.configuration;
+        const auto [at, is_new] = known.try_emplace({r.dataset, c.device, c.stack}, kinds.size());
+        if (is_new) kinds.push_back({{r.dataset, c.device, c.stack}, {}, {}}), kinds.back().of.unseen = r.held_out;
+        if (time) kinds[at->second].time.push_back(*time);
+        if (memory) kinds[at->second].memory.push_back(*memory);
     }
     std::vector<LearnedFrom> out;
-    for (const std::string& dataset : order) {
-        const Ring& all = by_dataset[dataset];
-        const Ring ring{dealt(all.time), dealt(all.memory), all.held_out};
-        if (ring.size() < 4) continue;
-        LearnedFrom l{dataset, static_cast<int>(ring.size()), 0, after(ring, 1).error, after(ring, 3).error};
-        for (std::size_t i = 0; i < ring.size(); ++i) {
-            l.none += std::abs(std::expm1(-ring.off(i))) / l.rows;
-            l.bias += std::expm1(-ring.off(i)) / l.rows;
-        }
-        l.covered = after(ring, 3).covered;
-        l.held_out = ring.held_out;
-        out.push_back(l);
-    }
+    for (const Kind& k : kinds)
+        if (k.time.size() + k.memory.size() >= 4) out.push_back(k.memory.empty() ? summed_up(k.of, k.time) : summed_up(k.of, k.memory));
     return out;
 }
 

@@ -127,17 +127,22 @@ std::vector<Experience> left_out_rows(const Validation& validation);
 // The spreads of beliefs (sim/trust/beliefs.hpp) from the rows of datasets that no constant was fitted to.
 std::string to_spreads(const Validation& validation);
 
-// Lessons of a few measured steps of one's own (sim/trust): of each dataset of four sound rows and more, the mean absolute error of the
-// rows that were not learned from, for none, one and three learned ones: the mean over all single rows, and over as many windows of three.
-// By the linear law; `simrun learn` predicts again.
+// Lessons of a few measured steps of one's own (sim/trust): of each software on each device of a dataset (as `simrun learn` keeps them
+// apart) with four sound rows and more, the mean absolute error of the rows that were not learned from: for none, one, three and all others
+// learned, the mean over single rows, draws of three, and rows left out in turn. By the linear law; `simrun learn` predicts again.
 struct LearnedFrom {
-    std::string dataset;
+    std::string dataset, device;
+    Stack stack = Stack::other;
     int rows = 0;
-    double none = 0, one = 0, three = 0;
-    double bias = 0, covered = 0; // of none; share of the other rows that lie in the intervals that three rows leave
-    bool held_out = false;
+    double none = 0, bias = 0;
+    struct After {
+        double error = 0, covered = 0, width = 0; // of the other rows; covered: share of them in the intervals, width: mean half width
+    };
+    After one{}, three{}, all{};
+    bool unseen = false; // no constant was fitted to the dataset
 };
-std::vector<LearnedFrom> learned_from(const Validation& validation, Figure figure = Figure::step_time);
+// first: of sources that no constant was fitted to at their first prediction, with its errors where kept (first_contact.json), else of now.
+std::vector<LearnedFrom> learned_from(const Validation& validation, Figure figure = Figure::step_time, bool first = false);
 
 // `simrun learn`: what the rows teach about each stack on each device that they ran on. Rows are predicted three times: with the factors
 // learned so far in place, as the law is linear only near them. left_out: rows that teach nothing, and why.

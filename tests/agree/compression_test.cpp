@@ -48,6 +48,24 @@ INSTANTIATE_TEST_SUITE_P(
                     Fields{compression(R"("kind": "top-k", "density": 1, "error_feedback": false)"), "strategy.pipeline_parallel=2",
                            "strategy.schedule=1f1b"}));
 
+// Every rank makes the whole sum and keeps its part, with the optimizer's states alone divided, or gradients and parameters too.
+const std::string factors = compression(R"("kind": "powersgd", "rank": 64, "min_ratio": 0)"),
+                  all_elements = compression(R"("kind": "top-k", "density": 1)"), zero1 = "strategy.zero_stage=1",
+                  deepspeed = "strategy.framework=deepspeed", megatron = "strategy.framework=megatron";
+
+INSTANTIATE_TEST_SUITE_P(Shards, NothingLeftOut,
+                         testing::Values(Fields{factors, zero1, "training.gradient_clipping=0.1"}, Fields{all_elements, zero1},
+                                         Fields{factors, zero1, megatron, "strategy.pipeline_parallel=2", "strategy.schedule=1f1b",
+                                                "strategy.overlap.param_gather=true"},
+                                         Fields{factors, zero1, megatron, "strategy.tensor_parallel=2", "strategy.sequence_parallel=true"},
+                                         Fields{all_elements, zero1, megatron, "strategy.context_parallel=2"},
+                                         Fields{factors, zero1, megatron, "strategy.pipeline_parallel=2", "model.layers=4",
+                                                "strategy.schedule=dualpipe", "training.global_batch_size=16"},
+                                         Fields{factors, deepspeed, "strategy.zero_stage=2", "training.gradient_clipping=0.1"},
+                                         Fields{all_elements, deepspeed, "strategy.zero_stage=3"},
+                                         Fields{all_elements, deepspeed, "strategy.zero_stage=1", "model.moe.experts=4",
+                                                "model.moe.top_k=2", "model.moe.expert_ffn_size=16", "strategy.expert_parallel=2"}));
+
 // By tensor: the sum over data-parallel ranks of what they keep in buffers of a role, laid out as buckets or as the stage's parameters.
 void add_kept(const World& world, Role role, Tensors& sum) {
     for (const auto& rank : world.ranks)
@@ -70,10 +88,10 @@ void add_kept(const World& world, Role role, Tensors& sum) {
         }
 }
 
-class ErrorFeedback : public testing::TestWithParam<std::string> {};
+class ErrorFeedback : public testing::TestWithParam<std::tuple<std::string, Fields>> {};
 
 TEST_P(ErrorFeedback, WhatIsSentAndWhatIsKeptAreTheWhole) {
-    const Scenario scenario = tiny(with(replicas, {compression(GetParam())}));
+    const Scenario scenario = tiny(with(with(replicas, {compression(std::get<0>(GetParam()))}), std::get<1>(GetParam())));
     const Trained many = train(scenario, {.steps = 1}), one = train(on_one_rank(scenario), {.steps = 1});
     Tensors sum = many.first_gradients;
     EXPECT_GT(difference(one.first_gradients, sum).relative, 1e-3) << "nothing was left out";
@@ -82,8 +100,10 @@ TEST_P(ErrorFeedback, WhatIsSentAndWhatIsKeptAreTheWhole) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, ErrorFeedback,
-                         testing::Values(R"("kind": "powersgd", "rank": 1)", R"("kind": "powersgd", "rank": 2, "min_ratio": 1)",
-                                         R"("kind": "top-k", "density": 0.05)"));
+                         testing::Combine(testing::Values(R"("kind": "powersgd", "rank": 1)",
+                                                          R"("kind": "powersgd", "rank": 2, "min_ratio": 1)",
+                                                          R"("kind": "top-k", "density": 0.05)"),
+                                          testing::Values(Fields{}, Fields{zero1})));
 
 // Of 1-bit Adam's first step: the momentum, the errors of all ranks and those of the slices are (1 - beta1) times the gradient.
 TEST(Signs, OfAMomentumAndWhatIsKeptAreTheWhole) {
@@ -140,9 +160,23 @@ TEST(Compressed, LearnsAsWellWithWhatItKeeps) {
           R"("kind": "int8")", R"("kind": "onebit-adam", "start_step": 40)",
           R"("kind": "zero-one-adam", "local_steps": 4, "start_step": 140)"})
         EXPECT_LE(trained_loss(tiny(with(base, {compression(kind)})), 200), 1.02 * whole) << kind;
+    for (const char* kind : {R"("kind": "powersgd", "rank": 8, "min_ratio": 1, "start_step": 20)",
+                             R"("kind": "top-k", "density": 0.15, "start_step": 20)", R"("kind": "int8")"})
+        EXPECT_LE(trained_loss(tiny(with(base, {compression(kind), zero1})), 200), 1.02 * whole) << kind << " of shards";
     const Fields lamb = with(base, {"training.optimizer=lamb", "training.learning_rate=0.03"});
     EXPECT_LE(trained_loss(tiny(with(lamb, {compression(R"("kind": "onebit-lamb", "start_step": 100)")})), 200),
               1.02 * trained_loss(tiny(lamb), 200));
+}
+
+// Workers of two replicas that compress what they share in each step.
+TEST(Compressed, LearnsAsWellInsideWorkers) {
+    const Fields base =
+        with(replicas, {"training.gradient_clipping=0", "training.learning_rate=0.003",
+                        R"(strategy.synchronization={"kind": "diloco", "inner_steps": 5, "workers": 2, "outer_optimizer": "sgd"})"});
+    const double whole = trained_loss(tiny(base), 200);
+    for (const char* kind :
+         {R"("kind": "powersgd", "rank": 16, "min_ratio": 1)", R"("kind": "top-k", "density": 0.3)", R"("kind": "int8")"})
+        EXPECT_LE(trained_loss(tiny(with(base, {compression(kind)})), 200), 1.02 * whole) << kind;
 }
 
 // What is never sent again is missing in the end.

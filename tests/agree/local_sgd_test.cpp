@@ -2,6 +2,7 @@
 // whose parameters are averaged here after every inner_steps steps, or stepped on from what all had in common.
 #include "tests/agree/agree.hpp"
 
+#include "exec/kernels/kernel.hpp"
 #include "exec/runtime/tensors.hpp"
 #include "sim/memory/memory.hpp"
 #include "sim/plan/lower.hpp"
@@ -83,6 +84,14 @@ struct Workers {
     std::vector<std::unique_ptr<Executor>> executors;
 };
 
+// A worker goes on from these, which are the fp32 copies' numbers too where its optimizer steps on such.
+void go_on_from(World& world, const Tensors& parameters) {
+    Tensors masters;
+    for (const auto& [name, tensor] : parameters) masters[std::string(master_prefix) + name] = tensor;
+    scatter(world, Quantity::parameters, parameters);
+    scatter(world, Quantity::states, masters);
+}
+
 // Parameters after the rounds, by tensor.
 Tensors by_hand(const Scenario& scenario) {
     Workers own(scenario);
@@ -101,7 +110,7 @@ Tensors by_hand(const Scenario& scenario) {
             step_outside(how, common, momentum, mean);
             mean = common;
         }
-        for (auto& world : own.worlds) scatter(*world, Quantity::parameters, mean);
+        for (auto& world : own.worlds) go_on_from(*world, mean);
     }
     return mean;
 }
@@ -167,6 +176,19 @@ INSTANTIATE_TEST_SUITE_P(
                     of_two({diloco[0], on_host, "strategy.framework=fsdp2", "strategy.zero_stage=3"}),
                     std::vector<std::string>{diloco[0], "strategy.context_parallel=2", "strategy.zero_stage=1"}));
 
+// Gradients that the replicas of a worker send as factors of full rank, or as all of their elements, are whole gradients.
+const std::string factors = R"(strategy.gradient_compression={"kind": "powersgd", "rank": 64, "min_ratio": 0})",
+                  all_elements = R"(strategy.gradient_compression={"kind": "top-k", "density": 1})";
+
+INSTANTIATE_TEST_SUITE_P(
+    OfReplicasThatCompress, LocalSgd,
+    testing::Values(of_two({factors, "training.optimizer=momentum"}), of_two({all_elements}),
+                    of_two({diloco[0], factors, "strategy.framework=ddp", "strategy.zero_stage=1", "training.optimizer=momentum"}),
+                    of_two({diloco[0], all_elements, deepspeed, "strategy.zero_stage=2", "training.gradient_clipping=0.5"}),
+                    of_two({diloco[0], all_elements, "strategy.framework=ddp", "strategy.synchronization.payload_dtype=fp32",
+                            "strategy.bucket_bytes=2000"}),
+                    of_two({"strategy.gradient_compression=bf16", "strategy.framework=fsdp", "strategy.zero_stage=3"})));
+
 // The states of a worker's own optimizer in the host's memory, whole, of its shards, and of slices that meet one after another.
 const std::string states_on_host = "strategy.offload.optimizer=cpu", slices = "strategy.bucket_bytes=2000",
                   one_by_one = "strategy.overlap.offload=true", all_at_once = "strategy.overlap.offload=false";
@@ -182,6 +204,37 @@ INSTANTIATE_TEST_SUITE_P(
                     of_two({diloco[0], states_on_host, deepspeed, "strategy.zero_stage=2", slices}),
                     of_two({diloco[0], states_on_host, "strategy.framework=megatron", "strategy.zero_stage=1", one_by_one, slices}),
                     of_two({diloco[0], states_on_host, on_host, deepspeed, "strategy.zero_stage=3", "training.gradient_clipping=0.5"})));
+
+// Parameters in 16 bits beside fp32 copies: these meet, whole, in slices, as shards or on the host. (In double precision nothing rounds.)
+const std::string sixteen = "training.precision=bf16", megatron = "strategy.framework=megatron", replicas = "strategy.zero_stage=0";
+
+INSTANTIATE_TEST_SUITE_P(
+    SixteenBits, LocalSgd,
+    testing::Values(std::vector<std::string>{sixteen, megatron, replicas}, std::vector<std::string>{sixteen, megatron, replicas, slices},
+                    std::vector<std::string>{diloco[0], sixteen, megatron, replicas, slices, "strategy.pipeline_parallel=2"},
+                    std::vector<std::string>{diloco[0], sixteen, "strategy.framework=ddp", on_host, slices},
+                    std::vector<std::string>{sixteen, megatron, replicas, slices, "training.optimizer=lamb"},
+                    std::vector<std::string>{sixteen, megatron, replicas, slices, "training.optimizer=lars"},
+                    std::vector<std::string>{diloco[0], sixteen, megatron, replicas, states_on_host, on_host, one_by_one, slices},
+                    of_two({diloco[0], sixteen, megatron, "strategy.zero_stage=1", slices}),
+                    of_two({diloco[0], sixteen, deepspeed, "strategy.zero_stage=2"}),
+                    of_two({diloco[0], sixteen, "strategy.framework=fsdp2", "strategy.zero_stage=3"})));
+
+// Workers average their fp32 copies, and the parameters are these in 16 bits.
+TEST(Diloco, SixteenBitParametersFollowTheirMasters) {
+    const Scenario scenario = local({diloco[0], sixteen, megatron, replicas, slices});
+    const Trained t = train(scenario, {.steps = 2, .real = DType::fp32, .rounds = true});
+    std::size_t finer = 0;
+    for (const auto& [name, tensor] : t.parameters) {
+        const auto master = t.states.find(std::string(master_prefix) + name);
+        ASSERT_NE(master, t.states.end()) << name;
+        for (std::size_t i = 0; i < tensor.values.size(); ++i) {
+            EXPECT_EQ(tensor.values[i], from_bf16(to_bf16(static_cast<float>(master->second.values[i])))) << name;
+            finer += tensor.values[i] != master->second.values[i];
+        }
+    }
+    EXPECT_GT(finer, 100u);
+}
 
 // A host that goes on from what its worker had would train as if nobody had met.
 TEST(LocalSgdPlan, NeedsTheHostsParametersToFollow) {
@@ -268,7 +321,7 @@ Tensors streamed_by_hand(const Scenario& scenario) {
                         double& x = moved.at(name).values[i];
                         x += (how.overlap_steps > 0 ? how.mixing : 1) * (tensor.values[i] - x);
                     }
-                scatter(*world, Quantity::parameters, moved);
+                go_on_from(*world, moved);
             }
         }
     }
@@ -315,7 +368,10 @@ INSTANTIATE_TEST_SUITE_P(
                     of_two({}), of_two({"strategy.synchronization.overlap_steps=1", "strategy.zero_stage=1"}),
                     of_two({"strategy.synchronization.overlap_steps=1", deepspeed, "strategy.zero_stage=2"}),
                     of_two({deepspeed, "strategy.zero_stage=1", "strategy.bucket_bytes=100000"}),
-                    of_two({"strategy.synchronization.overlap_steps=1", "strategy.framework=fsdp2", "strategy.zero_stage=3"})));
+                    of_two({"strategy.synchronization.overlap_steps=1", "strategy.framework=fsdp2", "strategy.zero_stage=3"}),
+                    std::vector<std::string>{sixteen, megatron, replicas},
+                    std::vector<std::string>{sixteen, megatron, replicas, on_host, "strategy.synchronization.overlap_steps=1"},
+                    of_two({"strategy.synchronization.overlap_steps=1", sixteen, megatron, "strategy.zero_stage=1"})));
 
 // A single fragment, merged at once, is DiLoCo.
 TEST(StreamingDiloco, OfOneFragmentIsDiloco) {

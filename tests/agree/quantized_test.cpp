@@ -114,5 +114,21 @@ INSTANTIATE_TEST_SUITE_P(Ways, Quantized,
                                          joined(replicas, {"strategy.gradient_compression=int8"}),
                                          joined(replicas, {"strategy.gradient_compression=int4"})));
 
+// Slices go to the owners of shards, and no sum goes back; between nodes alone where it is asked for.
+const std::string int8 = "strategy.gradient_compression=int8",
+                  by_nodes = R"(strategy.gradient_compression={"kind": "int8", "hierarchical": true})";
+
+INSTANTIATE_TEST_SUITE_P(Shards, Quantized,
+                         testing::Values(joined(replicas, {int8, "strategy.zero_stage=1", "training.gradient_clipping=0.1"}),
+                                         joined(replicas, {"strategy.gradient_compression=int4", "strategy.zero_stage=1"}),
+                                         joined(zero3, {int8}), joined(zero3, {int8, "strategy.zero_stage=2"}),
+                                         joined(replicas, {int8, "strategy.framework=fsdp"}),
+                                         joined(replicas, {int8, "strategy.framework=fsdp2", "strategy.zero_stage=2"}),
+                                         joined(replicas, {int8, "strategy.zero_stage=1", "strategy.framework=megatron",
+                                                           "strategy.pipeline_parallel=2", "strategy.schedule=1f1b"}),
+                                         joined(replicas, {by_nodes, two_nodes, of_two}),
+                                         joined(replicas, {by_nodes, two_nodes, of_two, "strategy.zero_stage=1"}),
+                                         joined(zero3, {by_nodes, two_nodes, of_two, "strategy.zero_stage=2"})));
+
 } // namespace
 } // namespace orrery::agree

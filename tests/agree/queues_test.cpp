@@ -34,6 +34,31 @@ TEST_P(Queues, NoTwoMeetInOnePlace) {
 
 INSTANTIATE_TEST_SUITE_P(Strategies, Queues, testing::ValuesIn(strategies()), [](const auto& tested) { return tested.param.name; });
 
+// Rows of experts, whose counts are known when they go, are sent from where they lie and received where they will. They are copied on the
+// way for a sum alone, whose parts are made equally long.
+TEST(QueuesStaging, IsForSumsAloneOfRowsOfExperts) {
+    const auto world = make_world(tiny({"strategy.tensor_parallel=2", "strategy.sequence_parallel=true", "strategy.data_parallel=2",
+                                        "strategy.expert_parallel=2", "strategy.framework=megatron", "model.moe.experts=4",
+                                        "model.moe.top_k=2", "model.moe.expert_ffn_size=16", "model.bias=false"}),
+                                  DType::fp32);
+    Rank& rank = world->rank(0);
+    const StagePlan stage = stage_plan(*world, rank);
+    RankPlaces places;
+    for (int space = 0; space < memories; ++space) places.base[space] = rank.memory.arena(space).base();
+    places.staging.assign(static_cast<std::size_t>(stage.queues.queues()), nullptr);
+    const std::vector<Command> commands = rank_program(*world, rank, stage, places).commands;
+    int sums = 0, others = 0;
+    for (std::size_t i = 0; i < commands.size(); ++i) {
+        if (!commands[i].counted) continue;
+        const Op& op = *rank.order->issues[i].op;
+        const bool sum = std::get<Collective>(op.work).kind == CollectiveKind::reduce_scatter;
+        EXPECT_EQ(commands[i].staging > 0, sum) << op.name;
+        ++(sum ? sums : others);
+    }
+    EXPECT_GT(sums, 0);
+    EXPECT_GT(others, 0);
+}
+
 // A device with memory of its own: the world's is its mirror.
 TEST(QueuesMirror, IsSerialToTheBit) {
     const MakeExecutor apart = [](World& world) {

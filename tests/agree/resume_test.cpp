@@ -88,6 +88,8 @@ TEST(Resume, WorkersGoOnToTheBit) {
                 "training.master_weights=false"}),
           with({diloco, "strategy.synchronization.outer_optimizer=sgd", "strategy.synchronization.payload_dtype=int8"}),
           with({diloco, "strategy.synchronization.outer_device=cpu"}),
+          with({diloco, "training.precision=bf16", "strategy.framework=megatron", "strategy.zero_stage=0", "strategy.bucket_bytes=2000",
+                "strategy.synchronization.outer_device=cpu"}),
           with({"strategy.synchronization.kind=streaming_diloco", "strategy.synchronization.fragments=2"}),
           with({"strategy.synchronization.kind=streaming_diloco", "strategy.synchronization.fragments=1",
                 "strategy.synchronization.overlap_steps=1", "strategy.synchronization.outer_device=cpu"}),
@@ -109,13 +111,18 @@ TEST(Resume, WorkersGoOnToTheBit) {
     }
 }
 
-// What error feedback kept back goes on too.
+// What error feedback kept back goes on too, inside workers as well.
 TEST(Resume, CompressedGradientsGoOnToTheBit) {
-    for (const char* kind :
-         {R"("kind": "powersgd", "rank": 2)", R"("kind": "top-k", "density": 0.1)", R"("kind": "onebit-adam", "start_step": 2)",
-          R"("kind": "zero-one-adam", "local_steps": 3, "start_step": 2)"}) {
+    const std::string powersgd = R"("kind": "powersgd", "rank": 2)", top_k = R"("kind": "top-k", "density": 0.1)";
+    for (const auto& [kind, zero] : {std::pair{powersgd, 0},
+                                     {top_k, 0},
+                                     {powersgd, 1},
+                                     {top_k, 1},
+                                     {std::string(R"("kind": "onebit-adam", "start_step": 2)"), 0},
+                                     {std::string(R"("kind": "zero-one-adam", "local_steps": 3, "start_step": 2)"), 0}}) {
         SCOPED_TRACE(kind);
-        const Scenario scenario = tiny({"strategy.data_parallel=2", std::string("strategy.gradient_compression={") + kind + "}"});
+        const Scenario scenario = tiny({"strategy.data_parallel=2", "strategy.framework=ddp", fmt::format("strategy.zero_stage={}", zero),
+                                        "strategy.gradient_compression={" + kind + "}"});
         const auto folder = fresh_folder("compressed");
         const auto whole = make_world(scenario, DType::fp32), resumed = make_world(scenario, DType::fp32);
         initialise(*whole);

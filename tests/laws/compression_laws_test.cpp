@@ -303,6 +303,119 @@ TEST(GradientCompression, OfShardsTakesTheSameTimeFoldedAndUnfolded) {
     EXPECT_NEAR(predict(g.make(), whole).report.step_time_s, time, 1e-9 * time);
 }
 
+// By the number of ZeRO's stage, in the software that has it.
+Gpt sharded(const std::string& fields, int zero, const std::string& gbit_per_s = "25", int per_node = 1) {
+    Gpt g = by_fields(fields, gbit_per_s, per_node);
+    g.framework = zero == 1 ? "ddp" : "deepspeed", g.zero = zero;
+    return g;
+}
+
+// Factors and the largest elements are of the whole bucket: as much of them travels as where nothing is sharded, in ZeRO 2 and 3 for each
+// microbatch. Parameters are gathered.
+TEST(GradientCompression, OfWholeBucketsSendsAsMuchUnderZero) {
+    for (const char* kind : {R"("kind": "powersgd", "rank": 4)", R"("kind": "top-k", "density": 0.01)"})
+        for (int zero : {1, 2, 3}) {
+            Gpt without = sharded(kind, zero), whole = sharded(R"("kind": "none")", zero);
+            without.zero = 0;
+            const Plan plan = lower(sharded(kind, zero).make());
+            EXPECT_TRUE(verify(plan).empty()) << kind << zero << to_text(verify(plan));
+            auto sent = collectives(plan), replicas = collectives(lower(without.make())), plain = collectives(lower(whole.make()));
+            const auto near = [&](std::int64_t a, std::int64_t b) { // buckets of ZeRO 2 and 3 are units: elements of each are rounded
+                EXPECT_NEAR(static_cast<double>(a), static_cast<double>(b), 1e-3 * static_cast<double>(b)) << kind << zero;
+            };
+            EXPECT_EQ(sent[CollectiveKind::reduce_scatter], 0) << kind << zero;
+            const std::int64_t times = zero > 1 ? whole.make().microbatches() : 1;
+            near(sent[CollectiveKind::all_gather] - plain[CollectiveKind::all_gather], times * replicas[CollectiveKind::all_gather]);
+            near(sent[CollectiveKind::all_reduce] - plain[CollectiveKind::all_reduce], times * replicas[CollectiveKind::all_reduce]);
+        }
+}
+
+// Whole numbers go to the owners of the shards and stay there: a byte or half of one for each element, and nothing back.
+TEST(GradientCompression, InBlocksGoesToTheOwnersOfShardsAlone) {
+    for (const auto& [kind, bytes] : {std::pair{R"("kind": "int8")", 1.0}, {R"("kind": "int4")", 0.5}})
+        for (int zero : {1, 2, 3}) {
+            const Plan plan = lower(sharded(kind, zero).make());
+            EXPECT_TRUE(verify(plan).empty()) << kind << zero << to_text(verify(plan));
+            auto sent = collectives(plan), whole = collectives(lower(sharded(R"("kind": "none")", zero).make()));
+            const double share =
+                static_cast<double>(sent[CollectiveKind::all_to_all]) / static_cast<double>(whole[CollectiveKind::reduce_scatter]);
+            EXPECT_NEAR(share, bytes / 4, 0.005) << kind << zero;
+            EXPECT_EQ(sent[CollectiveKind::reduce_scatter], 0) << kind << zero;
+            EXPECT_EQ(sent[CollectiveKind::all_gather], whole[CollectiveKind::all_gather]) << kind << zero;
+        }
+}
+
+TEST(GradientCompression, UnderZeroTakesTheSameTimeFoldedAndUnfoldedAndIsNeverSlowerOnAFasterLink) {
+    for (const char* kind :
+         {R"("kind": "powersgd", "rank": 4)", R"("kind": "top-k")", R"("kind": "int8")", R"("kind": "int8", "hierarchical": true)"})
+        for (int zero : {1, 2}) {
+            double before = 1e30;
+            for (const char* rate : {"1", "10", "100", "400"}) {
+                const Scenario s = sharded(kind, zero, rate, 2).make();
+                PredictOptions whole;
+                whole.simulate.fold = false;
+                const double time = predict(s).report.step_time_s;
+                EXPECT_NEAR(predict(s, whole).report.step_time_s, time, 1e-9 * time) << kind << zero;
+                EXPECT_LE(time, before * (1 + 1e-9)) << kind << zero << " at " << rate;
+                before = time;
+            }
+        }
+}
+
+// Every rank keeps what it did not send of the whole bucket, beside its part of the states; to keep its part of a sum in place takes no
+// time.
+TEST(GradientCompression, UnderZeroKeepsTheWholeError) {
+    const auto states = [](const std::string& fields) {
+        return resident(lower(sharded(fields, 1).make()), 0)[MemoryKind::optimizer_states];
+    };
+    const double n = static_cast<double>(parameters(lower(by_fields(R"("kind": "none")").make())));
+    for (const char* kind : {R"("kind": "powersgd")", R"("kind": "top-k")"})
+        EXPECT_NEAR(states(kind) - states(std::string(kind) + R"(, "error_feedback": false)"), 4 * n, 1) << kind;
+    const Scenario s = sharded(R"("kind": "powersgd")", 1).make();
+    const Plan plan = lower(s);
+    const Fabric fabric(s.cluster);
+    const CostModel cost(s, fabric);
+    int parts = 0;
+    for (const Block& block : plan.blocks)
+        for (const Op& op : block.ops)
+            if (const auto* w = std::get_if<Pointwise>(&op.work); w && w->kind == PointwiseKind::own_part) {
+                EXPECT_EQ(cost.compute(plan, op).duration.ps, 0);
+                ++parts;
+            }
+    EXPECT_GT(parts, 0);
+}
+
+// Replicas of a worker share every step: what they send goes among them alone, as much as elsewhere.
+TEST(GradientCompression, InsideWorkersStaysInsideThem) {
+    const std::string workers = R"(, "synchronization": {"kind": "diloco", "inner_steps": 4, "workers": 2})";
+    for (const char* kind : {R"("kind": "powersgd", "rank": 4)", R"("kind": "top-k", "density": 0.01)", R"("kind": "int8")"})
+        for (int zero : {0, 1}) {
+            Gpt g = sharded(kind, zero, "25", 2);
+            g.framework = "ddp";
+            const Plan together = lower(g.make());
+            g.extra_strategy += workers;
+            const Scenario s = g.make();
+            const Plan plan = lower(s);
+            EXPECT_TRUE(verify(plan).empty()) << kind << zero << to_text(verify(plan));
+            std::int64_t sent[2] = {0, 0}; // of elements that do not grow with the ranks
+            for (const Plan* p : {&together, &plan})
+                for (const Action& a : p->programs[0].actions)
+                    for (std::int32_t i = a.first; i < a.last; ++i) {
+                        const Op& op = p->blocks[a.block].ops[i];
+                        const auto* c = std::get_if<Collective>(&op.work);
+                        if (!c || op.phase != Phase::gradient_reduce) continue;
+                        EXPECT_EQ(size(*p, c->comm), p == &plan ? 4 : 8) << kind << zero << op.name;
+                        const bool grows = c->kind == CollectiveKind::all_gather && std::string_view(kind).find("top-k") < 20;
+                        sent[p == &plan] += c->bytes.count / (grows ? size(*p, c->comm) : 1);
+                    }
+            EXPECT_NEAR(static_cast<double>(sent[1]), static_cast<double>(sent[0]), 1e-3 * static_cast<double>(sent[0])) << kind << zero;
+            PredictOptions whole;
+            whole.simulate.fold = false;
+            const double time = predict(s).report.step_time_s;
+            EXPECT_NEAR(predict(s, whole).report.step_time_s, time, 1e-9 * time) << kind << zero;
+        }
+}
+
 TEST(GradientCompression, IsRefusedWhereItsNumbersWouldPart) {
     const auto problems = [](Gpt g) { return to_text(parse_scenario(g.text(), {}).problems); };
     Gpt tied = by_fields(R"("kind": "onebit-adam")");
@@ -317,6 +430,12 @@ TEST(GradientCompression, IsRefusedWhereItsNumbersWouldPart) {
     Gpt cut = by_fields(R"("kind": "top-k")", "25", 8);
     cut.tp = 2, cut.dp = 4;
     EXPECT_NE(problems(cut).find("ranks would choose other elements"), std::string::npos) << problems(cut);
+    Gpt flat = by_fields(R"("kind": "powersgd")");
+    flat.framework = "fsdp", flat.zero = 3;
+    EXPECT_NE(problems(flat).find("travel as one flat vector"), std::string::npos) << problems(flat);
+    Gpt copies = sharded(R"("kind": "int8")", 1);
+    copies.extra_strategy += R"(, "shard_group_size": 2)";
+    EXPECT_NE(problems(copies).find("copies of a group would be summed whole"), std::string::npos) << problems(copies);
 }
 
 } // namespace

@@ -906,8 +906,8 @@ TEST(Experts, ALoopOverExpertsKeepsTheHostBesideTheDevice) {
     EXPECT_EQ(waits("2026"), 0);
 }
 
-// Gate and up of torchtitan's experts are products of their own, whose gradients are added up; of Transformers 5 and of experts with biases
-// they are one.
+// Gate and up of torchtitan's experts are products of their own, whose gradients are added up; of Transformers 5 they are one, and of
+// models whose module has both in one parameter, whatever software goes over it.
 TEST(Experts, GateAndUpAreProductsOfTheirOwnWhereSoftwareHasThemApart) {
     const auto modules = [](Mixture m, const std::vector<std::string>& more) {
         int most = 0;
@@ -918,13 +918,17 @@ TEST(Experts, GateAndUpAreProductsOfTheirOwnWhereSoftwareHasThemApart) {
         });
         return most;
     };
-    Mixture biased = of_torch(1);
+    const std::vector<std::string> loop{"strategy.framework=fsdp", "runtime.year=2025"};
+    Mixture biased = of_torch(1), stacked = of_torch(1);
     biased.bias = true;
+    stacked.moe = R"(, "stacked_weights": true)";
     EXPECT_EQ(modules(of_torch(1), torchtitan("2026")), 2);
     EXPECT_EQ(modules(of_torch(4), torchtitan("2025")), 2);
-    EXPECT_EQ(modules(biased, torchtitan("2026")), 1);
+    EXPECT_EQ(modules(biased, torchtitan("2026")), 2);
+    EXPECT_EQ(modules(stacked, torchtitan("2026")), 1);
     EXPECT_EQ(modules(of_torch(1), {"strategy.framework=fsdp", "runtime.year=2026"}), 1);
-    EXPECT_EQ(modules(of_torch(1), {"strategy.framework=fsdp", "runtime.year=2025"}), 2);
+    EXPECT_EQ(modules(of_torch(1), loop), 2);
+    EXPECT_EQ(modules(stacked, loop), 1);
 }
 
 } // namespace

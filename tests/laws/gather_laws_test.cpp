@@ -130,6 +130,7 @@ TEST(GatherLaws, WithoutBackwardPrefetchGathersWaitForReductions) {
 TEST(GatherLaws, BackwardPrefetchIsOfFlatUnits) {
     for (const auto& [framework, more, idle] : {std::tuple{"fsdp", "", false},
                                                 {"composer", "", false},
+                                                {"deepspeed", R"(, "zero_stage": 3)", false},
                                                 {"fsdp2", "", true},
                                                 {"torchtitan", "", true},
                                                 {"fsdp", R"(, "zero_stage": 2)", true}}) {

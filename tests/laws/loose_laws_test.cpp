@@ -115,11 +115,19 @@ TEST(ParameterServer, FillsTheLinksOfNodesWithSeveralWorkers) {
 // Where workers apart fill the links in both directions, waiting for others never pays: all in step use one direction of a worker's at a
 // time. (Of one worker a node that serves itself it does: in step no push meets a fetch; sim/loose/README.md.)
 TEST(ParameterServer, ALooserBoundIsNeverSlowerWhereSeveralWorkersShareANic) {
-    for (const auto& [per_node, gbit] : {std::pair{2, 10.0}, {2, 1.0}, {4, 40.0}}) {
+    // Workers a step apart meet on links that are neither full nor idle (two a node, 10 Gb/s) in patterns that last for hundreds of steps,
+    // and a pattern's pace is up to 9 % off another's (0.67 to 0.73 s, of 2,048 steps each 0.69 to 0.73). What the bound itself costs is
+    // in the mean of several courses.
+    for (const auto& [per_node, gbit, courses] : {std::tuple{2, 10.0, 5}, {2, 1.0, 1}, {4, 40.0, 1}}) {
         double least = 1e9;
         for (int bound : {0, 1, 4, -1}) {
-            const double now = predict(crowded(per_node, bound, gbit)).report.step_time_s;
-            EXPECT_LE(now, 1.05 * least) << per_node << " " << gbit << " " << bound << ": how they meet costs or saves up to 5 %";
+            Scenario s = crowded(per_node, bound, gbit);
+            double now = 0;
+            for (int seed = 0; seed < courses; ++seed) {
+                s.training.seed = static_cast<std::uint64_t>(seed);
+                now += predict(s).report.step_time_s / courses;
+            }
+            EXPECT_LE(now, 1.02 * least) << per_node << " " << gbit << " " << bound;
             least = std::min(now, least);
         }
     }

@@ -36,6 +36,21 @@ TEST(OptimizerOffload, MovesExactlyTheStatesToTheNodesMemory) {
     EXPECT_EQ(here.memory.stages[0].allocated_peak - away.memory.stages[0].allocated_peak, Bytes{states});
 }
 
+// A link to the host carries the bytes that are copied, whatever part of its rate its protocol leaves them.
+TEST(OptimizerOffload, LinksToTheHostCarryWhatIsCopied) {
+    const Scenario s = offloading(R"("optimizer": "cpu")").make();
+    const Fabric fabric(s.cluster);
+    const Prediction p = predict(s);
+    double out = 0, in = 0;
+    for (const LinkUse& l : p.simulation.links) {
+        if (fabric.links()[l.link].kind != LinkKind::pcie) continue;
+        (fabric.link_name(l.link).find("gpu") < fabric.link_name(l.link).find('>') ? out : in) += l.bytes * l.twins;
+    }
+    EXPECT_GT(out, 0);
+    EXPECT_NEAR(out, p.report.traffic.to_host, 1e-6 * out);
+    EXPECT_NEAR(in, p.report.traffic.from_host, 1e-6 * in);
+}
+
 // Elements that a rank of the first stage updates.
 std::int64_t updated(const Plan& plan) {
     std::int64_t n = 0;

@@ -491,6 +491,63 @@ TEST(StackLaws, SmallParametersAreGatheredOneByOne) {
     EXPECT_EQ(gathers("llama3-8b", R"({"framework": "fsdp", "zero_stage": 3})", 2025), 0);
 }
 
+// ZeRO-3's collectives as DeepSpeed makes them: parameters of 5e7 elements by themselves, smaller ones together until they are as many;
+// gradients as many as the bucket takes; and what a layer made again lets go, since more than 1e9 elements stand before its next use, once
+// more.
+Scenario under_zero_3(int hidden, const char* strategy) {
+    return scenario(fmt::format(
+        R"({{"model": {{"layers": 2, "hidden_size": {}, "attention_heads": 32, "ffn_size": {}, "activation": "gelu",
+                           "norm": "layernorm", "vocab_size": 50304, "tied_embeddings": true, "position": "learned", "bias": true}},
+                "cluster": {{"device": "v100-sxm2-32gb", "nodes": 4, "devices_per_node": 16, "intra_node": {{"kind": "nvswitch"}},
+                            "inter_node": {{"kind": "infiniband", "nics_per_node": 4, "gbit_per_s": 100}}}},
+                "training": {{"global_batch_size": 64, "micro_batch_size": 1, "sequence_length": 512, "precision": "fp16",
+                             "gradient_dtype": "fp16"}},
+                "strategy": {{"framework": "deepspeed", "fused": true, "zero_stage": 3, "recompute": "full"{}}},
+                "runtime": {{"year": 2023}}}})",
+        hidden, 4 * hidden, strategy));
+}
+
+TEST(StackLaws, DeepSpeedGathersLargeParametersOneByOne) {
+    const auto calls = [](const Plan& p, const char* block, CollectiveKind kind) {
+        std::pair<int, double> sum; // calls, bytes
+        for (const Block& b : p.blocks)
+            for (const Op& op : b.ops)
+                if (const auto* c = std::get_if<Collective>(&op.work); c && c->kind == kind && b.name == block)
+                    sum.first += c->times, sum.second += static_cast<double>(c->times * c->bytes.count);
+        return sum;
+    };
+    constexpr CollectiveKind gather = CollectiveKind::all_gather, scatter = CollectiveKind::reduce_scatter;
+    const Plan small = lower(under_zero_3(6144, "")), large = lower(under_zero_3(8192, "")),
+               buckets = lower(under_zero_3(6144, R"(, "bucket_bytes": 20000000)"));
+    const auto layer = [](double hidden) { return 2 * 12 * hidden * hidden; };
+    EXPECT_EQ(calls(small, "gather:c0.u1", gather).first, 3) << "the projection of attention goes with the MLP's first linear";
+    EXPECT_NEAR(calls(small, "gather:c0.u1", gather).second / layer(6144), 1, 0.001);
+    EXPECT_EQ(calls(small, "gather_more:c0.u1", gather).first, 0);
+    EXPECT_EQ(calls(small, "reduce:c0.u1", scatter).first, 1);
+    EXPECT_GE(calls(buckets, "reduce:c0.u1", scatter).first, 4);
+    Scenario whole = under_zero_3(6144, R"(, "bucket_bytes": 800000000)"),
+             cast = under_zero_3(6144, R"(, "bucket_bytes": 800000000, "gradient_compression": "fp16")");
+    whole.training.gradient_dtype = cast.training.gradient_dtype = DType::fp32;
+    EXPECT_EQ(calls(lower(whole), "reduce:c0.u1", scatter).first, 3);
+    EXPECT_EQ(calls(lower(cast), "reduce:c0.u1", scatter).first, 3) << "a bucket has as many elements, whatever they travel as";
+    EXPECT_EQ(calls(large, "gather:c0.u1", gather).first, 4);
+    EXPECT_EQ(calls(large, "gather_more:c0.u1", gather).first, 6) << "attention's linears once more";
+    EXPECT_NEAR(calls(large, "gather_more:c0.u1", gather).second / layer(8192), 4.0 / 3, 0.001);
+    EXPECT_TRUE(verify(small).empty() && verify(large).empty());
+}
+
+// Between nodes forward passes gather ahead where two layers are within 1e9 elements; backward passes do where the scenario says so.
+TEST(StackLaws, DeepSpeedGathersAheadOfForwardPassesBetweenNodes) {
+    EXPECT_TRUE(under_zero_3(6144, "").strategy.overlap.param_gather);
+    EXPECT_FALSE(under_zero_3(6144, "").strategy.overlap.backward_prefetch);
+    EXPECT_FALSE(under_zero_3(8192, "").strategy.overlap.param_gather);
+    const auto step = [](const char* strategy) { return predict(under_zero_3(6144, strategy)).report.step_time_s; };
+    const double usual = step("");
+    EXPECT_LT(usual, step(R"(, "overlap": {"param_gather": false})"));
+    EXPECT_EQ(step(R"(, "overlap": {"param_gather": true})"), usual) << "it is so anyway";
+    EXPECT_LT(step(R"(, "overlap": {"backward_prefetch": true})"), usual);
+}
+
 // Adapters of all linears have three times as many modules with parameters, but no gathers of their own, and few gradients fill a bucket.
 TEST(StackLaws, HooksOfAdaptersAreNotThoseOfWeights) {
     const auto step = [](const char* trainable) {

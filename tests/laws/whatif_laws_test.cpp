@@ -340,6 +340,10 @@ TEST(WhatIfLaws, SizesOfWhatTheModelLacksAreNamed) {
     dense["model"]["moe"]["first_dense_layers"] = 1;
     named_where_idle(experts, "/model/moe/scoring", "sigmoid", true);
     named_where_idle(experts, "/model/moe/groups", 4, true);
+    named_where_idle(experts, "/model/moe/stacked_weights", true, true);
+    Json looped = llama_job("fsdp", "dgx-h100");
+    looped["model"]["moe"] = mixture;
+    named_where_idle(looped, "/model/moe/stacked_weights", true, false);
     named_where_idle(experts, "/model/moe/shared_expert_ffn_size", 700, true);
     named_where_idle(shared, "/model/moe/shared_expert_ffn_size", 700, false);
     named_where_idle(experts, "/model/ffn_size", 3000, true);

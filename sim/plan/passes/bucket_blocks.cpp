@@ -1,6 +1,7 @@
 #include "sim/plan/passes/bucket_blocks.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 #include <utility>
 
@@ -54,6 +55,71 @@ std::string bucket_name(const Bucket& b) {
                        b.trained               ? ""
                        : b.dtype == DType::nf4 ? ".nf4"
                                                : ".frozen");
+}
+
+namespace {
+
+// In elements, by default: stage3_param_persistence_threshold, stage3_prefetch_bucket_size, stage3_max_reuse_distance.
+constexpr std::int64_t never_released = 100'000, asked_together = 50'000'000, kept_within = 1'000'000'000;
+
+Calls all_of(const Bucket& b, std::int64_t count) { return {std::max<std::int64_t>(1, count), b.elements}; }
+
+// A bucket of gradients is reduced ahead of one that it has no room for (reduce_independent_p_g_buckets_and_remove_grads of
+// deepspeed/runtime/zero/stage3.py); under qgZ each matrix is exchanged by itself (all_to_all_quant_reduce of
+// deepspeed/runtime/comm/coalesced_collectives.py).
+Calls reductions_of(const Lowering& l, const Bucket& b, DType dtype) {
+    const auto& all = l.parameters[b.stage];
+    if (l.scenario.strategy.quantized_gradients != QuantizedGradients::none)
+        return all_of(b, std::ranges::count_if(b.parameters, [&](std::int32_t i) { return all[i].matrix; }));
+    const auto room = static_cast<std::int64_t>(static_cast<double>(l.scenario.strategy.bucket_bytes.count) / bytes_per_element(dtype));
+    std::int64_t count = 1, open = 0;
+    for (std::size_t k = b.parameters.size(); k-- > 0;) {
+        const std::int64_t elements = all[b.parameters[k]].elements;
+        if (open > 0 && open + elements > room) ++count, open = 0;
+        open += elements;
+    }
+    return all_of(b, count);
+}
+
+} // namespace
+
+// Modules ask ahead for parameters, together, until they have so many elements: a larger one is gathered by itself (fetch_sub_module of
+// deepspeed/runtime/zero/partitioned_param_coordinator.py).
+Calls gathers_of(const Lowering& l, const Bucket& b) {
+    std::int64_t count = 0, open = 0;
+    for (const std::int32_t i : b.parameters) {
+        const std::int64_t elements = l.parameters[b.stage][i].elements;
+        if (elements <= never_released) continue;
+        open += elements;
+        if (open >= asked_together) ++count, open = 0;
+    }
+    return all_of(b, count + (open > 0 ? 1 : 0));
+}
+
+// A layer's forward pass made again lets go of those of its parameters behind which more elements than that are used until its backward
+// pass wants them: they are gathered once more (__params_to_release, in that file).
+Calls further_gathers_of(const Lowering& l, const Bucket& b) {
+    Calls more;
+    const bool made_again = l.scenario.strategy.recompute == RecomputeKind::full && !l.scenario.strategy.recomputes_some();
+    if (!made_again || b.expert || b.units.size() != 1 || l.graphs[b.chunk].unit_kinds[b.units[0]] != UnitKind::layer) return more;
+    std::int64_t behind = 0; // elements of the parameters that follow, all of which are used twice in between
+    for (std::size_t k = b.parameters.size(); k-- > 0;) {
+        const std::int64_t elements = l.parameters[b.stage][b.parameters[k]].elements;
+        if (elements > never_released && 2 * behind >= kept_within) ++more.count, more.elements += elements;
+        behind += elements;
+    }
+    return more;
+}
+
+void divide(const Lowering& l, const Bucket& b, CollectiveKind kind, Calls calls, Block& block) {
+    if (!l.practice.copies_with_collectives || b.elements == 0) return;
+    const double times = static_cast<double>(std::min<std::int64_t>(calls.count, 255)),
+                 part = static_cast<double>(calls.elements) / static_cast<double>(b.elements) / times;
+    for (Op& op : block.ops)
+        if (auto* c = std::get_if<Collective>(&op.work); c != nullptr && c->kind == kind) {
+            c->times = static_cast<std::uint8_t>(times);
+            c->bytes.count = std::llround(static_cast<double>(c->bytes.count) * part);
+        }
 }
 
 CommId BucketBlocks::communicator(const Bucket& b, std::string name, AxisMask axes) const {
@@ -172,6 +238,24 @@ BufferId BucketBlocks::flatten(const Bucket& b, const char* what, DType dtype, c
     return copy;
 }
 
+// A kernel of computation by which software moves gradients, or scales them, where the plan's buffer stays as it is.
+void BucketBlocks::copy_beside(std::string name, const Bucket& b, const std::vector<BufferId>& list, Block& out) {
+    out.ops.push_back(pointwise_op(std::move(name), PointwiseKind::copy, b.elements, Phase::gradient_reduce, list, list));
+}
+
+// A unit of FullyShardedDataParallel is one parameter: autograd joins the gradients of its views in their own type (the adjoint of
+// torch.split), the whole is cast where it is reduced in another, and divided ahead of the reduction by about the root of the ranks
+// (_reduce_grad of torch/distributed/fsdp/_runtime_utils.py, _get_gradient_predivide_factor; the rest of the division, of shards, is not
+// counted). fully_shard copies and casts in one kernel (torch._chunk_cat), and NCCL divides.
+BufferId BucketBlocks::flatten_unit(const Bucket& b, DType dtype, const std::vector<BufferId>& whole, Block& out) {
+    const bool apart = l.practice.sharding == Sharding::flat_units;
+    const std::string name = bucket_name(b);
+    if (apart && l.buffer(whole.front()).dtype != dtype) copy_beside("join." + name, b, whole, out);
+    const BufferId copy = flatten(b, "flatten.", dtype, whole, out);
+    if (apart) copy_beside("divide." + name, b, {copy}, out);
+    return copy;
+}
+
 // The sum over the copies of a shard group.
 void BucketBlocks::add_replicas(Bucket& b, BufferId part, Block& out) {
     const CommId replica = planned(b).replicate = communicator(b, "dp.replica", mask(Axis::dpr));
@@ -185,6 +269,30 @@ Block BucketBlocks::replicate_block(Bucket& b, BufferId part) {
     Block out = block(b, BlockKind::reduce, "replicate");
     add_replicas(b, part, out);
     return out;
+}
+
+// Whether the bucket's gradients, whose sums end as shards, travel as something else than casts of them. Blocks of whole numbers go to
+// those who add them up, the owners. Factors and the largest elements are of the whole bucket: every rank makes all of its sum and keeps
+// its part (torch/distributed: a communication hook of DDP under ZeroRedundancyOptimizer, with_zero_step in ddp_zero_hook.py).
+bool BucketBlocks::scatter_smaller(Bucket& b, CommId comm, const std::vector<BufferId>& whole, BufferId part, Block& out) {
+    const GradientCompression kind = l.scenario.strategy.compresses();
+    if (l.scenario.strategy.quantized_gradients != QuantizedGradients::none) {
+        exchange(b, DType::int4, levels(b), whole, part, queue_of(levels(b)[0].comm), out);
+        return true;
+    }
+    if (kind == GradientCompression::int8 || kind == GradientCompression::int4) {
+        if (levels(b).size() > 1)
+            scatter_between_nodes(b, compressed(), whole, part, out);
+        else
+            exchange(b, compressed(), levels(b), whole, part, compute_queue, out); // the hook's own cast, as of 16 bits
+        return true;
+    }
+    if (kind != GradientCompression::powersgd && kind != GradientCompression::top_k) return false;
+    reduce_smaller(b, comm, whole, out);
+    out.ops.push_back(
+        pointwise_op("own." + bucket_name(b), PointwiseKind::own_part, b.shard_elements, Phase::gradient_reduce, whole, {part}));
+    out.ops.back().queue = queue_of(comm);
+    return true;
 }
 
 // Whether the bucket's gradients travel as something else than they are.
@@ -255,6 +363,18 @@ void BucketBlocks::copy_in_place(std::string name, const Bucket& b, CommId comm,
     out.ops.back().queue = queue_of(comm);
 }
 
+// The part that a reduction left becomes the sum that the optimizer takes, or is added to it: on the collective's own stream, as FSDP does,
+// so that computation need not wait for the reduction.
+void BucketBlocks::add_to_sum(const Bucket& b, BufferId part, QueueId queue, Block& out) {
+    const Phase phase = Phase::gradient_reduce;
+    const BufferId sum = b.gradient_shard;
+    out.ops.push_back(b.accumulates
+                          ? pointwise_op("accumulate." + bucket_name(b), PointwiseKind::add, b.shard_elements, phase, {part, sum}, {sum})
+                          : pointwise_op("widen." + bucket_name(b), PointwiseKind::cast, b.shard_elements, phase, {part}, {sum}));
+    out.ops.back().queue = queue;
+    out.ops.push_back(memory_op(Free{part}, phase));
+}
+
 void BucketBlocks::make_reduce(Bucket& b) {
     Block out = block(b, BlockKind::reduce, "reduce");
     const Phase phase = Phase::gradient_reduce;
@@ -262,12 +382,15 @@ void BucketBlocks::make_reduce(Bucket& b) {
     const AxisMask axes = static_cast<AxisMask>((dp.sharded(b) ? dp.shard_axes : dp.shard_axes | mask(Axis::dpr)) & ~l.plan.workers);
     const CommId comm = communicator(b, dp.fsdp && dp.sharded(b) ? "dp.shard" : "dp.reduce", axes);
     std::vector<BufferId> whole = gradients(b);
-    const DType sent = dp.sharded(b) ? compressed() : grad_dtype; // whole ones: reduce_smaller
+    const bool casts = dp.sharded(b) && is_cast(l.scenario.strategy.compresses());
+    const DType sent = casts ? compressed() : grad_dtype; // others: reduce_smaller, scatter_smaller
     const Bytes full = bytes({dp.sharded(b) ? b.shard_elements * b.shards : b.elements}, sent);
     planned(b).reduce = comm;
     planned(b).reduced_in = sent;
     const std::string name = bucket_name(b);
     if (!dp.sharded(b)) {
+        if (l.practice.copies_to_buckets) // the copies back follow the backward pass, and take their time here
+            for (const char* how : {"to_bucket.", "from_bucket."}) copy_beside(how + name, b, whole, out);
         if (!reduce_smaller(b, comm, whole, out))
             out.ops.push_back(comm_op("reduce." + name, CollectiveKind::all_reduce, comm, full, grad_dtype, phase, whole, whole));
         b.reduce = l.add(std::move(out));
@@ -276,7 +399,7 @@ void BucketBlocks::make_reduce(Bucket& b) {
     BufferId flat_copy = -1;
     std::vector<BufferId> held;    // gradients that stay while a copy of them travels
     if (dp.fsdp && dp.zero >= 2) { // FSDP copies a unit's gradients into one flat buffer, in the dtype they are reduced in
-        flat_copy = flatten(b, "flatten.", sent, whole, out);
+        flat_copy = flatten_unit(b, sent, whole, out);
         for (BufferId g : whole) out.ops.push_back(memory_op(Free{g}, phase));
         whole = {flat_copy};
     } else if (sent != grad_dtype) { // cast for their way, and back where they arrive
@@ -291,14 +414,14 @@ void BucketBlocks::make_reduce(Bucket& b) {
                     PlacementKind::sharded);
         out.ops.push_back(memory_op(Alloc{part}, phase));
     }
-    if (l.scenario.strategy.quantized_gradients != QuantizedGradients::none)
-        exchange(b, DType::int4, levels(b), whole, part, queue_of(levels(b)[0].comm), out);
-    else {
+    if (!scatter_smaller(b, comm, whole, part, out)) {
         if (l.practice.copies_with_collectives)
             for (const char* how : {"to_bucket.", "join.", "divide."}) copy_in_place(how + name, b, comm, phase, whole, out);
         out.ops.push_back(comm_op("reduce." + name, CollectiveKind::reduce_scatter, comm, full, sent, phase, whole, {part}));
         std::get<Collective>(out.ops.back().work).whole = l.practice.reduces_whole;
     }
+    for (const CollectiveKind kind : {CollectiveKind::reduce_scatter, CollectiveKind::all_to_all})
+        divide(l, b, kind, reductions_of(l, b, grad_dtype), out);
     if (flat_copy >= 0 && l.practice.sharding == Sharding::per_parameter)
         b.drop = l.add(drop_block(b, flat_copy));
     else if (flat_copy >= 0)
@@ -308,15 +431,7 @@ void BucketBlocks::make_reduce(Bucket& b) {
     const bool once = b.accumulates && l.scenario.strategy.gradient_sync == GradientSync::boundary;
     if (b.replicas > 1 && once) b.replicate = l.add(replicate_block(b, b.gradient_shard));
     if (b.replicas > 1 && !once) add_replicas(b, part, out);
-    if (b.accumulates || widens) {
-        // On the collective's own stream, as FSDP does: computation need not wait for the reduction.
-        const BufferId sum = b.gradient_shard;
-        out.ops.push_back(b.accumulates
-                              ? pointwise_op("accumulate." + name, PointwiseKind::add, b.shard_elements, phase, {part, sum}, {sum})
-                              : pointwise_op("widen." + name, PointwiseKind::cast, b.shard_elements, phase, {part}, {sum}));
-        out.ops.back().queue = queue_of(comm);
-        out.ops.push_back(memory_op(Free{part}, phase));
-    }
+    if (part != b.gradient_shard) add_to_sum(b, part, queue_of(comm), out);
     b.reduce = l.add(std::move(out));
     if (begins_anew(b)) b.reduce_first = l.add(first_reduction(b, part));
 }
@@ -349,6 +464,21 @@ BufferId BucketBlocks::cast_shard(Bucket& b, Block& out) {
     return low;
 }
 
+// The block of both passes, or another for the backward pass (without a second copy near by, which has one: make_secondary).
+void BucketBlocks::gather_as_called(Bucket& b, Block out) {
+    const Calls each = gathers_of(l, b), more = further_gathers_of(l, b);
+    const bool again = l.practice.copies_with_collectives && dp.gathers_in_step && more.count > 0 && dp.secondary == 1 &&
+                       l.scenario.strategy.offload.parameters == Tier::none;
+    if (again) {
+        Block backward = out;
+        backward.name.insert(backward.name.find(':'), "_more");
+        divide(l, b, CollectiveKind::all_gather, {each.count + more.count, each.elements + more.elements}, backward);
+        b.gather_again = l.add(std::move(backward));
+    }
+    if (dp.gathers_in_step) divide(l, b, CollectiveKind::all_gather, each, out);
+    b.gather = l.add(std::move(out));
+}
+
 void BucketBlocks::make_gather(Bucket& b) {
     if (l.scenario.runtime.fp8_all_gather && l.scenario.training.precision == DType::fp8 && dp.gathers_in_step) gather_low(b);
     Block out = block(b, BlockKind::gather, "gather");
@@ -377,7 +507,7 @@ void BucketBlocks::make_gather(Bucket& b) {
         if (l.practice.copies_with_collectives && dp.gathers_in_step) copy_in_place("join." + name, b, comm, phase, into, out);
     }
     if (casts) out.ops.push_back(memory_op(Free{shard}, phase));
-    b.gather = l.add(std::move(out));
+    gather_as_called(b, std::move(out));
     if (copies_out) { // a block of its own: computation copies where it needs the parameters, not where they were asked for
         Block copy = block(b, BlockKind::gather, "copy_out");
         for (BufferId w : weights(b)) copy.ops.push_back(memory_op(Alloc{w}, phase));

@@ -95,6 +95,23 @@ void BucketBlocks::reduce_in_blocks(Bucket& b, DType low, CommId comm, const std
     out.ops.push_back(memory_op(Free{all}, phase));
 }
 
+// Whole sums inside a node: of `packed`, [ranks] parts, each rank adds up one.
+BucketBlocks::Near BucketBlocks::reduce_near(Bucket& b, std::vector<std::int64_t> part, const std::vector<BufferId>& whole, Block& out) {
+    const Phase phase = Phase::gradient_reduce;
+    const Level near = levels(b)[0];
+    const std::string name = bucket_name(b);
+    std::vector<std::int64_t> parts{near.ranks};
+    parts.insert(parts.end(), part.begin(), part.end());
+    const Near made{short_lived(b, "g.packed", Role::gradient_slices, parts, grad_dtype),
+                    short_lived(b, "g.part.near", Role::gradient_slices, std::move(part), grad_dtype)};
+    out.ops.push_back(memory_op(Alloc{made.packed}, phase));
+    out.ops.push_back(pointwise_op("pack." + name, PointwiseKind::by_owner, b.elements, phase, whole, {made.packed}));
+    out.ops.push_back(memory_op(Alloc{made.own}, phase));
+    out.ops.push_back(comm_op("reduce." + name + ".near", CollectiveKind::reduce_scatter, near.comm, bytes(parts, grad_dtype), grad_dtype,
+                              phase, {made.packed}, {made.own}, Collective::Operands::each));
+    return made;
+}
+
 // ByteGrad (Gan et al., arXiv:2107.01499): whole sums inside a node, whole numbers between nodes. Where it has one rank of a node send for
 // all, here each rank of a node sends a part: as many bytes cross, through all of the node's NICs.
 void BucketBlocks::reduce_between_nodes(Bucket& b, DType low, const std::vector<BufferId>& whole, Block& out) {
@@ -110,12 +127,7 @@ void BucketBlocks::reduce_between_nodes(Bucket& b, DType low, const std::vector<
         op.queue = queue;
         out.ops.push_back(std::move(op));
     };
-    const BufferId packed = slices("g.packed", {near.ranks, 1, part}, grad_dtype), own = slices("g.part.near", {part}, grad_dtype);
-    out.ops.push_back(memory_op(Alloc{packed}, phase));
-    out.ops.push_back(pointwise_op("pack." + name, PointwiseKind::by_owner, b.elements, phase, whole, {packed}));
-    out.ops.push_back(memory_op(Alloc{own}, phase));
-    out.ops.push_back(comm_op("reduce." + name + ".near", CollectiveKind::reduce_scatter, near.comm, bytes({near.ranks, part}, grad_dtype),
-                              grad_dtype, phase, {packed}, {own}, Collective::Operands::each));
+    const auto [packed, own] = reduce_near(b, {1, part}, whole, out);
     const BufferId sum = slices("g.slice", {slice}, grad_dtype), sent = slices("g.slice.sent", {slice}, low),
                    all = slices("g.slices", {far.ranks, slice}, low);
     out.ops.push_back(memory_op(Alloc{sum}, phase));
@@ -134,6 +146,16 @@ void BucketBlocks::reduce_between_nodes(Bucket& b, DType low, const std::vector<
     out.ops.push_back(memory_op(Free{own}, phase));
     on_its_queue(pointwise_op("unpack." + name, PointwiseKind::cast, b.elements, phase, {packed}, whole));
     out.ops.push_back(memory_op(Free{packed}, phase));
+}
+
+// The same where sums end as shards, which lie node by node: nothing goes back.
+void BucketBlocks::scatter_between_nodes(Bucket& b, DType low, const std::vector<BufferId>& whole, BufferId into, Block& out) {
+    const Phase phase = Phase::gradient_reduce;
+    const Level far = levels(b)[1];
+    const auto [packed, own] = reduce_near(b, {far.ranks, b.shard_elements}, whole, out);
+    out.ops.push_back(memory_op(Free{packed}, phase));
+    exchange(b, low, {far}, {own}, into, queue_of(far.comm), out);
+    out.ops.push_back(memory_op(Free{own}, phase));
 }
 
 void BucketBlocks::gather_in_blocks(Bucket& b, DType low, CommId comm, BufferId shard, int shards, const std::vector<BufferId>& into,
@@ -178,6 +200,8 @@ void BucketBlocks::make_secondary(Bucket& b) {
     else
         out.ops.push_back(comm_op("gather_again." + name, CollectiveKind::all_gather, near, bytes({part * dp.secondary}, b.dtype), b.dtype,
                                   phase, {second}, weights(b)));
+    const Calls each = gathers_of(l, b), more = further_gathers_of(l, b);
+    divide(l, b, CollectiveKind::all_gather, {each.count + more.count, each.elements + more.elements}, out);
     b.gather_again = l.add(std::move(out));
 }
 

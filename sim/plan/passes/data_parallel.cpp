@@ -118,12 +118,12 @@ struct Weaving {
                                                 : 2;
     std::int32_t unhidden = -1; // a reduction that the next piece has to wait for
 
-    // Without backward prefetch a flat unit's parameters are asked for where the backward pass comes to it, which is behind the reduction
-    // of the unit before: both are of one communicator. Where nothing is reduced, as in the forward pass, the host is ahead of the device
-    // and asks in time.
+    // Without backward prefetch the parameters of a unit (of FullyShardedDataParallel, or of DeepSpeed's ZeRO-3) are asked for where the
+    // backward pass comes to it, which is behind the reduction of the unit before: both are of one communicator. Where nothing is reduced,
+    // as in the forward pass, the host is ahead of the device and asks in time.
     bool behind_reductions() const {
-        return !forward && w.l.practice.sharding == Sharding::flat_units && !w.l.scenario.strategy.overlap.backward_prefetch &&
-               (now.reduce_run || now.reduce_step);
+        const bool of_one_communicator = w.l.practice.sharding == Sharding::flat_units || w.l.practice.copies_with_collectives;
+        return !forward && of_one_communicator && !w.l.scenario.strategy.overlap.backward_prefetch && (now.reduce_run || now.reduce_step);
     }
     bool is(int unit, UnitKind kind) const { return w.l.graphs[step.chunk].unit_kinds[unit] == kind; }
     // A unit of the root, which is gathered as a pass begins.

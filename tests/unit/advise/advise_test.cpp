@@ -261,6 +261,43 @@ TEST(Advise, NamesOtherTrainingsApart) {
     EXPECT_TRUE(advice_on(job(R"("tensor_parallel": 8, "pipeline_parallel": 2)")).otherwise.empty()) << "one replica";
 }
 
+// Workers on a thin link: how often they meet, what they send and in how many parts are the levers of the job. None leaves its numbers.
+TEST(Advise, NamesTheLeversOfWorkersThatMeetSeldom) {
+    const auto with_kind = [](const std::string& kind) {
+        nlohmann::json j = nlohmann::json::parse(job(R"("data_parallel": 16, "zero_stage": 0)", "", 2));
+        j["cluster"]["inter_node"] = {{"kind", "ethernet"}, {"nics_per_node", 1}, {"gbit_per_s", 1}, {"latency_us", 20000}};
+        j["strategy"]["synchronization"] = {{"kind", kind}, {"inner_steps", 20}};
+        if (kind == "streaming_diloco") j["strategy"]["synchronization"]["fragments"] = 2;
+        return j.dump();
+    };
+    const auto fields = [&](const std::string& kind) {
+        std::set<std::string> all;
+        for (const StrategyChange& c : other_trainings(parse_scenario(with_kind(kind)).scenario.value()))
+            all.insert(c.fields.front().pointer + " " + c.fields.front().value);
+        return all;
+    };
+    const std::string of = "/strategy/synchronization/";
+    const std::set<std::string> local = fields("local_sgd"), diloco = fields("diloco"), streaming = fields("streaming_diloco");
+    EXPECT_EQ(local, (std::set<std::string>{of + "inner_steps 80", of + "inner_steps 40", of + "inner_steps 10"}));
+    for (const char* lever : {"inner_steps 40", "payload_dtype \"bf16\"", "payload_dtype \"int4\"", "kind \"streaming_diloco\""})
+        EXPECT_TRUE(diloco.contains(of + lever)) << lever;
+    for (const char* lever : {"inner_steps 40", "payload_dtype \"int8\"", "fragments 4", "fragments 1", "overlap_steps 1"})
+        EXPECT_TRUE(streaming.contains(of + lever)) << lever;
+    EXPECT_TRUE(fields("parameter_server").contains(of + "payload_dtype \"bf16\""));
+
+    const Advice a = advice_on(with_kind("diloco"));
+    ASSERT_FALSE(a.otherwise.empty());
+    for (const Trial& t : a.otherwise) EXPECT_LT(t.report->step_time_s, a.report.step_time_s) << t.change.words;
+    const auto faster = [&](const std::string& words) {
+        return std::ranges::any_of(a.otherwise, [&](const Trial& t) { return t.change.words == words; });
+    };
+    EXPECT_TRUE(faster("meetings every 40 steps"));
+    EXPECT_TRUE(faster("payloads in bf16"));
+    EXPECT_FALSE(faster("meetings every 10 steps"));
+    for (const Trial& t : a.better) EXPECT_EQ(t.scenario->strategy.synchronization, a.scenario.strategy.synchronization) << t.change.words;
+    EXPECT_NE(to_text(a, TextStyle{}).find("none is free"), std::string::npos);
+}
+
 // Overlaps that are switched on are simulated, and are no slower.
 TEST(Advise, TriesOverlapsThatAreOff) {
     const Advice a = advice_on(job(R"("zero_stage": 1, "overlap": {"grad_reduce": false, "param_gather": false})", "", 20));

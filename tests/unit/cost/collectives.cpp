@@ -407,6 +407,58 @@ TEST(Collectives, AMeshHasTheLinksThatLeadToMembers) {
     EXPECT_NEAR(bus(8), 313, 30);
 }
 
+// Nodes of 16 V100 with so many adapters of 100 Gb/s.
+Scenario volta_nodes(int nodes, int adapters) {
+    Scenario s = on_device("v100-sxm2-32gb", 16);
+    s.cluster.nodes = nodes;
+    s.cluster.inter.kind = InterKind::infiniband;
+    s.cluster.inter.nics_per_node = adapters;
+    s.cluster.inter.nic_bandwidth = BytesPerSecond::gigabits(100);
+    return s;
+}
+
+// 32 V100 on four nodes reach 12.2 of 12.5 GB/s over one adapter each (NVIDIA/nccl-tests issue 29); more adapters are never slower, however
+// large a ring is.
+TEST(Collectives, ARingOverOneAdapterOfANodeIsARail) {
+    const auto gathering = [](int nodes, int adapters) {
+        const Costs c(volta_nodes(nodes, adapters));
+        const double v = volume(CollectiveKind::all_gather, 16 * nodes);
+        return c.collective(CollectiveKind::all_gather, 64e9, ranks(16 * nodes)).cap.gigabytes() * v;
+    };
+    EXPECT_NEAR(gathering(4, 1), 0.92 * 12.5, 0.1);
+    EXPECT_NEAR(gathering(24, 1), gathering(4, 1), 0.1) << "it loses nothing as it grows";
+    EXPECT_LT(gathering(24, 4), 0.8 * 4 * 12.5) << "where several adapters lose more";
+    for (const int nodes : {2, 4, 24, 128})
+        for (int adapters = 1; adapters < 8; adapters *= 2)
+            EXPECT_GE(gathering(nodes, 2 * adapters), gathering(nodes, adapters) * (1 - 1e-9)) << nodes << " " << adapters;
+}
+
+// NCCL's tuner: a hop of an all-reduce's ring over several nodes takes 1.9 times its table's before Ampere, 1.4 times from there on, which
+// the tables of fabrics hold.
+TEST(Collectives, HopsOfRingsTakeLongerBeforeAmpere) {
+    const Costs c(volta_nodes(24, 4));
+    const double bytes = 64e9;
+    const auto takes = [&](CollectiveKind kind, double long_hops, CollectiveAlgorithm wish = CollectiveAlgorithm::ring) {
+        Narrower links;
+        links.long_hops = long_hops;
+        const Group g{384, 24, 1, 16, 50e3, {}, {}};
+        return multi_node(link_table(c.scenario.cluster), fabric_table(c.scenario.cluster), g, kind, bytes, false, false, wish, links).us;
+    };
+    const auto longer = [&](CollectiveKind kind, CollectiveAlgorithm wish = CollectiveAlgorithm::ring) {
+        return takes(kind, 1.9 / 1.4, wish) - takes(kind, 1, wish);
+    };
+    EXPECT_GT(longer(CollectiveKind::all_reduce, CollectiveAlgorithm::hierarchical), 50) << "rings of lanes too";
+    EXPECT_NEAR(longer(CollectiveKind::all_reduce), (1.9 / 1.4 - 1) * 2 * (360 * 3.4 + 23 * 14.0), 10);
+    EXPECT_EQ(longer(CollectiveKind::all_gather), 0);
+    const auto on = [&](const char* architecture, CollectiveKind kind) {
+        Scenario s = volta_nodes(24, 4);
+        s.cluster.device.architecture = architecture;
+        s.strategy.collective_algorithm = CollectiveAlgorithm::ring;
+        return alone_us(Costs(s).collective(kind, bytes, ranks(384)));
+    };
+    EXPECT_GT(on("volta", CollectiveKind::all_reduce), on("ampere", CollectiveKind::all_reduce) + 500);
+}
+
 // The two dies of an MI250X's package have 200 GB/s between them, and a ring through all eight dies 150.
 TEST(Collectives, DiesOfAPackageReduceFastest) {
     const Costs c(on_cluster("frontier"));

@@ -640,19 +640,21 @@ TEST(PointwiseCost, ALoopOverExpertsAddsAGradientOfAllTokensForEach) {
     EXPECT_EQ(us(2026, 128, 2 * tokens), us(2026, 8, 2 * tokens)) << "one index for all rows";
 }
 
-// Where all experts are one parameter (GPT-OSS, whose linears have biases), each expert's weights have a gradient of all: zeros and a sum.
+// Where all experts are one parameter (GPT-OSS), each expert's weights have a gradient of all: zeros and a sum.
 TEST(PointwiseCost, ALoopOverStackedExpertsAddsAGradientOfAllWeightsForEach) {
     const auto more = [](DType type, int year) {
-        const auto us = [&](bool bias) {
+        const auto us = [&](bool stacked, bool bias = false) {
             Scenario s = on_device("h100-sxm-80gb");
             s.strategy.framework = Framework::fsdp;
             s.runtime.year = year;
             s.training.precision = type;
             s.model.moe.emplace();
             s.model.moe->experts = 32;
+            s.model.moe->stacked_weights = stacked;
             s.model.bias = bias;
             return Costs(s).compute_us(Linear{Direction::weight_gradient, 64, 1536, 2048, 32, type, type});
         };
+        EXPECT_EQ(us(false, true), us(false)) << "biases say nothing of where weights are";
         return us(true) - us(false);
     };
     const double streams = 32 * 4.0 * 32 * 1536 * 2048 / 3.35e6; // of each byte of an element

@@ -75,6 +75,36 @@ TEST(SixteenBitsOnStandIns, SerialToTheBit) {
         }
 }
 
+// A rank that is replayed has its own gradients alone: its scale falls until they do not overflow, and where they always do nothing fails.
+TEST(SixteenBitsOnStandIns, AReplayedRankMovesItsScale) {
+    const Scenario scenario =
+        agree::tiny({"training.precision=fp16", "training.gradient_clipping=1", "strategy.data_parallel=2", "strategy.framework=megatron"});
+    for (const bool always : {false, true}) {
+        fake::reset(1);
+        const auto world = make_world(scenario, DType::fp16, {1});
+        initialise(*world);
+        LossScale& scale = *world->rank(1).scaling;
+        scale.factor = always ? 4 : 0x1p40;
+        if (always)
+            world->machine.kernel = [kernel = world->machine.kernel](const Op& op, std::span<const Operand> in,
+                                                                     std::span<const Operand> out, const KernelContext& context) {
+                kernel(op, in, out, context);
+                if (std::holds_alternative<GradientNorm>(op.work))
+                    write_element(out[0].data, 0, std::numeric_limits<double>::infinity(), DType::fp32);
+            };
+        Fleet fleet = stand_ins(*world);
+        fleet.delays.assign(world->rank(1).order->issues.size(), 0);
+        const auto executor = queues_executor(*world, std::move(fleet));
+        for (std::int64_t step = 0; step < 24; ++step) {
+            load_batch(*world, {"", scenario.model.vocab_size, scenario.training.seed}, step);
+            executor->step(nullptr);
+        }
+        EXPECT_LT(scale.factor, always ? 2 : 0x1p30);
+        EXPECT_EQ(scale.good_steps > 0, !always);
+        EXPECT_EQ(scale.good_steps + scale.skipped, 24);
+    }
+}
+
 // Gradients that overflow fp16: every GPU leaves the step out, with its parameters and states as they were, halves the scale, and trains
 // on as the processor does.
 TEST(SixteenBitsOnStandIns, AnOverflowLeavesOutTheStep) {

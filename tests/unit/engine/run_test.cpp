@@ -84,6 +84,27 @@ TEST(Run, the_bubble_of_1f1b_is_p_minus_1_over_m_plus_p_minus_1) {
         }
 }
 
+// Ranks of one stage have the same program: one that comes late to a collective is slower, whether there is a pipeline or not.
+TEST(Run, a_wait_for_a_slower_rank_of_the_same_stage_is_no_bubble) {
+    for (const int stages : {1, 2}) {
+        const PipelineShape shape{.dp = 2, .pp = stages, .microbatches = 4, .grad_bytes = 2000, .optimizer = 100};
+        Network net{.ranks = 2 * stages};
+        const Simulation alike = simulate(pipeline(shape), net);
+        net.slowness.assign(static_cast<std::size_t>(net.ranks), 1.0);
+        net.slowness.back() = 1.5;
+        const Simulation slow = simulate(pipeline(shape), net);
+        std::int64_t waits = 0, bubble = 0;
+        for (const LaneResult& l : alike.lanes) EXPECT_EQ(at_category(l, Category::straggler_wait), 0);
+        for (const LaneResult& l : slow.lanes) {
+            waits = std::max(waits, at_category(l, Category::straggler_wait));
+            bubble += at_category(l, Category::bubble);
+            EXPECT_EQ(total(l), slow.step_time.ps);
+        }
+        EXPECT_GT(waits, 1000 * ns) << stages;
+        EXPECT_EQ(bubble > 0, stages > 1);
+    }
+}
+
 TEST(Run, a_host_too_slow_sets_the_pace) {
     Builder b(1, 1, 1);
     b.block(0, "F");

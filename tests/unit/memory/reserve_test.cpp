@@ -69,6 +69,22 @@ TEST(Reserve, EveryItemHasANameASizeAndASource) {
     EXPECT_EQ(sum, s.reserved);
 }
 
+// A device's reserve rests on the software of its own vendor: ROCm's libraries, XLA's reserve; where nothing says it, on an assumption.
+TEST(Reserve, DevicesOfOtherVendorsDoNotCiteCudas) {
+    for (const auto& [vendor, architecture, mib] : {std::tuple{"amd", "cdna3", 204}, {"amd", "cdna2", 108}, {"google", "tpu", 0}}) {
+        Scenario s = h100();
+        s.cluster.device.vendor = vendor;
+        s.cluster.device.architecture = architecture;
+        const StageMemory m = memory(with_collective(8), s, CacheOf::no_stage).stages[0];
+        EXPECT_EQ(bytes_of(m, "matmul workspace"), Bytes::mebibytes(mib).count) << architecture;
+        for (const ReserveItem& i : m.reserve) {
+            EXPECT_EQ(i.source.find("cuBLAS"), std::string::npos) << architecture << " " << i.name << ": " << i.source;
+            EXPECT_EQ(i.source.find("CUDA"), std::string::npos) << architecture << " " << i.name << ": " << i.source;
+            EXPECT_TRUE(i.source.find("nccl") == std::string::npos || i.source.find("RCCL") != std::string::npos) << i.source;
+        }
+    }
+}
+
 TEST(Reserve, SlackIsShownByToolsAndNotNeeded) {
     const StageMemory s = memory(with_collective(8), h100()).stages[0];
     const auto slack = find(s, "allocator slack");

@@ -1,5 +1,6 @@
 // Does each pass do what its paper says? Collectives per layer, what is recomputed, what is cast, who holds tied embeddings.
 #include "tests/unit/plan/plans.hpp"
+#include "topology/at.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -9,8 +10,6 @@
 
 namespace orrery::test {
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 const Block& block_named(const Plan& plan, const std::string& name) {
     const auto it = std::find_if(plan.blocks.begin(), plan.blocks.end(), [&](const Block& b) { return b.name == name; });
@@ -417,6 +416,27 @@ TEST(DataParallel, ShardGroupsReduceInsideAndBetween) {
     for (const Op& op : it->ops)
         if (const auto* c = std::get_if<Collective>(&op.work)) calls.push_back({c->kind, size(plan, c->comm)});
     EXPECT_EQ(calls, (std::vector<std::pair<CollectiveKind, int>>{{CollectiveKind::reduce_scatter, 4}, {CollectiveKind::all_reduce, 2}}));
+}
+
+// Kernels of computation that move gradients around their reductions: PyTorch's FullyShardedDataParallel joins, casts and divides, its
+// fully_shard does it all in one kernel, DistributedDataParallel copies to its buckets and back, Megatron's gradients lie in theirs.
+TEST(DataParallel, SoftwareMovesGradientsAroundItsReductions) {
+    const auto moves = [](const char* framework, int stage, const char* dtype) {
+        const Plan plan = plan_of({"training.precision=bf16", std::string("training.gradient_dtype=") + dtype,
+                                   std::string("strategy.framework=") + framework, "strategy.zero_stage=" + std::to_string(stage)});
+        const auto of = std::find_if(plan.blocks.begin(), plan.blocks.end(), [](const Block& b) { return b.kind == BlockKind::reduce; });
+        std::vector<std::string> names;
+        for (const Op& op : of->ops)
+            if (op.queue == compute_queue && std::holds_alternative<Pointwise>(op.work))
+                names.push_back(op.name.substr(0, op.name.find('.')));
+        return names;
+    };
+    using Names = std::vector<std::string>;
+    EXPECT_EQ(moves("fsdp", 3, "fp32"), (Names{"join", "flatten", "divide"}));
+    EXPECT_EQ(moves("fsdp", 2, "bf16"), (Names{"flatten", "divide"})) << "nothing is cast";
+    EXPECT_EQ(moves("fsdp2", 3, "fp32"), (Names{"flatten"}));
+    EXPECT_EQ(moves("ddp", 0, "fp32"), (Names{"to_bucket", "from_bucket"}));
+    EXPECT_EQ(moves("megatron", 0, "fp32"), Names{});
 }
 
 // Each microbatch frees what it allocates, stage by stage, and the bytes between two steps are the same each time: counted here action by

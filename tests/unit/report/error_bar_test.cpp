@@ -119,6 +119,24 @@ TEST(ErrorBar, IsNarrowerWhereAStepRestsOnSurerConstants) {
     EXPECT_DOUBLE_EQ(error_bar(unsure, all, judged_spreads).step_time, 0.1) << "not known: errors as they are";
 }
 
+// Software of one stack may be further off than what it rests on says: its rows have a longer unit.
+TEST(ErrorBar, IsWiderForAStackWhoseRowsAreFurtherOff) {
+    std::vector<Experience> all;
+    for (int source = 0; source < 20; ++source)
+        for (const Stack stack : {Stack::modules, Stack::zero}) {
+            auto more = resting_on(CostGroup::memory, 0.3, "s" + std::to_string(source), 4, stack == Stack::zero ? 0.2 : 0.05);
+            for (Experience& e : more) e.configuration.stack = stack;
+            add(all, more);
+        }
+    Configuration modules = all.front().configuration, zero = modules, eager = modules;
+    zero.stack = Stack::zero, eager.stack = Stack::eager;
+    const double narrow = error_bar(modules, all).step_time, wide = error_bar(zero, all).step_time,
+                 unknown = error_bar(eager, all).step_time;
+    EXPECT_GT(wide, 1.5 * narrow);
+    EXPECT_GT(unknown, narrow) << "a stack without rows is as far off as all are";
+    EXPECT_LT(unknown, wide);
+}
+
 TEST(ErrorBar, StatingAFieldNarrowsIt) {
     const auto all = resting_on(CostGroup::attention, 0.5, "d", 20, 0.1, {true, true});
     Configuration c = all.front().configuration;
@@ -238,6 +256,18 @@ TEST(ErrorBar, HoldsForFourInFiveRowsOfSourcesItHasNotSeen) {
         EXPECT_LE(by.front().covered, 0.9) << "wider than they promise";
         EXPECT_GE(by.front().sources, figure == Figure::step_time ? 20 : 5);
     }
+}
+
+// The bounds are wide, as sources are few: 23 of the eager rows are of three sources whose rows were all off alike.
+TEST(ErrorBar, HoldsForEveryStack) {
+    int stacks = 0;
+    for (const Coverage& c : left_out_coverage(validated_rows(), Figure::step_time)) {
+        if (!named<Stack>(c.by) || c.rows < 20) continue;
+        ++stacks;
+        EXPECT_GE(c.covered, 0.72) << c.by;
+        EXPECT_LE(c.covered, 0.9) << c.by;
+    }
+    EXPECT_EQ(stacks, 4);
 }
 
 Experience moving_bytes(const std::string& dataset, double share, double error, Stack stack = Stack::eager) {

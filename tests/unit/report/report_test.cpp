@@ -160,7 +160,7 @@ TEST(Report, JsonHasTheContractsKeysInItsOrder) {
     keys.clear();
     for (const auto& [key, value] : j.at("breakdown_s").items()) keys.push_back(key);
     EXPECT_EQ(keys, (std::vector<std::string>{"compute", "recompute", "exposed_tp", "exposed_cp", "exposed_ep", "exposed_pp", "exposed_dp",
-                                              "optimizer", "offload", "bubble", "other"}));
+                                              "optimizer", "offload", "bubble", "straggler_wait", "other"}));
     keys.clear();
     for (const auto& [key, value] : j.at("memory").items()) keys.push_back(key);
     EXPECT_EQ(keys, (std::vector<std::string>{"peak_bytes", "capacity_bytes", "fits", "by_kind_bytes", "per_stage"}));

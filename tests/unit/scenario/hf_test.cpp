@@ -62,6 +62,7 @@ TEST(HuggingFace, AConfigGivesTheModelOfItsPreset) {
         if (a.moe && b.moe) {
             EXPECT_EQ(a.moe->groups, b.moe->groups);
             EXPECT_EQ(a.moe->scoring, b.moe->scoring);
+            EXPECT_EQ(a.moe->stacked_weights, b.moe->stacked_weights);
         }
         EXPECT_EQ(a.mtp_layers, b.mtp_layers);
         ++compared;

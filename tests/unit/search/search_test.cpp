@@ -526,6 +526,8 @@ TEST(Refine, LeavesNoLessThanItsEstimate) {
     EXPECT_DOUBLE_EQ(least_share(s, row, {true, false}), 1);
     row.bubble_fraction = 0.5;
     EXPECT_DOUBLE_EQ(least_share(s, row, {true, false}), 0.5 * 11 / 8);
+    s.perturb.push_back({Perturbation::Kind::slow_rank, 1.5, 0, {}});
+    EXPECT_EQ(least_share(s, row, {true, false}), 0) << "waits for a slow rank are no bubble, and a split may spare them";
 }
 
 TEST(Search, RefinesNoFieldThatTheScenarioStates) {

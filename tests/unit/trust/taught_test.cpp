@@ -50,6 +50,14 @@ TEST(Taught, StepsThatContradictEachOtherTeachLittleAndSaySo) {
     EXPECT_GT(t.noise, 0.1);
 }
 
+// Few readings are as noisy as one in twelve may be: the interval holds four in five, not what the variance of all would hold.
+TEST(Taught, NoiseIsThatOfFourReadingsInFive) {
+    const double before = taught_by(std::span<const Lesson>{}).noise;
+    EXPECT_GT(before, 0.05);
+    EXPECT_LT(before, 0.1) << "the root of its variance is 0.17";
+    EXPECT_GT(taught_by(std::vector{of_products(0.5), of_products(-0.5), of_products(0)}).noise, 2 * before);
+}
+
 TEST(Taught, NothingLearnedIsNothingChanged) {
     EXPECT_EQ(expected_off(taught_by(std::span<const Lesson>{}).beliefs, of_products(0).shares), 0);
     EXPECT_EQ(expected_off(taught_by(std::span<const MemoryLesson>{}).beliefs, 0.5), 0);
@@ -126,6 +134,19 @@ TEST(Learned, NarrowsTheIntervalWhereSharesAreKnown) {
     EXPECT_LT(after.error_bar.step_time, before.error_bar.step_time);
     EXPECT_EQ(after.error_bar.learned, 3);
     EXPECT_NE(to_text(after.error_bar).find("3 measured steps"), std::string::npos);
+}
+
+// Steps that contradict each other leave an interval that says so, be it wider than the one before.
+TEST(Learned, WidensTheIntervalWhereStepsContradictEachOther) {
+    LearnedConstants l{"a100-sxm-80gb", Stack::modules, 3, {}, 0.6, LearnedConstants::Memory{3, {}, 0.7}};
+    const auto constants = std::make_shared<OwnConstants>();
+    constants->add(write_learned({&l, 1}));
+    PredictOptions options;
+    options.shares = true;
+    const Report before = predict(parsed(), options).report, after = predict(parsed(constants), options).report;
+    EXPECT_GT(after.error_bar.step_time, before.error_bar.step_time);
+    EXPECT_GT(after.error_bar.interval.slower, 0.6);
+    EXPECT_GT(after.error_bar.memory, before.error_bar.memory);
 }
 
 TEST(Learned, FilesThatCannotBeMeantAreRefused) {

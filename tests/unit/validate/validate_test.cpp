@@ -154,6 +154,67 @@ TEST(Validate, ARunThatWasTimedFitted) {
         EXPECT_NE(text.find(line), std::string::npos) << line << "\n" << text;
 }
 
+// A row that is off by this, and rests on products and on kernels that move bytes.
+ValidationRow lesson(const std::string& name, const char* device, double error, double memory_share = 0.3) {
+    ValidationRow r = row(name, 1 + error, 1);
+    r.configuration.device = device;
+    r.configuration.stack = Stack::eager;
+    r.shares[CostGroup::memory] = memory_share, r.shares[CostGroup::products] = 1 - memory_share;
+    return r;
+}
+
+// Rows of two devices teach nothing about each other, as `simrun learn` keeps them apart.
+TEST(Learning, EachDeviceTeachesItsOwnRows) {
+    std::vector<ValidationRow> rows;
+    for (int i = 0; i < 6; ++i)
+        for (const auto& [device, error] : {std::pair{"h100", 0.3}, {"mi300x", -0.3}})
+            rows.push_back(lesson(device + std::to_string(i), device, error, 0.2 + 0.05 * i));
+    const std::vector<LearnedFrom> kinds = learned_from(summarise(rows));
+    ASSERT_EQ(kinds.size(), 2u);
+    for (const LearnedFrom& k : kinds) {
+        EXPECT_NEAR(k.none, 0.3, 1e-9) << k.device;
+        EXPECT_LT(k.one.error, 0.7 * k.none) << k.device;
+        EXPECT_LT(k.three.error, 0.25 * k.none) << k.device;
+        EXPECT_LE(k.all.error, k.three.error) << k.device;
+        EXPECT_LT(k.three.width, k.one.width) << k.device;
+        EXPECT_GT(k.three.covered, 0.9) << k.device;
+    }
+    const std::string text = to_markdown(summarise(rows));
+    EXPECT_NE(text.find("| d, h100, eager | step time | 6 | +30.0 | 30.0 | "), std::string::npos) << text;
+    EXPECT_NE(text.find("| all (2) | step time | 12 |"), std::string::npos) << text;
+}
+
+TEST(Learning, RowsThatAreOffAtRandomTeachNothingHoweverManyTheyAre) {
+    std::vector<ValidationRow> rows;
+    for (int i = 0; i < 40; ++i) rows.push_back(lesson(std::to_string(i), "h100", i % 2 == 0 ? 0.1 : -0.09));
+    const LearnedFrom k = learned_from(summarise(rows)).at(0);
+    EXPECT_NEAR(k.all.error, k.none, 0.01);
+    EXPECT_LT(k.three.error, 1.25 * k.none);
+}
+
+// Published runs of sources that were new: what a few rows of them teach about the others, with the errors that they had at first.
+TEST(Learning, ThreeStepsHalveTheErrorOfNewSourcesThatAreFarOff) {
+    std::vector<ValidationRow> rows;
+    for (const Experience& e : validated_rows()) {
+        if (!e.unseen || !e.step_time || e.configuration.shares == CostShares{}) continue;
+        ValidationRow r = row(e.name, 1 + *e.step_time, 1);
+        r.dataset = e.dataset, r.configuration = e.configuration, r.shares = e.configuration.shares, r.held_out = true;
+        rows.push_back(r);
+    }
+    double none[2] = {}, one[2] = {}, three[2] = {}, covered = 0;
+    const std::vector<LearnedFrom> kinds = learned_from(summarise(rows), Figure::step_time, true);
+    for (const LearnedFrom& k : kinds) {
+        const bool far = k.none > 0.1;
+        none[far] += k.none, one[far] += k.one.error, three[far] += k.three.error, covered += k.three.covered;
+    }
+    EXPECT_GE(kinds.size(), 20u);
+    EXPECT_LT(one[1], 0.6 * none[1]);
+    EXPECT_LT(three[1], 0.5 * none[1]);
+    EXPECT_LT(one[0], 1.1 * none[0]) << "those that are near lose little by one row";
+    EXPECT_LT(three[0], none[0]);
+    EXPECT_NEAR(covered / static_cast<double>(kinds.size()), 0.8, 0.08);
+}
+
 TEST(Validate, JsonIsTheContract) {
     ValidationRow r = row("a", 1.1, 1);
     r.predicted.memory_gb = 50, r.measured.memory_gb = 40, r.predicted.fits = true;
