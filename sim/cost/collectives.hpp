@@ -115,7 +115,7 @@ struct Narrower {
     std::function<double(Algorithm)> rate = nullptr; // none: as fast as the algorithm alone
     double least = 0;                                // no rate is below it
     bool sharp = true;                               // switches can reduce for this group (trees, levels and types of data suffice)
-    // Of the times too:
+    // These change the times, too:
     double adapter = 0;   // bytes/us of one adapter of a node; 0: not known
     double long_hops = 1; // how much longer a ring's hops by the Simple protocol take than in the machines fitted
 };

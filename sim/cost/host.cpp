@@ -7,6 +7,7 @@
 // what each rank sent, cuts of gradients for each rank, collectives called apart, parameters that are stepped on).
 #include "sim/cost/data.hpp"
 
+#include "sim/scenario/stage3.hpp"
 #include "topology/overloaded.hpp"
 
 #include <algorithm>
@@ -71,10 +72,9 @@ struct Hooking {
     double elements = 1;
     bool loops = false;
     bool exchanges = false; // matrices' gradients go by ZeRO++'s exchange, which cuts them on the device (all_to_all_quant_reduce)
-    static constexpr double asked_ahead = 5e7; // elements: stage3_prefetch_bucket_size; a larger parameter is gathered by itself
 
     static double joined(double parameters, std::int64_t elements_of_each) {
-        return static_cast<double>(elements_of_each) < asked_ahead ? parameters : 0;
+        return elements_of_each < stage3::prefetch_bucket_size ? parameters : 0;
     }
 
     double filled(double parameters, std::int64_t of_each) const {

@@ -50,6 +50,7 @@ double unit_of(const Configuration& c, const Spreads& spreads) { return std::sqr
 class Units {
   public:
     Units(const Spreads& spreads, std::span<const Experience> rows, std::string_view without) : spreads_(spreads) {
+        sizes_.fill(1);
         constexpr double hold = 16;
         struct Sum {
             double off = 0, weight = 0;
@@ -72,9 +73,9 @@ class Units {
     double of(const Configuration& c) const { return unit_of(c, spreads_) * sizes_[c.stack]; }
 
   private:
-    static constexpr std::size_t stack_count = 4;
+    static constexpr std::size_t stack_count = std::size(Spelling<Stack>::all);
     const Spreads& spreads_;
-    ByEnum<Stack, double, stack_count> sizes_{{1, 1, 1, 1}};
+    ByEnum<Stack, double, stack_count> sizes_;
 };
 
 struct Weighed {

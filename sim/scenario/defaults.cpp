@@ -6,6 +6,7 @@
 #include "sim/scenario/parameters.hpp"
 #include "sim/scenario/practice.hpp"
 #include "sim/scenario/router_at_start.hpp"
+#include "sim/scenario/stage3.hpp"
 #include "sim/scenario/suggest.hpp"
 #include "sim/schedules/schedule.hpp"
 
@@ -93,8 +94,7 @@ void resolve_data_parallel(Reading& reading) {
 // Gathers and reductions between nodes are of one communicator and take turns in the order in which they are asked for. Asked for ahead,
 // gathers of a backward pass would still be hidden; measured jobs take longer (ZeRO++'s baselines on V100:
 // scenarios/validation/README.md): those of layers of more than stage3_prefetch_bucket_size are taken to hide nothing there.
-constexpr std::int64_t live_parameters = 1'000'000'000, prefetch_bucket = 50'000'000;
-
+//
 // Parameters of a layer that DeepSpeed gathers over several nodes; 0: over one, or other software does.
 std::int64_t gathered_between_nodes(const Reading& reading) {
     const Scenario& s = reading.scenario;
@@ -160,13 +160,13 @@ void resolve_overlap(Reading& reading) {
                          "DeepSpeed before 0.5.10 (January 2022): a parameter is gathered, and waited for, where it is used");
         }
     } else if (s.zero_stage == 3 && !reading.has("/strategy/overlap/param_gather")) {
-        s.overlap.param_gather = 2 * gathered_between_nodes(reading) <= live_parameters;
+        s.overlap.param_gather = 2 * gathered_between_nodes(reading) <= stage3::max_live_parameters;
         note_default(reading, "/strategy/overlap/param_gather", s.overlap.param_gather ? "true" : "false",
                      s.overlap.param_gather ? "ZeRO-3 prefetches the next layer's parameters"
                                             : "between nodes, and two layers have more parameters than DeepSpeed's "
                                               "stage3_max_live_parameters (1e9)");
     }
-    if (s.zero_stage == 3 && year >= 2022 && gathered_between_nodes(reading) > prefetch_bucket &&
+    if (s.zero_stage == 3 && year >= 2022 && gathered_between_nodes(reading) > stage3::prefetch_bucket_size &&
         !reading.has("/strategy/overlap/backward_prefetch")) {
         s.overlap.backward_prefetch = false;
         note_default(reading, "/strategy/overlap/backward_prefetch", "false",

@@ -116,8 +116,8 @@ TEST(ParameterServer, FillsTheLinksOfNodesWithSeveralWorkers) {
 // time. (Of one worker a node that serves itself it does: in step no push meets a fetch; sim/loose/README.md.)
 TEST(ParameterServer, ALooserBoundIsNeverSlowerWhereSeveralWorkersShareANic) {
     // Workers a step apart meet on links that are neither full nor idle (two a node, 10 Gb/s) in patterns that last for hundreds of steps,
-    // and a pattern's pace is up to 9 % off another's (0.67 to 0.73 s, of 2,048 steps each 0.69 to 0.73). What the bound itself costs is
-    // in the mean of several courses.
+    // and a pattern's pace is up to 9 % off another's (0.67 to 0.73 s, of 2,048 steps each 0.69 to 0.73). The mean of several
+    // courses shows the cost of the bound itself.
     for (const auto& [per_node, gbit, courses] : {std::tuple{2, 10.0, 5}, {2, 1.0, 1}, {4, 40.0, 1}}) {
         double least = 1e9;
         for (int bound : {0, 1, 4, -1}) {

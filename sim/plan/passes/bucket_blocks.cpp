@@ -1,5 +1,7 @@
 #include "sim/plan/passes/bucket_blocks.hpp"
 
+#include "sim/scenario/stage3.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -59,9 +61,6 @@ std::string bucket_name(const Bucket& b) {
 
 namespace {
 
-// In elements, by default: stage3_param_persistence_threshold, stage3_prefetch_bucket_size, stage3_max_reuse_distance.
-constexpr std::int64_t never_released = 100'000, asked_together = 50'000'000, kept_within = 1'000'000'000;
-
 Calls all_of(const Bucket& b, std::int64_t count) { return {std::max<std::int64_t>(1, count), b.elements}; }
 
 // A bucket of gradients is reduced ahead of one that it has no room for (reduce_independent_p_g_buckets_and_remove_grads of
@@ -83,21 +82,21 @@ Calls reductions_of(const Lowering& l, const Bucket& b, DType dtype) {
 
 } // namespace
 
-// Modules ask ahead for parameters, together, until they have so many elements: a larger one is gathered by itself (fetch_sub_module of
-// deepspeed/runtime/zero/partitioned_param_coordinator.py).
+// Modules ask ahead for parameters and gather them together, as many as fill a bucket of stage3_prefetch_bucket_size; a larger one is
+// gathered by itself (fetch_sub_module of deepspeed/runtime/zero/partitioned_param_coordinator.py).
 Calls gathers_of(const Lowering& l, const Bucket& b) {
     std::int64_t count = 0, open = 0;
     for (const std::int32_t i : b.parameters) {
         const std::int64_t elements = l.parameters[b.stage][i].elements;
-        if (elements <= never_released) continue;
+        if (elements <= stage3::param_persistence_threshold) continue;
         open += elements;
-        if (open >= asked_together) ++count, open = 0;
+        if (open >= stage3::prefetch_bucket_size) ++count, open = 0;
     }
     return all_of(b, count + (open > 0 ? 1 : 0));
 }
 
-// A layer's forward pass made again lets go of those of its parameters behind which more elements than that are used until its backward
-// pass wants them: they are gathered once more (__params_to_release, in that file).
+// A layer's forward pass made again lets go of those of its parameters behind which more than stage3_max_reuse_distance elements are used
+// until its backward pass wants them: they are gathered once more (__params_to_release, in that file).
 Calls further_gathers_of(const Lowering& l, const Bucket& b) {
     Calls more;
     const bool made_again = l.scenario.strategy.recompute == RecomputeKind::full && !l.scenario.strategy.recomputes_some();
@@ -105,7 +104,8 @@ Calls further_gathers_of(const Lowering& l, const Bucket& b) {
     std::int64_t behind = 0; // elements of the parameters that follow, all of which are used twice in between
     for (std::size_t k = b.parameters.size(); k-- > 0;) {
         const std::int64_t elements = l.parameters[b.stage][b.parameters[k]].elements;
-        if (elements > never_released && 2 * behind >= kept_within) ++more.count, more.elements += elements;
+        if (elements > stage3::param_persistence_threshold && 2 * behind >= stage3::max_reuse_distance)
+            ++more.count, more.elements += elements;
         behind += elements;
     }
     return more;

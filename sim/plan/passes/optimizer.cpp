@@ -5,6 +5,7 @@
 // After it: every parameter is updated once a step, and drafts are whole steps. Optimizer states have their buffers.
 #include "sim/plan/passes/optimizer_block.hpp"
 #include "sim/plan/passes/passes.hpp"
+#include "sim/scenario/stage3.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -78,11 +79,10 @@ void gather_for_next_step(Lowering& l, int stage, Draft& draft) {
 // Behind the step of ZeRO 3 the small parameters, which are whole in all passes, are gathered one by one, and the host waits for them
 // (Practice::gathers_small_apart). They are of the buckets here, whose gathers bring them again: what these gathers take is time.
 std::int32_t make_small_gathers(Lowering& l, const DataParallel& dp, int stage) {
-    constexpr std::int64_t most = 100'000; // elements: DeepSpeed's stage3_param_persistence_threshold
     std::int64_t elements = 0;
     int count = 0;
     for (const Parameter& p : l.parameters[stage])
-        if (!p.expert && p.elements <= most) {
+        if (!p.expert && p.elements <= stage3::param_persistence_threshold) {
             elements += p.elements;
             ++count;
         }

@@ -407,7 +407,7 @@ TEST(Collectives, AMeshHasTheLinksThatLeadToMembers) {
     EXPECT_NEAR(bus(8), 313, 30);
 }
 
-// Nodes of 16 V100 with so many adapters of 100 Gb/s.
+// Nodes of 16 V100, each with `adapters` adapters of 100 Gb/s.
 Scenario volta_nodes(int nodes, int adapters) {
     Scenario s = on_device("v100-sxm2-32gb", 16);
     s.cluster.nodes = nodes;
