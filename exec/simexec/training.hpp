@@ -17,17 +17,15 @@
 
 namespace orrery::simexec {
 
-// Signals that ask for an end are kept until a step is over. Made before any thread is, so that none of them takes a signal. A write beyond
-// the size that a file may have (ulimit -f) fails like one to a full disk.
+// Keeps signals that ask for an end until a step is over, and then until the process ends: ranks agree on the end, so that one that has
+// heard of it from another may get its own signal while it ends. Made before any thread is, so that none of them takes a signal. A write
+// beyond the size that a file may have (ulimit -f) fails like one to a full disk.
 class StopSignals {
   public:
     StopSignals() {
         std::signal(SIGXFSZ, SIG_IGN);
-        pthread_sigmask(SIG_BLOCK, &set_, &before_);
+        pthread_sigmask(SIG_BLOCK, &set_, nullptr);
     }
-    ~StopSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-    StopSignals(const StopSignals&) = delete;
-    StopSignals& operator=(const StopSignals&) = delete;
     int pending() const {
         const timespec at_once{0, 0};
         const int got = sigtimedwait(&set_, nullptr, &at_once);
@@ -35,7 +33,7 @@ class StopSignals {
     }
 
   private:
-    sigset_t set_ = stop_signals(), before_;
+    const sigset_t set_ = stop_signals();
 };
 
 struct Result {

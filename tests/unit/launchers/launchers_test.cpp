@@ -271,6 +271,21 @@ TEST(Launched, ASecondJobOnThePortIsShownOut) {
     for (const Process& p : first.processes) EXPECT_EQ(p.wait(30), 5) << p.text();
 }
 
+// Launchers signal one process after another: ranks that have ended the step with the first one's signal get their own while they end.
+TEST(Launched, ALateSignalEndsNobodyTwice) {
+    const Started s = start_all(slurm, 1, 4, free_port(), "late", [](int) { return Words{"--steps", "1000000", "-v"}; });
+    ASSERT_TRUE(trains(s)) << said(s);
+    kill(s.processes[0].id, SIGTERM);
+    const auto began = std::chrono::steady_clock::now();
+    const auto last = [&] { return s.processes[0].alive() && std::chrono::steady_clock::now() - began < std::chrono::seconds(30); };
+    while (last()) { // until the first is gone, and then once more
+        for (std::size_t r = 1; r < s.processes.size(); ++r) kill(s.processes[r].id, SIGTERM);
+        std::this_thread::sleep_for(std::chrono::microseconds(200));
+    }
+    for (std::size_t r = 1; r < s.processes.size(); ++r) kill(s.processes[r].id, SIGTERM);
+    for (const Process& p : s.processes) EXPECT_EQ(p.wait(30), 5) << p.text();
+}
+
 // Whoever does not come is named, by whoever misses it.
 TEST(Launched, ARankThatDoesNotComeIsNamed) {
     const std::string file = scenario(1, 4), port = free_port();
