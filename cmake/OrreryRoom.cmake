@@ -1,9 +1,9 @@
 # orrery_library(NAME BASE [LINK libraries..] [EXTRA folders..]): the room of this folder called NAME as the static library orrery_NAME, on BASE
 # and what LINK names. One library a room, so that a change rebuilds little; sources are globbed: a new file needs no entry. EXTRA: further
 # folders whose sources belong to it. A room without sources is none.
-# SOON: compiled fast, into slower code. APART: its sources cannot be compiled together, as they give one name to different things.
+# SOON: compiled fast, into slower code.
 function(orrery_library name base)
-  cmake_parse_arguments(ARG "SOON;APART" "" "LINK;EXTRA" ${ARGN})
+  cmake_parse_arguments(ARG "SOON" "" "LINK;EXTRA" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${name}/*.cpp)
   foreach(extra ${ARG_EXTRA})
     file(GLOB more CONFIGURE_DEPENDS ${extra}/*.cpp)
@@ -15,9 +15,7 @@ function(orrery_library name base)
   add_library(orrery_${name} STATIC ${sources})
   target_include_directories(orrery_${name} PUBLIC ${PROJECT_SOURCE_DIR})
   target_link_libraries(orrery_${name} PUBLIC ${base} ${ARG_LINK} PRIVATE nlohmann_json::nlohmann_json fmt::fmt)
-  if(NOT ARG_APART)
-    orrery_together(orrery_${name})
-  endif()
+  orrery_together(orrery_${name})
   if(ARG_SOON)
     orrery_soon(orrery_${name})
   else()

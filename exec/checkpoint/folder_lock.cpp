@@ -39,7 +39,7 @@ void sign(int fd) {
     std::array<char, 128> host{};
     if (::gethostname(host.data(), host.size() - 1) != 0) host.fill(0);
     const std::string text = fmt::format("process {} on {}", getpid(), host.data());
-    const bool written = ::ftruncate(fd, 0) == 0 && ::pwrite(fd, text.data(), text.size(), 0) >= 0;
+    const bool written = ::ftruncate(fd, 0) == 0 && ::pwrite(fd, text.data(), text.size(), 0) >= 0 && ::fsync(fd) == 0;
     static_cast<void>(written); // on a full disk nobody learns who it is
 }
 
@@ -70,6 +70,16 @@ FolderLock::FolderLock(const std::filesystem::path& folder, double patience_s) :
         if (taken == Taken::no) std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
     sign(fd_);
+}
+
+std::optional<std::string> FolderLock::holder(const std::filesystem::path& folder) {
+    std::error_code ignored;
+    std::filesystem::create_directories(folder, ignored); // asks the server: this machine may remember that there was none
+    const int fd = ::open((folder / ".lock").c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return std::nullopt;
+    const std::string who = contents(fd);
+    ::close(fd);
+    return who;
 }
 
 FolderLock::~FolderLock() {

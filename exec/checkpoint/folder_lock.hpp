@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 namespace orrery {
@@ -15,6 +16,8 @@ class FolderLock {
     ~FolderLock();
     FolderLock(const FolderLock&) = delete;
     FolderLock& operator=(const FolderLock&) = delete;
+    // Who holds it, as this machine sees the folder, which it makes; nothing: nobody does.
+    static std::optional<std::string> holder(const std::filesystem::path& folder);
     const std::string& problem() const { return problem_; } // why it is not ours, and what to do; "": it is ours
 
   private:

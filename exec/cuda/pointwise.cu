@@ -3,6 +3,7 @@
 #include "exec/cuda/pieces.cuh"
 #include "exec/kernels/dropout.hpp"
 #include "exec/kernels/loss_scale.hpp"
+#include "exec/kernels/shards.hpp"
 
 #include <stdexcept>
 
@@ -373,10 +374,10 @@ void copy(const Launch& l) {
     }
 }
 
-// This rank's part, by its index along Axis::dp, of what the operands hold side by side; behind their end 0.
+// This rank's part of what the operands hold side by side; behind their end 0.
 void own_part(const Launch& l) {
     const View y = l.output(0);
-    const std::int64_t begin = l.coordinate(Axis::dp) * y.count, end = begin + y.count;
+    const std::int64_t begin = own_index(l.context.plan, l.written(0), l.context.at) * y.count, end = begin + y.count;
     std::int64_t first = 0; // of the operand, in all
     for (std::size_t k = 0; k < l.in.size(); ++k) {
         const View x = l.input(k);

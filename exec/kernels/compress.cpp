@@ -198,7 +198,7 @@ template <class T> void sum_signs(const Call& c) {
     }
 }
 
-template <class T> void unpack(const Call& c) {
+template <class T> void unpack_sent(const Call& c) {
     const std::int64_t n = elements(c.written(0)), slice = elements(c.read(0)) / elements(c.read(1));
     for (std::int64_t i = 0; i < n; ++i) c.output<T>(0)[i] = c.input<T>(1)[i / slice] * c.input<T>(0)[i];
 }
@@ -289,7 +289,7 @@ template <class T> void run(const Compress& w, const Call& c) {
     case Compress::Part::sum_signs:
         return sum_signs<T>(c);
     case Compress::Part::unpack:
-        return unpack<T>(c);
+        return unpack_sent<T>(c);
     case Compress::Part::apply_drift:
         return apply_drift<T>(c);
     }

@@ -5,6 +5,7 @@
 #include "exec/kernels/loss_scale.hpp"
 #include "exec/kernels/optimizer.hpp"
 #include "exec/kernels/rows.hpp"
+#include "exec/kernels/shards.hpp"
 #include "exec/kernels/tokens.hpp"
 
 #include <algorithm>
@@ -252,19 +253,9 @@ template <class T> void sum_parts(const Call& c) {
     }
 }
 
-// The index of this rank's part of a bucket among those that reduce its gradients, or gather its parameters again.
-std::int64_t own_index(const Call& c) {
-    const Plan& plan = c.context.plan;
-    const Buffer& own = c.written(0);
-    const TensorBucket& bucket = plan.buckets[own.bucket];
-    const int rank = plan.mesh.rank_of(c.context.at);
-    const std::vector<int> ranks = members(plan, own.role == Role::secondary_shard ? bucket.gather_again : bucket.reduce, rank);
-    return std::find(ranks.begin(), ranks.end(), rank) - ranks.begin();
-}
-
 // This rank's part of what the operands hold side by side; behind their end 0. It may be in place.
 template <class T> void own_part(const Call& c) {
-    const std::int64_t n = elements(c.written(0)), begin = own_index(c) * n;
+    const std::int64_t n = elements(c.written(0)), begin = own_index(c.context.plan, c.written(0), c.context.at) * n;
     std::int64_t at = 0;
     for (std::size_t k = 0; k < c.in.size(); ++k) {
         const std::int64_t from = std::max(at, begin), to = std::min(at + elements(c.read(k)), begin + n);
@@ -277,7 +268,7 @@ template <class T> void own_part(const Call& c) {
 // A worker's numbers, times its share of all samples.
 template <class T> void own_share(const Call& c) {
     const Plan& plan = c.context.plan;
-    const auto worker = static_cast<std::size_t>(c.coordinate(Axis::dpr));
+    const auto worker = static_cast<std::size_t>(c.coordinate(Axis::dpw));
     require(worker < plan.shares.size(), "a worker has no share");
     const T share = static_cast<T>(plan.shares[worker]);
     for (std::size_t k = 0; k < c.out.size(); ++k)

@@ -1,5 +1,7 @@
 #include "exec/kernels/shards.hpp"
 
+#include <algorithm>
+
 namespace orrery {
 
 ShardView shard_view(const Plan& plan, const Buffer& b, const Coordinates& at, const Coordinates& expert_at) {
@@ -44,6 +46,13 @@ std::int64_t whole_index(const ShardView& v, std::int64_t i) {
         stride *= v.whole[d];
     }
     return index;
+}
+
+std::int64_t own_index(const Plan& plan, const Buffer& own, const Coordinates& at) {
+    const TensorBucket& bucket = plan.buckets[own.bucket];
+    const int rank = plan.mesh.rank_of(at);
+    const std::vector<int> ranks = members(plan, own.role == Role::secondary_shard ? bucket.gather_again : bucket.reduce, rank);
+    return std::find(ranks.begin(), ranks.end(), rank) - ranks.begin();
 }
 
 } // namespace orrery

@@ -20,4 +20,7 @@ int rank_of_experts(const Plan& plan, const Coordinates& expert_at); // the rank
 // Index in the whole tensor of element `i` of the part.
 std::int64_t whole_index(const ShardView& view, std::int64_t i);
 
+// The index of a rank's part of a bucket, `own`, among those of the ranks that reduce its gradients, or gather its parameters again.
+std::int64_t own_index(const Plan& plan, const Buffer& own, const Coordinates& at);
+
 } // namespace orrery

@@ -14,7 +14,7 @@ namespace {
 // differ along one of their axes may differ along any of the others'.
 bool adds_to_the_same(const KernelContext& k, const Buffer& norm, int other) {
     const Coordinates there = k.plan.mesh.coordinates(other);
-    for (Axis a : {Axis::tp, Axis::cp, Axis::ep, Axis::dp, Axis::dpr, Axis::pp})
+    for (Axis a : {Axis::tp, Axis::cp, Axis::ep, Axis::dp, Axis::dpr, Axis::dpw, Axis::pp})
         if (there[a] != k.at[a] && norm.placement.on(a) != PlacementKind::partial) return false;
     return true;
 }
@@ -22,7 +22,7 @@ bool adds_to_the_same(const KernelContext& k, const Buffer& norm, int other) {
 // Whether this rank is the one that counts the tensor's elements, of those that hold the same and whose summands are added up.
 // `divided`: the axes over which shards of the bucket lie that it is in; 0: it is no part of one.
 bool counts(const KernelContext& k, const Buffer& norm, const Buffer& tensor, AxisMask divided) {
-    for (Axis a : {Axis::tp, Axis::cp, Axis::ep, Axis::dp, Axis::dpr}) {
+    for (Axis a : {Axis::tp, Axis::cp, Axis::ep, Axis::dp, Axis::dpr, Axis::dpw}) {
         const bool data = divided != 0 && (a == Axis::dp || a == Axis::cp || (a == Axis::dpr && (divided & mask(a))));
         if (data || tensor.placement.on(a) == PlacementKind::sharded) continue;
         Coordinates first = tensor.expert ? k.expert_at : k.at;

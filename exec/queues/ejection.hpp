@@ -10,9 +10,14 @@ namespace orrery {
 
 using Meets = std::vector<std::vector<bool>>; // of each two blocks whether they may be in use at a time
 
-// From a packing whose highest end is `best` to a better one, as near to `enough` as a fixed number of steps allows; the same for the same
-// blocks.
-void squeeze(const std::vector<PackedBlock>& blocks, const Meets& meets, std::int64_t alignment, std::int64_t enough, std::int64_t& best,
-             std::vector<std::int64_t>& offsets);
+// Highest ends: the search stops at `enough`; above `bearable` it takes four times as long.
+struct Goals {
+    std::int64_t enough, bearable;
+};
+
+// From a packing whose highest end is `best` to a better one, as near to goals.enough as a number of steps allows, seen_at_most blocks
+// looked at; the same for the same blocks.
+void squeeze(const std::vector<PackedBlock>& blocks, const Meets& meets, std::int64_t alignment, const Goals& goals,
+             std::int64_t seen_at_most, std::int64_t& best, std::vector<std::int64_t>& offsets);
 
 } // namespace orrery

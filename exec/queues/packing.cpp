@@ -135,9 +135,10 @@ class Packer {
     std::vector<std::pair<std::int64_t, std::int64_t>> taken_;
 };
 
-constexpr std::size_t work = 40000;              // blocks placed for each order: rounds are as many as that allows, 1 to 8
-constexpr std::size_t most_related = 4096;       // blocks whose every pair is looked at: 2 MiB of bits
-constexpr std::int64_t least_searched = 8 << 20; // bytes; a percent of fewer is worth no seconds
+constexpr std::size_t work = 40000;               // blocks placed for each order: rounds are as many as that allows, 1 to 8
+constexpr std::size_t most_related = 4096;        // blocks whose every pair is looked at: 2 MiB of bits
+constexpr std::int64_t least_searched = 8 << 20;  // bytes; a percent of fewer is worth no seconds
+constexpr std::int64_t most_seen = 1'200'000'000; // blocks that a search looks at: some five seconds
 
 Meets meets_of(const std::vector<PackedBlock>& blocks) {
     Meets meets(blocks.size(), std::vector<bool>(blocks.size(), false));
@@ -309,7 +310,8 @@ void pack_in_turns(const std::vector<PackedBlock>& blocks, const Meets& meets, s
     std::ranges::stable_sort(order, std::ranges::greater{}, [&](std::int32_t p) { return places[p].bytes; });
     std::vector<std::int64_t> offsets(count);
     std::int64_t end = PairPacker(places, together, alignment).place(order, offsets);
-    squeeze(places, together, alignment, std::max(enough, bound_of(places, together)), end, offsets);
+    const std::int64_t goal = std::max(enough, bound_of(places, together));
+    squeeze(places, together, alignment, {goal, std::numeric_limits<std::int64_t>::max()}, most_seen / 3, end, offsets);
     if (end >= best) return;
     best = end;
     for (std::size_t b = 0; b < blocks.size(); ++b) best_offsets[b] = offsets[place[b]];
@@ -344,7 +346,8 @@ std::int64_t pack(std::vector<PackedBlock>& blocks, std::int32_t issues, std::in
         const Meets meets = meets_of(blocks);
         if (few) improve(blocks, meets, alignment, enough, best, best_offsets);
         if (best > enough && worth_seconds) pack_in_turns(blocks, meets, alignment, enough, best, best_offsets);
-        if (best > enough && worth_seconds && few) squeeze(blocks, meets, alignment, enough, best, best_offsets);
+        if (best > enough && worth_seconds && few)
+            squeeze(blocks, meets, alignment, {enough, most + most / 52}, most_seen, best, best_offsets);
     }
     for (std::size_t b = 0; b < blocks.size(); ++b) blocks[b].offset = best_offsets[b];
     return blocks.empty() ? 0 : best;

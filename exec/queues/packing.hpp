@@ -23,8 +23,8 @@ bool before(const PackedBlock& a, const PackedBlock& b);
 // Gives every block an offset, a multiple of `alignment`, and returns the end of the highest. Largest first (first fit); where the blocks
 // take more than the most that is alive at a time, in issue order, by more than one part in 80, other orders are tried, one of them with
 // those first that are there when the most is alive, and blocks that stick out are placed earlier; those that stick out often, earliest.
-// Where that is not enough, and there are 8 MiB or more, searches of some seconds follow (ejection.hpp): of the places that the instances
-// of a buffer take in turn, then of all blocks.
+// Where that is not enough, and there are 8 MiB or more, searches of some seconds follow (ejection.hpp), four times as long where they
+// leave more than one part in 52: of the places that the instances of a buffer take in turn, then of all blocks.
 std::int64_t pack(std::vector<PackedBlock>& blocks, std::int32_t issues, std::int64_t alignment);
 
 } // namespace orrery

@@ -76,12 +76,12 @@ class Maker {
         }
     }
     // Rows of experts, whatever their counts are: each operand is one run, so rows that are sent and received go from it and to it as they
-    // lie. The parts of a sum are copied: all are as long as the longest, which has room in `out`, and so is their sum.
+    // lie. The parts of a sum are copied, all as long as the longest, which has room in `out`.
     std::int64_t most_staging(const Collective& work, const Command& c) const {
         if (work.kind != CollectiveKind::reduce_scatter) return 0;
         const auto members = static_cast<std::int64_t>(world_.members[work.comm][rank_.rank].size());
         std::int64_t bytes = 0;
-        for (const Operand& o : c.out) bytes += (members + 1) * bytes_of(world_, o) + 2 * 256; // both begin at multiples of 256
+        for (const Operand& o : c.out) bytes += members * bytes_of(world_, o) + 256; // each begins at a multiple of 256
         return bytes;
     }
     // Bytes behind a collective's operands up to the end of their buckets.

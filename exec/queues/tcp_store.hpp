@@ -17,6 +17,8 @@ class StoreServer {
     ~StoreServer();
     StoreServer(const StoreServer&) = delete;
     StoreServer& operator=(const StoreServer&) = delete;
+    // Waits until ranks but `own`, whose process this is, have left, so that what was said last reaches them: `seconds` at most.
+    void see_off(int own, double seconds);
     int port() const;
     std::size_t kept(); // keys and counts in it
 

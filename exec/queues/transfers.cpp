@@ -119,11 +119,13 @@ class Builder {
         call(CommCall::Kind::reduce_scatter, in, to, shard);
         if (s.out.size() != 1) spread_behind(to, s.out);
     }
-    // Parts of uneven size, for a call that has even ones: each at the beginning of a slot as long as the longest.
+    // Parts of uneven size, for a call that has even ones: each at the beginning of a slot as long as the longest. The sum, which has room
+    // for that, comes as it is: behind this member's part it is 0.
     void reduce_scatter_rows(const CollectiveSides& s) {
         const std::int64_t shard = *std::ranges::max_element(s.sent);
         if (shard == 0) return;
-        std::byte *const in = stage(shard * members_), *const to = stage(shard);
+        require(s.out.size() == 1 && s.out[0].elements >= shard, "the sum of rows has no room in one run");
+        std::byte* const in = stage(shard * members_);
         std::int64_t begin = 0;
         for (std::size_t m = 0; m < s.sent.size(); ++m) {
             std::byte* at = in + static_cast<std::int64_t>(m) * shard * size_;
@@ -134,8 +136,7 @@ class Builder {
             if (const std::int64_t left = shard - s.sent[m]; left > 0) out_.before.push_back({at, nullptr, left * size_});
             begin += s.sent[m];
         }
-        call(CommCall::Kind::reduce_scatter, in, to, shard);
-        spread_behind(to, part(s.out, 0, s.received[0], size_));
+        call(CommCall::Kind::reduce_scatter, in, s.out[0].data, shard);
     }
     void all_gather(const CollectiveSides& s) {
         const std::int64_t shard = elements(s.in), whole = shard * members_;

@@ -49,7 +49,7 @@ bool of_worker(const World& world, Quantity q) {
     return own && world.plan.workers != 0;
 }
 std::string name_of(const World& world, const Rank& rank, Quantity q, const std::string& part) {
-    return of_worker(world, q) ? name_of_worker(rank.context.at[Axis::dpr], q, part) : prefix(q) + part;
+    return of_worker(world, q) ? name_of_worker(rank.context.at[Axis::dpw], q, part) : prefix(q) + part;
 }
 
 // As the checkpoint has it: workers may go on from a synchronous run, whose states all share. Empty: it has none.
@@ -145,7 +145,7 @@ class Writers {
     bool writes(const Rank& rank, const TensorPart& part, Quantity q) const {
         const Plan& plan = world_.plan;
         const Buffer& b = plan.buffers[part.tensor];
-        AxisMask differs = of_worker(world_, q) ? mask(Axis::dpr) : AxisMask{0};
+        AxisMask differs = of_worker(world_, q) ? mask(Axis::dpw) : AxisMask{0};
         for (int a = 0; a < axis_count; ++a)
             if (b.placement.on(static_cast<Axis>(a)) == PlacementKind::sharded) differs |= mask(static_cast<Axis>(a));
         if (part.shards >= 0) {
@@ -164,7 +164,7 @@ class Writers {
     // Whether experts' mesh has the workers where the other has them.
     bool workers_alike() const {
         const Mesh &all = world_.plan.mesh, &experts = world_.plan.expert_mesh;
-        return all.extent(Axis::dpr) == experts.extent(Axis::dpr) && all.stride_in_stage(Axis::dpr) == experts.stride_in_stage(Axis::dpr);
+        return all.extent(Axis::dpw) == experts.extent(Axis::dpw) && all.stride_in_stage(Axis::dpw) == experts.stride_in_stage(Axis::dpw);
     }
     const World& world_;
     std::vector<int> first_stage_;
@@ -232,7 +232,7 @@ void carry_over(const World& from, World& to) {
 void refuse_more_workers(const World& world, const CheckpointFiles& files) {
     const auto rank = std::ranges::find_if(world.ranks, [](const auto& r) { return r != nullptr; });
     if (world.plan.workers == 0 || rank == world.ranks.end()) return;
-    const int workers = world.plan.mesh.extent(Axis::dpr);
+    const int workers = world.plan.mesh.extent(Axis::dpw);
     for (Quantity q : {Quantity::states, Quantity::parameters})
         if (const std::vector<TensorPart> parts = parts_of(world, **rank, q);
             !parts.empty() && files.shape(name_of_worker(workers, q, parts.front().name)))

@@ -392,8 +392,11 @@ void initialise_common(World& world) {
 
 std::int64_t first_sequence(const World& world, const Coordinates& at, std::int32_t microbatch) {
     const Mesh& mesh = world.plan.mesh;
-    const std::int64_t shards = mesh.extent(Axis::dp), ranks = shards * mesh.extent(Axis::dpr);
-    const std::int64_t here = at[Axis::dp] + at[Axis::dpr] * shards;
+    std::int64_t ranks = 1, here = 0;
+    for (const Axis a : {Axis::dp, Axis::dpr, Axis::dpw}) {
+        here += at[a] * ranks;
+        ranks *= mesh.extent(a);
+    }
     return (microbatch * ranks + here) * world.facts.micro_batch;
 }
 

@@ -32,8 +32,9 @@ enum Exit {
     communication_failed = 9,
     our_bug = 70
 };
-int exit_code(const std::exception& e); // of what ended a run
-void report(const std::exception& e);   // complains, unless another rank's process does
+int exit_code(const std::exception& e);    // of what ended a run
+void report(const std::exception& e);      // complains, unless another rank's process does
+void report_here(const std::exception& e); // the same, once on this machine
 
 struct Options {
     bool json = false, quiet = false, verbose = false;

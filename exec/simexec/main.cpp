@@ -417,7 +417,7 @@ int run(int argc, char** argv) {
     try {
         return dispatch(app, parsed);
     } catch (const std::exception& e) {
-        if (speaks(e)) once_here(e.what(), [&] { report(e); });
+        report_here(e);
         return exit_code(e);
     }
 }
@@ -426,6 +426,10 @@ int run(int argc, char** argv) {
 
 void report(const std::exception& e) {
     if (speaks(e)) complain(std::string(e.what()) + (exit_code(e) == our_bug ? "\nThis is a bug in simexec." : ""));
+}
+
+void report_here(const std::exception& e) {
+    if (speaks(e)) once_here(e.what(), [&] { report(e); });
 }
 
 int exit_code(const std::exception& e) {

@@ -22,6 +22,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -132,6 +133,27 @@ void require_its_text(const std::string& from, const CheckpointState& state, con
 // The attempt before of a supervised run may be on another machine: its process ends within this time.
 constexpr double patience_for_the_last_s = 10;
 
+// Each rank writes its part of a checkpoint into the same folder: a machine that has one of its own under that name is found now, and not
+// when the first checkpoint is sealed.
+void require_one_folder(const RunOptions& how, const Others& others) {
+    constexpr int tries = 100; // network file systems may show a file late
+    const auto seen = [&] { return FolderLock::holder(how.checkpoint); };
+    const bool writes = !how.checkpoint.empty();
+    const std::int64_t said = others.gather({others.rank == 0 && writes ? term(seen().value_or("")) : 0})[0][0];
+    bool one = !writes || said == 0;
+    for (int i = 0; i < tries && !one; ++i) {
+        if (i > 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        const auto who = seen();
+        one = who && term(*who) == said;
+    }
+    const int apart = others.first(!one);
+    if (apart < 0) return;
+    const std::string why = fmt::format("--checkpoint {}: rank {} has another folder there than rank 0: name one that all machines share",
+                                        how.checkpoint, apart);
+    say_once(others, others.rank == 0, why);
+    throw RefusedElsewhere(why);
+}
+
 // The folder of checkpoints is this job's alone from here on: its rank 0 holds the lock, and all ranks end where another job has it.
 std::unique_ptr<FolderLock> lock_checkpoints(const RunOptions& how, const Others* others) {
     std::unique_ptr<FolderLock> lock;
@@ -141,6 +163,7 @@ std::unique_ptr<FolderLock> lock_checkpoints(const RunOptions& how, const Others
         why = lock->problem().empty() ? holds_other_run(how) : lock->problem(); // another has come and gone meanwhile
     }
     const bool refused = others ? others->any(!why.empty()) : !why.empty(); // asked of all, also where one has no folder: see agree()
+    if (!refused && others) require_one_folder(how, *others);
     if (!refused) return lock;
     if (!others) throw std::runtime_error(why);
     say_once(*others, others->rank == 0, why);
@@ -405,7 +428,8 @@ int train(const Scenario& scenario, const Corpus& corpus, const Options& options
     } catch (const std::exception& e) {
         job.folder.reset();                                 // its lock is a file
         if (transport) end_all(*transport, *job.others, e); // the others would wait for this rank
-        if (!job.others || job.others->fail(e)) throw;
+        if (!job.others) throw;
+        if (job.others->fail(e)) report_here(e); // before the job goes: rank 0's waits for the others
         throw SaidByAnother(e.what(), exit_code(e));
     }
 }

@@ -48,6 +48,7 @@ std::vector<SweptPoint> swept_points(const SweepModel& model) {
         if (row->tokens_per_s > 0) f.tokens_per_s = row->tokens_per_s;
         if (row->mfu > 0) f.mfu = row->mfu;
         if (row->step_time_s > 0) f.bubble = row->bubble_fraction;
+        if (row->step_time_s > 0 && row->straggler_fraction >= 0) f.stragglers = row->straggler_fraction;
         if (row->cost_usd > 0) f.cost_usd = row->cost_usd;
         f.peak_bytes = static_cast<double>(row->peak_bytes);
         f.capacity_bytes = static_cast<double>(row->capacity_bytes);

@@ -34,6 +34,7 @@ const std::vector<AxisChoice>& choices() {
          },
          seconds_words, "s"},
         {QT_TRANSLATE_NOOP("orrery::ParetoView", "Bubble"), [](const Figures& f) { return f.bubble; }, percent_words, "%", 100},
+        {QT_TRANSLATE_NOOP("orrery::ParetoView", "Stragglers"), [](const Figures& f) { return f.stragglers; }, percent_words, "%", 100},
     };
     return all;
 }

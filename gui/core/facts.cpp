@@ -82,7 +82,8 @@ Facts facts(const Trace& trace, SpanRef ref) {
         if (s.kind == SpanKind::op && length > 0) out.emplace_back(tr("rate"), metric(op.flops / seconds, "FLOP/s"));
     }
     if (op.bytes > 0) {
-        out.emplace_back(tr("moves"), metric(static_cast<double>(op.bytes), "B"));
+        const QString bytes = metric(static_cast<double>(op.bytes), "B");
+        out.emplace_back(tr("moves"), op.calls > 1 ? tr("%1 in %2 calls").arg(bytes).arg(op.calls) : bytes);
         if (s.kind == SpanKind::op && length > 0) out.emplace_back(tr("bandwidth"), metric(static_cast<double>(op.bytes) / seconds, "B/s"));
     }
     return out;

@@ -37,6 +37,7 @@ Figures figures(const RunData& data) {
         f.tokens_per_s = r.tokens_per_s;
         f.mfu = r.mfu;
         f.bubble = r.bubble_fraction;
+        if (r.step_time_s > 0) f.stragglers = r.breakdown_s[Category::straggler_wait] / r.step_time_s;
         f.breakdown = r.breakdown_s;
         if (r.cost_usd > 0) f.cost_usd = r.cost_usd;
         if (!r.memory.stages.empty()) f.peak_bytes = static_cast<double>(fullest(r.memory).peak.count);

@@ -15,7 +15,7 @@ namespace orrery {
 using Breakdown = ByEnum<Category, double, category_count>; // seconds, by Category
 
 struct Figures {
-    std::optional<double> devices, step_s, tokens_per_s, mfu, bubble, cost_usd;
+    std::optional<double> devices, step_s, tokens_per_s, mfu, bubble, stragglers, cost_usd;
     std::optional<Breakdown> breakdown;
     std::optional<double> peak_bytes, capacity_bytes; // of the fullest stage
     std::optional<bool> fits;

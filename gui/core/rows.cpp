@@ -235,7 +235,8 @@ int coordinate(const Plan& plan, GroupBy group, int rank) {
     case GroupBy::stage:
         return along(plan.mesh, Axis::pp);
     case GroupBy::data:
-        return along(plan.mesh, Axis::dp) + plan.mesh.extent(Axis::dp) * along(plan.mesh, Axis::dpr);
+        return along(plan.mesh, Axis::dp) +
+               plan.mesh.extent(Axis::dp) * (along(plan.mesh, Axis::dpr) + plan.mesh.extent(Axis::dpr) * along(plan.mesh, Axis::dpw));
     case GroupBy::tensor:
         return along(plan.mesh, Axis::tp);
     case GroupBy::context:

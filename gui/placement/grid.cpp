@@ -99,6 +99,8 @@ QString word(Axis a) {
         return tr("data");
     case Axis::dpr:
         return tr("replica");
+    case Axis::dpw:
+        return tr("worker");
     case Axis::pp:
         return tr("pipeline");
     }

@@ -62,7 +62,9 @@ StageHoldings holdings_of(const Plan& plan, int stage) {
 
 } // namespace
 
-int Placements::data_rank(const DevicePlace& d) const { return d.at[at(Axis::dpr)] * mesh.extent(Axis::dp) + d.at[at(Axis::dp)]; }
+int Placements::data_rank(const DevicePlace& d) const {
+    return (d.at[at(Axis::dpw)] * mesh.extent(Axis::dpr) + d.at[at(Axis::dpr)]) * mesh.extent(Axis::dp) + d.at[at(Axis::dp)];
+}
 
 int Placements::experts_each() const { return experts / std::max(1, expert_mesh.extent(Axis::ep)); }
 

@@ -44,7 +44,7 @@ struct Placements {
     std::vector<StageHoldings> stages;
     std::vector<DevicePlace> devices; // by rank
 
-    int data_ranks() const { return mesh.extent(Axis::dp) * mesh.extent(Axis::dpr); }
+    int data_ranks() const { return mesh.extent(Axis::dp) * mesh.extent(Axis::dpr) * mesh.extent(Axis::dpw); }
     int data_rank(const DevicePlace& d) const; // which data it sees, 0 .. data_ranks() - 1
     int stage(const DevicePlace& d) const { return d.at[Axis::pp]; }
     int first_expert(const DevicePlace& d) const; // the experts of its group: [first, first + experts_each())

@@ -109,6 +109,7 @@ std::vector<SweptPoint> FoundPoints::points() const {
         f.tokens_per_s = row.tokens_per_s;
         f.mfu = row.mfu;
         f.bubble = row.bubble_fraction;
+        if (row.straggler_fraction >= 0) f.stragglers = row.straggler_fraction;
         f.peak_bytes = static_cast<double>(row.peak_bytes);
         f.capacity_bytes = static_cast<double>(row.capacity_bytes);
         f.fits = true;

@@ -154,6 +154,8 @@ std::optional<double> StrategiesModel::number(int row, int column) const {
         return f.mfu;
     case BubbleColumn:
         return f.bubble;
+    case StragglersColumn:
+        return f.stragglers;
     case PeakColumn:
         return f.peak_bytes;
     case HeadroomColumn:
@@ -331,6 +333,9 @@ QVariant StrategiesModel::headerData(int section, Qt::Orientation orientation, i
             return {tr("MFU"), tr("Model FLOPs over the devices' dense peak, no recompute"), QStringLiteral("%")};
         case BubbleColumn:
             return {tr("Bubble"), tr("Share of the step in which devices wait for other stages of the pipeline"), QStringLiteral("%")};
+        case StragglersColumn:
+            return {tr("Stragglers"), tr("Share of the step in which devices wait for slower ones of their own stage"),
+                    QStringLiteral("%")};
         case TensorColumn:
             return {tr("Tensor"), tr("Exposed tensor-parallel communication, share of the step"), QStringLiteral("%")};
         case ContextColumn:
@@ -389,10 +394,11 @@ bool StrategiesProxy::filterAcceptsRow(int row, const QModelIndex& parent) const
         int column;
         double unit;
     };
-    static constexpr Key keys[] = {{"step", StrategiesModel::StepColumn, 1},          {"mfu", StrategiesModel::MfuColumn, 0.01},
-                                   {"bubble", StrategiesModel::BubbleColumn, 0.01},   {"memory", StrategiesModel::PeakColumn, 1e9},
-                                   {"devices", StrategiesModel::DevicesColumn, 1},    {"cost", StrategiesModel::CostColumn, 1},
-                                   {"headroom", StrategiesModel::HeadroomColumn, 1e9}};
+    static constexpr Key keys[] = {
+        {"step", StrategiesModel::StepColumn, 1},           {"mfu", StrategiesModel::MfuColumn, 0.01},
+        {"bubble", StrategiesModel::BubbleColumn, 0.01},    {"memory", StrategiesModel::PeakColumn, 1e9},
+        {"devices", StrategiesModel::DevicesColumn, 1},     {"cost", StrategiesModel::CostColumn, 1},
+        {"headroom", StrategiesModel::HeadroomColumn, 1e9}, {"stragglers", StrategiesModel::StragglersColumn, 0.01}};
     static const QRegularExpression comparison(QStringLiteral("^([a-z]+)(<=|>=|<|>)(-?[0-9.]+)$"));
     const QAbstractItemModel& m = *sourceModel();
     return std::all_of(terms_.begin(), terms_.end(), [&](const QString& term) {

@@ -30,6 +30,7 @@ class StrategiesModel : public QAbstractTableModel {
         HeadroomColumn,
         CostColumn,
         BubbleColumn,
+        StragglersColumn,
         TensorColumn,
         ContextColumn,
         ExpertColumn,
@@ -77,7 +78,7 @@ class StrategiesModel : public QAbstractTableModel {
     std::vector<SweptPoint> swept_;
 };
 
-// "fits mfu>40 gpt": words of the name, and comparisons of a figure (step in s, mfu, bubble in %, memory in GB, devices, cost).
+// "fits mfu>40 gpt": words of the name, and comparisons of a figure (step in s, mfu, bubble, stragglers in %, memory in GB, devices, cost).
 class StrategiesProxy : public QSortFilterProxyModel {
     Q_OBJECT
   public:

@@ -80,6 +80,10 @@ QVariant SweepModel::figure(const SweepRow& r, int figure, bool sort) const {
         return !fits ? QVariant{} : sort ? QVariant(r.mfu) : QVariant(percent_words(r.mfu));
     case BubbleFigure:
         return !fits ? QVariant{} : sort ? QVariant(r.bubble_fraction) : QVariant(percent_words(r.bubble_fraction));
+    case StragglersFigure:
+        return !fits || r.straggler_fraction < 0 ? QVariant{}
+               : sort                            ? QVariant(r.straggler_fraction)
+                                                 : QVariant(percent_words(r.straggler_fraction));
     case PeakFigure:
         return r.peak_bytes == 0 ? QVariant{}
                : sort            ? QVariant(static_cast<double>(r.peak_bytes))
@@ -95,7 +99,7 @@ QVariant SweepModel::exportedFigure(const SweepRow& r, int f) const {
     if (f == StatusFigure) return status_words(r);
     const QVariant value = figure(r, f, true);
     if (!value.isValid()) return QString();
-    return f == MfuFigure || f == BubbleFigure ? QVariant(value.toDouble() * 100) : value;
+    return f == MfuFigure || f == BubbleFigure || f == StragglersFigure ? QVariant(value.toDouble() * 100) : value;
 }
 
 QVariant SweepModel::data(const QModelIndex& index, int role) const {
@@ -123,6 +127,7 @@ QVariant SweepModel::headerData(int section, Qt::Orientation orientation, int ro
             return with_unit(title, QStringLiteral("s"));
         case MfuFigure:
         case BubbleFigure:
+        case StragglersFigure:
             return with_unit(title, QStringLiteral("%"));
         case PeakFigure:
             return with_unit(title, tr("bytes"));
@@ -143,6 +148,8 @@ QVariant SweepModel::headerData(int section, Qt::Orientation orientation, int ro
         return tr("MFU");
     case BubbleFigure:
         return tr("Bubble");
+    case StragglersFigure:
+        return tr("Stragglers");
     case PeakFigure:
         return tr("Peak memory");
     case ReasonFigure:
@@ -152,7 +159,7 @@ QVariant SweepModel::headerData(int section, Qt::Orientation orientation, int ro
     }
 }
 
-bool smaller_is_better(HeatMetric m) { return m == HeatMetric::step_time || m == HeatMetric::bubble || m == HeatMetric::peak_memory; }
+bool smaller_is_better(HeatMetric m) { return m != HeatMetric::tokens_per_s && m != HeatMetric::mfu; }
 
 double value_of(const SweepRow& row, HeatMetric metric) {
     switch (metric) {
@@ -164,6 +171,8 @@ double value_of(const SweepRow& row, HeatMetric metric) {
         return row.mfu;
     case HeatMetric::bubble:
         return row.bubble_fraction;
+    case HeatMetric::stragglers:
+        return std::max(0.0, row.straggler_fraction);
     case HeatMetric::peak_memory:
         return static_cast<double>(row.peak_bytes);
     }

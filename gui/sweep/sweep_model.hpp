@@ -15,7 +15,17 @@ class SweepModel : public QAbstractTableModel {
     Q_OBJECT
   public:
     // Columns after the axes.
-    enum Figure { StatusFigure, StepFigure, TokensFigure, MfuFigure, BubbleFigure, PeakFigure, ReasonFigure, FigureCount };
+    enum Figure {
+        StatusFigure,
+        StepFigure,
+        TokensFigure,
+        MfuFigure,
+        BubbleFigure,
+        StragglersFigure,
+        PeakFigure,
+        ReasonFigure,
+        FigureCount
+    };
     enum Role { SortRole = Qt::UserRole + 1, PointRole };
     using QAbstractTableModel::QAbstractTableModel;
 
@@ -38,7 +48,7 @@ class SweepModel : public QAbstractTableModel {
 };
 
 // The figure that the map shows; smaller step times and memory are better, larger shares.
-enum class HeatMetric { step_time, tokens_per_s, mfu, bubble, peak_memory };
+enum class HeatMetric { step_time, tokens_per_s, mfu, bubble, stragglers, peak_memory };
 struct HeatCell {
     std::optional<double> value; // of the best point that fits
     std::int64_t point = -1;     // that one, or one that says why none does

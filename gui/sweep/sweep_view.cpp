@@ -83,7 +83,7 @@ void SweepView::layOut() {
     x_->setAccessibleName(tr("Horizontal axis"));
     y_->setAccessibleName(tr("Vertical axis"));
     metric_->setAccessibleName(tr("Figure"));
-    metric_->addItems({tr("step time"), tr("tokens/s"), tr("MFU"), tr("bubble"), tr("peak memory")});
+    metric_->addItems({tr("step time"), tr("tokens/s"), tr("MFU"), tr("bubble"), tr("stragglers"), tr("peak memory")});
     progress_->setMaximumWidth(220);
     progress_->setAccessibleName(tr("Points computed"));
     add_->setToolTip(tr("Simulates the chosen points in full and adds them to the table of strategies (Enter)"));

@@ -228,6 +228,10 @@
         <translation>bewegt</translation>
     </message>
     <message>
+        <source>%1 in %2 calls</source>
+        <translation>%1 in %2 Aufrufen</translation>
+    </message>
+    <message>
         <source>bandwidth</source>
         <translation>Bandbreite</translation>
     </message>
@@ -926,6 +930,10 @@
     <message>
         <source>replica</source>
         <translation>Kopien</translation>
+    </message>
+    <message>
+        <source>worker</source>
+        <translation>Arbeiter</translation>
     </message>
     <message>
         <source>pipeline</source>
@@ -2651,6 +2659,10 @@ Beispiel: %1</translation>
         <translation>Blase</translation>
     </message>
     <message>
+        <source>Stragglers</source>
+        <translation>Nachzügler</translation>
+    </message>
+    <message>
         <source>Figure on the horizontal axis</source>
         <translation>Zahl nach rechts</translation>
     </message>
@@ -3218,8 +3230,16 @@ Beispiel: %1</translation>
         <translation>Blase</translation>
     </message>
     <message>
+        <source>Stragglers</source>
+        <translation>Nachzügler</translation>
+    </message>
+    <message>
         <source>Share of the step in which devices wait for other stages of the pipeline</source>
         <translation>Anteil des Schritts, in dem Geräte der Pipeline wegen ruhen</translation>
+    </message>
+    <message>
+        <source>Share of the step in which devices wait for slower ones of their own stage</source>
+        <translation>Anteil des Schritts, in dem Geräte auf langsamere der eigenen Stufe warten</translation>
     </message>
     <message>
         <source>Tensor</source>
@@ -3396,6 +3416,10 @@ Beispiel: %1</translation>
         <translation>Blase</translation>
     </message>
     <message>
+        <source>Stragglers</source>
+        <translation>Nachzügler</translation>
+    </message>
+    <message>
         <source>Peak memory</source>
         <translation>Höchster Speicher</translation>
     </message>
@@ -3477,6 +3501,10 @@ Beispiel: %1</translation>
     <message>
         <source>bubble</source>
         <translation>Blase</translation>
+    </message>
+    <message>
+        <source>stragglers</source>
+        <translation>Nachzügler</translation>
     </message>
     <message>
         <source>peak memory</source>

@@ -9,7 +9,7 @@
 namespace orrery {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 std::string heading(const std::string& text, const std::string& aside, const TextStyle& style) {
     return "\n" + paint(text, Ink::bold, style) + (aside.empty() ? "" : "  " + paint(aside, Ink::dim, style)) + "\n";
@@ -62,9 +62,9 @@ std::string faster_text(const Advice& a, const TextStyle& style) {
     return text;
 }
 
-Json trial_json(const Trial& t, double now) {
-    Json j{{"change", t.change.words}};
-    if (!t.refused.empty()) return j.update(Json{{"refused", t.refused}}), j;
+OrderedJson trial_json(const Trial& t, double now) {
+    OrderedJson j{{"change", t.change.words}};
+    if (!t.refused.empty()) return j.update(OrderedJson{{"refused", t.refused}}), j;
     const Report& r = *t.report;
     j["fits"] = t.fits();
     j["peak_bytes"] = fullest(r.memory).peak.count;
@@ -76,7 +76,7 @@ Json trial_json(const Trial& t, double now) {
         if (now > 0) j["against_now"] = r.step_time_s / now - 1;
         if (r.cost_usd > 0) j["cost_usd"] = r.cost_usd;
     }
-    j["scenario"] = Json::parse(t.json);
+    j["scenario"] = OrderedJson::parse(t.json);
     return j;
 }
 
@@ -114,12 +114,12 @@ std::string to_text(const Advice& a, const TextStyle& style) {
 
 std::string to_json(const Advice& a) {
     const double now = a.report.step_time_s;
-    Json j{{"name", a.name},
-           {"verdict", a.verdict},
-           {"fits", a.report.memory.fits},
-           {"step_time_s", now},
-           {"step_time_error_bar", a.report.error_bar.step_time}};
-    j["critical_path"] = Json::array();
+    OrderedJson j{{"name", a.name},
+                  {"verdict", a.verdict},
+                  {"fits", a.report.memory.fits},
+                  {"step_time_s", now},
+                  {"step_time_error_bar", a.report.error_bar.step_time}};
+    j["critical_path"] = OrderedJson::array();
     for (const OnPath& p : a.path) j["critical_path"].push_back({{"resource", p.resource}, {"seconds", p.seconds}});
     for (int g = 0; g < cost_group_count; ++g) j["sensitivities"][name(static_cast<CostGroup>(g))] = a.report.shares[g];
     if (a.report.input.stall_s > 0) j["sensitivities"]["samples"] = a.report.input.share;
@@ -127,11 +127,11 @@ std::string to_json(const Advice& a) {
         j["next_bottleneck"] = {{"first", a.next->first}, {"first_share", a.next->first_share},
                                 {"next", a.next->next},   {"next_share", a.next->next_share},
                                 {"times", a.next->times}, {"step_time_s", a.next->step_time_s}};
-    j["ten_percent_faster"] = Json::array();
+    j["ten_percent_faster"] = OrderedJson::array();
     for (const FasterPart& f : a.faster)
         j["ten_percent_faster"].push_back({{"part", f.part}, {"step_time_s", f.step_time_s}, {"gain", f.gain}});
     for (const auto& [key, trials] : {std::pair{"better", &a.better}, {"another_training", &a.otherwise}, {"safer", &a.safer}}) {
-        j[key] = Json::array();
+        j[key] = OrderedJson::array();
         for (const Trial& t : *trials) j[key].push_back(trial_json(t, now));
     }
     if (a.fix) {
@@ -140,9 +140,9 @@ std::string to_json(const Advice& a) {
         if (a.fix->cluster) j["fix"]["cluster"] = trial_json(*a.fix->cluster, now);
         if (a.fix->with_hosts) j["fix"]["cluster_with_states_on_hosts"] = trial_json(*a.fix->with_hosts, now);
     }
-    j["why_not"] = Json::array();
+    j["why_not"] = OrderedJson::array();
     for (const WhyNot& w : a.why_not) {
-        Json one = trial_json(w.trial, now);
+        OrderedJson one = trial_json(w.trial, now);
         one["answer"] = w.answer;
         one["inside_interval"] = w.inside;
         if (w.most > w.least) one["interval"] = {w.least, w.most};

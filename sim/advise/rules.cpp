@@ -15,7 +15,7 @@
 namespace orrery {
 namespace {
 
-constexpr double tie = 0.02;
+constexpr double rule_tie = 0.02;
 
 // The text of a random job; strategies come later.
 std::string random_job(std::mt19937_64& random) {
@@ -73,7 +73,7 @@ void faster(RuleResult& r, const Trial& right, const std::vector<const Trial*>& 
     ++r.applies;
     const double effect = !right.fits() ? 0.5 : best == 0 ? 2 : best / seconds(right); // one that does not fit counts as twice as slow
     r.effects.push_back(effect);
-    if (std::abs(effect - 1) <= tie)
+    if (std::abs(effect - 1) <= rule_tie)
         ++r.ties;
     else if (effect > 1)
         ++r.holds;
@@ -113,7 +113,7 @@ void at_least(RuleResult& r, double figure, double bar) {
     r.effects.push_back(figure);
     if (figure >= bar)
         ++r.holds;
-    else if (figure >= bar * (1 - tie))
+    else if (figure >= bar * (1 - rule_tie))
         ++r.ties;
 }
 
@@ -249,8 +249,9 @@ std::vector<RuleResult> check_rules(int jobs, std::uint64_t seed, int threads, c
 }
 
 std::string to_markdown(const std::vector<RuleResult>& rules, int jobs) {
-    std::string text = fmt::format(
-        "{} random jobs. Holds and fails: by more than {:.0f} %. A job that does not fit counts as twice as slow.\n\n", jobs, tie * 100);
+    std::string text =
+        fmt::format("{} random jobs. Holds and fails: by more than {:.0f} %. A job that does not fit counts as twice as slow.\n\n", jobs,
+                    rule_tie * 100);
     text += "| rule | applies | holds | tie | fails | median effect | what the effect is |\n|---|---|---|---|---|---|---|\n";
     for (const RuleResult& r : rules)
         text += fmt::format("| {} | {} | {} | {} | {} | {} | {} |\n", r.claim, r.applies, r.holds, r.ties, r.applies - r.holds - r.ties,

@@ -13,7 +13,7 @@
 namespace orrery {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 std::vector<std::string> steps_of(const std::string& pointer) {
     std::vector<std::string> steps;
@@ -25,19 +25,19 @@ std::vector<std::string> steps_of(const std::string& pointer) {
     return steps;
 }
 
-void change_field(Json& document, const ChangedField& field) {
+void change_field(OrderedJson& document, const ChangedField& field) {
     const std::vector<std::string> steps = steps_of(field.pointer);
-    Json* at = &document;
+    OrderedJson* at = &document;
     for (std::size_t i = 0; i + 1 < steps.size(); ++i) {
         if (at->is_object() && !at->contains(steps[i]) && field.value.empty()) return; // nothing to take out
         at = &(*at)[steps[i]];
-        if (at->is_string()) *at = Json{{"preset", *at}};
-        if (!at->is_object()) *at = Json::object();
+        if (at->is_string()) *at = OrderedJson{{"preset", *at}};
+        if (!at->is_object()) *at = OrderedJson::object();
     }
     if (field.value.empty())
         at->erase(steps.back());
     else
-        (*at)[steps.back()] = Json::parse(field.value);
+        (*at)[steps.back()] = OrderedJson::parse(field.value);
 }
 
 Report report_of(const Scenario& scenario, const TryOptions& options) {
@@ -59,7 +59,7 @@ Report report_of(const Scenario& scenario, const TryOptions& options) {
 } // namespace
 
 std::string with(const std::string& json, const StrategyChange& change) {
-    Json document = Json::parse(json);
+    OrderedJson document = OrderedJson::parse(json);
     for (const ChangedField& f : change.fields) change_field(document, f);
     return document.dump();
 }

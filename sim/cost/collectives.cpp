@@ -252,11 +252,14 @@ double ring_eta(const FabricTable& f, CollectiveKind kind, const Group& g) {
 }
 
 // Those series are of nodes with four adapters and more. A ring of several members a node over one adapter is as fast as a rail: 32 V100
-// on four nodes reach 12.2 of 12.5 GB/s in all-reduces (NVIDIA/nccl-tests issue 29). That gathers and more nodes do so too is assumed.
-// Over several adapters it is no slower than over one of them.
+// on four nodes reach 12.2 of 12.5 GB/s in all-reduces (NVIDIA/nccl-tests issue 29). That gathers and more nodes do so too is assumed,
+// and that rings over two and three adapters lie between, by the logarithm of their number: on nodes that have no more, and of groups with
+// two or three members a node that have one each.
 double ring_rate(const FabricTable& f, CollectiveKind kind, const Group& g, double adapter) {
-    const double rate = ring_eta(f, kind, g) * g.nic_rate;
-    return g.lanes == 1 ? rate : std::max(rate, f.eta_rail * std::min(adapter, g.nic_rate));
+    const double eta = ring_eta(f, kind, g);
+    if (g.lanes == 1 || adapter <= 0) return eta * g.nic_rate;
+    const double of_four = std::clamp(std::log2(g.nic_rate / adapter) / 2, 0.0, 1.0);
+    return (f.eta_rail + (eta - f.eta_rail) * of_four) * g.nic_rate;
 }
 
 // The waiting time of a piece of data on its way round a ring, hops inside nodes and hops between them, by the protocol that comes out

@@ -3,6 +3,7 @@
 #include "sim/cost/measured.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <unordered_set>
 
 namespace orrery {
@@ -75,6 +76,9 @@ const KnownGroup& CostModel::Data::known(std::span<const int> ranks) const {
             g.group = group_of(*fabric, domain, ranks);
             const Group& made = g.group;
             if (made.nodes > 1) g.between = extra_hop(made.node(0)[0], made.node(1)[0]);
+            g.adapter = std::numeric_limits<double>::infinity();
+            for (std::size_t k = 0; k < static_cast<std::size_t>(made.nodes); ++k)
+                g.adapter = std::min(g.adapter, fabric->endpoint_bandwidth(made.node(k)[0]).value * 1e-6);
             for (std::size_t k = 0; k < static_cast<std::size_t>(made.nodes); ++k) {
                 if (made.node(k).size() < 2) continue;
                 g.inside = extra_hop(made.node(k)[0], made.node(k)[1]);
@@ -326,7 +330,7 @@ CommCost CostModel::collective(const Collective& c, std::span<const int> ranks) 
     narrower.sharp = wish != CollectiveAlgorithm::sharp || d.switches_reduce(g, one_byte);
     narrower.rate = [&](Algorithm a) { return d.shared_rate(g, a); };
     narrower.least = d.least_rate(g);
-    narrower.adapter = d.fabric->endpoint_bandwidth(ranks.front()).value * 1e-6;
+    narrower.adapter = g.adapter;
     if (d.device.architecture == "volta") narrower.long_hops = volta_hops;
     const CollectiveTime t = g.group.nodes == 1
                                  ? single_node(links, c.kind, g.group.n, bytes, one_byte, d.multicast, wish)

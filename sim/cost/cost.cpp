@@ -4,6 +4,7 @@
 #include "sim/model/expert_load.hpp"
 #include "sim/plan/lowering.hpp"
 #include "sim/scenario/parameters.hpp"
+#include "sim/scenario/stage3.hpp"
 
 #include <fmt/format.h>
 
@@ -111,6 +112,7 @@ CostModel::CostModel(const Scenario& scenario, const Fabric& fabric) : data_(std
         d.pointwise.quantize.phi /= d.pointwise.quantize.earlier;
     d.modules_overlap = d.strategy.overlap.tensor_parallel && d.strategy.tensor_parallel > 1 && d.practice.issues_within_linears;
     d.hidden = scenario.model.hidden_size;
+    d.joined_below = stage3::sizes_of(scenario).prefetch_bucket_size;
     if (scenario.model.trainable.lora) d.adapter_rank = scenario.model.trainable.rank;
     d.ragged_heads = scenario.model.head_dim % 8 != 0;
     d.quantizer.pads_experts = pads_experts(scenario, d.practice);

@@ -45,6 +45,7 @@ struct KnownGroup {
     std::vector<int> ranks;
     Group group;
     double inside = 0, between = 0; // a hop on a node that has several of its ranks, and from node to node: more than the fits' (us)
+    double adapter = 0;             // of the node with the slowest ones, one of them (bytes/us)
     mutable double link_rate[7][10] = {}, nic_rate[7][10] = {}; // nic_rate: its NICs alone
     mutable double shared_rate[10] = {};                        // of an all-reduce, while the groups beside it do the same
 };
@@ -120,6 +121,7 @@ struct CostModel::Data {
     std::vector<int> load_of;
     bool shared_tiles = false;       // rows of all experts are concatenated, in tiles of kernels.systolic
     std::int64_t adapter_rank = 0;   // LoRA's; 0: there is none
+    std::int64_t joined_below = 0;   // ZeRO-3 gathers smaller parameters several at a time (stage3::Sizes::prefetch_bucket_size)
     bool ragged_heads = false;       // rows of a head's queries, keys and values are not whole vectors of 16 bytes
     Quantizer quantizer;             // of the training's precision
     double slowest = 1;              // time of the slowest device of the job against that of a device of a node

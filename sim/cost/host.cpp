@@ -7,7 +7,6 @@
 // what each rank sent, cuts of gradients for each rank, collectives called apart, parameters that are stepped on).
 #include "sim/cost/data.hpp"
 
-#include "sim/scenario/stage3.hpp"
 #include "topology/overloaded.hpp"
 
 #include <algorithm>
@@ -68,14 +67,12 @@ struct Hooks {
 // gathers all of them (set_z3_leaf_modules: a trace of modules cannot hold experts that differ from step to step). That gather is counted
 // with the experts' first linears, which read rows of the hidden size.
 struct Hooking {
-    std::int64_t adapter_rank = 0, hidden = 1;
+    std::int64_t adapter_rank = 0, hidden = 1, joined_below = 0;
     double elements = 1;
     bool loops = false;
     bool exchanges = false; // matrices' gradients go by ZeRO++'s exchange, which cuts them on the device (all_to_all_quant_reduce)
 
-    static double joined(double parameters, std::int64_t elements_of_each) {
-        return elements_of_each < stage3::prefetch_bucket_size ? parameters : 0;
-    }
+    double joined(double parameters, std::int64_t elements_of_each) const { return elements_of_each < joined_below ? parameters : 0; }
 
     double filled(double parameters, std::int64_t of_each) const {
         return parameters * std::min(1.0, static_cast<double>(of_each) / elements);
@@ -146,6 +143,15 @@ Hooks hooks_of(const Op& op, const Hooking& hooking) {
         op.work);
 }
 
+// ZeRO++'s exchange reduces what is no matrix tensor by tensor, cut for each rank where the bucket is reduced (all_to_all_quant_reduce of
+// deepspeed/runtime/comm/coalesced_collectives.py). A tensor alone is not joined with others: 2.2 us a rank, where one of eight takes 3.7
+// (the same calls of PyTorch for 384 ranks, timed on a processor of ours that was busy with other work as well).
+double cut_in_exchange(const Op& op) {
+    constexpr double alone = 0.6;
+    const auto* w = std::get_if<Pointwise>(&op.work);
+    return w != nullptr && w->kind == PointwiseKind::by_owner && op.phase == Phase::gradient_reduce ? alone * op.modules : 0;
+}
+
 // Whether it runs in a backward pass, whose hooks cost other times.
 bool runs_back(const Op& op) {
     return std::visit(
@@ -192,11 +198,13 @@ double CostModel::Data::hooks_us(const Op& op) const {
     const auto& t = pointwise.calls.hook;
     const double elements = static_cast<double>(strategy.bucket_bytes.count) / bytes_per_element(training.gradient_dtype);
     const bool exchanges = strategy.quantized_gradients != QuantizedGradients::none;
-    const Hooks h = hooks_of(op, {adapter_rank, hidden, std::max(1.0, elements), practice.loops_over_experts, exchanges});
+    Hooks h = hooks_of(op, {adapter_rank, hidden, joined_below, std::max(1.0, elements), practice.loops_over_experts, exchanges});
+    if (exchanges) h.cut = cut_in_exchange(op);
     const std::size_t way = runs_back(op) ? 1 : 0;
-    const int ranks = (strategy.shard_group_size > 0 ? strategy.shard_group_size : strategy.data_parallel * strategy.context_parallel);
+    const int sharing = strategy.replicas_of_worker() * strategy.context_parallel;
+    const int ranks = strategy.shard_group_size > 0 ? strategy.shard_group_size : sharing;
     const int near = practice.second_copy_ranks > 0 && way == 1 ? practice.second_copy_ranks : ranks; // of whom the backward pass gathers
-    const bool shared = strategy.data_parallel * strategy.context_parallel > 1;
+    const bool shared = sharing > 1;
     const double module = t.module[way] + (practice.hook_contexts && way == 0 ? t.context : 0);
     const auto more_than = [&](int all) { return practice.cuts_by_rank ? std::max(0, all - 2) : 0; }; // two are in the other figures
     return h.modules * module + h.gathers * (shared ? t.gather : t.alone)[way] + h.members * t.member[way] + h.gradients * t.gradient +

@@ -76,6 +76,10 @@ double LearnedConstants::memory_factor(std::size_t i) const { return memory ? st
 
 LearnedConstants read_learned(const Json& j) {
     LearnedConstants l;
+    if (const double law = j.contains("law") ? number(j, "law", 1, 1e6) : 1; law != learned_law)
+        throw std::runtime_error("it was learned by law " + std::to_string(static_cast<int>(law)) + ", and this program reads law " +
+                                 std::to_string(learned_law) +
+                                 ", by which the noise of steps is another: learn again, simrun learn ROWS.json -o FILE");
     if (!j.contains("device") || !j["device"].is_string()) throw std::runtime_error("it does not say for which \"device\" it is");
     l.device = j["device"].get<std::string>();
     const auto stack = j.contains("stack") && j["stack"].is_string() ? named<Stack>(j["stack"].get<std::string>()) : std::nullopt;
@@ -94,7 +98,8 @@ LearnedConstants read_learned(const Json& j) {
 std::string write_learned(std::span<const LearnedConstants> all) {
     auto list = nlohmann::ordered_json::array();
     for (const LearnedConstants& l : all) {
-        nlohmann::ordered_json j{{"what", "learned"}, {"device", l.device}, {"stack", name(l.stack)}, {"rows", l.rows}};
+        nlohmann::ordered_json j{
+            {"what", "learned"}, {"law", learned_law}, {"device", l.device}, {"stack", name(l.stack)}, {"rows", l.rows}};
         write_normal(j, l.time, belief_name);
         j["noise"] = l.noise;
         if (l.memory) {

@@ -15,6 +15,9 @@
 namespace orrery {
 
 inline constexpr int belief_count = cost_group_count + 1; // the groups, and what no group describes
+// The law that a file was learned by; its noise means nothing by another. 1, of files that name none: the noise was the spread of all that
+// was thought possible, which held 92 instead of 80 steps in a hundred. 2: the noise that holds four in five, weights of new sources.
+inline constexpr int learned_law = 2;
 using BeliefArray = std::array<double, belief_count>;
 
 // Normal beliefs about logarithms of factors.
@@ -42,7 +45,7 @@ struct LearnedConstants {
     double memory_factor(std::size_t i) const; // 1 where no memory was measured
 };
 
-// An object of a calibration file: {"what": "learned", "device", "stack", "rows", "factors": {group: factor}, "covariance", ..}.
+// An object of a calibration file: {"what": "learned", "law", "device", "stack", "rows", "factors": {group: factor}, "covariance", ..}.
 // Throws std::runtime_error, which names what is missing or beyond its limits (factors: 1/20 to 20).
 LearnedConstants read_learned(const nlohmann::json& file);
 std::string write_learned(std::span<const LearnedConstants> all); // a list of them

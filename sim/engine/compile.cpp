@@ -28,7 +28,7 @@ bool gathers_in_pieces(const Op& op) {
 
 Category communication_category(AxisMask axes, Phase phase) {
     if (axes & mask(Axis::pp)) return phase == Phase::exchange ? Category::exposed_pp : Category::exposed_dp;
-    if (axes & (mask(Axis::dp) | mask(Axis::dpr))) return Category::exposed_dp;
+    if (axes & (mask(Axis::dp) | mask(Axis::dpr) | mask(Axis::dpw))) return Category::exposed_dp;
     if (axes & mask(Axis::ep)) return Category::exposed_ep;
     if (axes & mask(Axis::cp)) return Category::exposed_cp;
     return Category::exposed_tp;

@@ -229,6 +229,9 @@ bool rests_on(const Machine& machine, CostGroup group);
 // The costs of a bundle class end here.
 std::int32_t costs_end(const Machine& machine, const BundleClass& bundle);
 
+// Bytes that cross each link in a step; completions: how often each bundle cost moved its payload.
+std::vector<LinkUse> link_uses(const Machine& machine, const std::vector<std::int64_t>& completions);
+
 // Runs it (simulate() is compile, then this).
 Simulation run(const Machine& machine, const SimulateOptions& options);
 

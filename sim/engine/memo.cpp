@@ -27,9 +27,21 @@ bool same_devices(const Machine& a, const Machine& b) {
            a.interference == b.interference && a.jitter == 0 && b.jitter == 0; // with jitter each rank is its own
 }
 
+// All of a cost but which links of the machine it loads.
+bool same_times(const BundleCost& a, const BundleCost& b) {
+    BundleCost loads_as_b = a;
+    loads_as_b.uses_begin = b.uses_begin, loads_as_b.uses_end = b.uses_end;
+    return loads_as_b == b;
+}
+
+// All that decides how long communication takes. Links that never hold any back may be others.
+bool same_communication(const Machine& a, const Machine& b) {
+    return a.bundles == b.bundles && a.members == b.members && a.shared == b.shared && a.shared_capacity == b.shared_capacity &&
+           std::equal(a.bundle_costs.begin(), a.bundle_costs.end(), b.bundle_costs.begin(), b.bundle_costs.end(), same_times);
+}
+
 bool same_links(const Machine& a, const Machine& b) {
-    return a.bundles == b.bundles && a.members == b.members && a.bundle_costs == b.bundle_costs && a.own_limits == b.own_limits &&
-           a.uses == b.uses && a.shared == b.shared && a.shared_capacity == b.shared_capacity &&
+    return a.bundle_costs == b.bundle_costs && a.own_limits == b.own_limits && a.uses == b.uses &&
            std::equal(a.links.begin(), a.links.end(), b.links.begin(), b.links.end(), same_link);
 }
 
@@ -136,8 +148,11 @@ Machine RunMemo::compile(const Plan& plan, const Costs& costs, const Wires& wire
 std::optional<Simulation> RunMemo::known(Machine& now, const SimulateOptions& options) {
     if (options.trace || !options.replay || options.max_steps != max_steps || options.slower_up_to != slower_up_to || machine.lanes.empty())
         return std::nullopt;
-    if (ops_ == Ops::priced_otherwise || !same_links(machine, now) || !same_devices(machine, now)) return std::nullopt;
+    if (ops_ == Ops::priced_otherwise || !same_communication(machine, now) || !same_devices(machine, now)) return std::nullopt;
     if (ops_ == Ops::compiled && !same_ops(machine, now)) return std::nullopt;
+    const bool links = same_links(machine, now);
+    if (!links && slower_up_to > 0) return std::nullopt; // with slower links others may decide
+    if (!links) result.links = link_uses(now, completions);
     Simulation s = result;
     for (std::size_t l = 0; l < s.lanes.size(); ++l) s.lanes[l].rank = now.lanes[l].rank;
     for (std::size_t l = 0; l < s.links.size(); ++l) s.links[l].link = now.links[l].link;
@@ -148,10 +163,11 @@ std::optional<Simulation> RunMemo::known(Machine& now, const SimulateOptions& op
     return s;
 }
 
-void RunMemo::keep(Machine&& ran, const Simulation& gave, const SimulateOptions& options) {
+void RunMemo::keep(Machine&& ran, const Simulation& gave, std::vector<std::int64_t> times, const SimulateOptions& options) {
     if (options.trace || !options.replay || gave.deadlock) return;
     machine = std::move(ran);
     result = gave;
+    completions = std::move(times);
     max_steps = options.max_steps;
     slower_up_to = options.slower_up_to;
     keep_programs();

@@ -11,6 +11,7 @@ namespace orrery {
 struct RunMemo {
     Machine machine; // of `result`, without lane_of_rank and link_class; no lanes: there is none
     Simulation result;
+    std::vector<std::int64_t> completions; // of its step, by bundle cost
     int max_steps = 0;
     std::uint64_t slower_up_to = 0;
 
@@ -20,7 +21,7 @@ struct RunMemo {
     // What running the machine gives, where it is the one of the last run; nothing: it is another one, or a trace is asked for. A known
     // machine is kept.
     std::optional<Simulation> known(Machine& now, const SimulateOptions& options);
-    void keep(Machine&& ran, const Simulation& gave, const SimulateOptions& options);
+    void keep(Machine&& ran, const Simulation& gave, std::vector<std::int64_t> times, const SimulateOptions& options);
 
   private:
     enum class Ops : std::uint8_t { compiled, priced_alike, priced_otherwise };

@@ -1,6 +1,7 @@
 // A compiled machine with other durations: what compile() made of costs, and no more, is made again from what the machine keeps of them.
 #include "sim/engine/clock.hpp"
 #include "sim/engine/compile.hpp"
+#include "sim/engine/deciding.hpp"
 
 #include <algorithm>
 
@@ -58,6 +59,7 @@ Machine retimed(Machine m, const CostFactors& by) {
     retime_ops(m, by);
     retime_bundles(m, by);
     find_shared(m);
+    keep_deciding_links(m);
     return m;
 }
 

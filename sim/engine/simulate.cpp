@@ -3,6 +3,7 @@
 
 #include "sim/cost/own_constants.hpp"
 #include "sim/engine/course.hpp"
+#include "sim/engine/deciding.hpp"
 #include "sim/engine/machine.hpp"
 #include "sim/engine/memo.hpp"
 #include "sim/engine/record.hpp"
@@ -64,16 +65,10 @@ LaneResult lane_result(const EventLoop& run, std::size_t l, const Waypoint& befo
     return r;
 }
 
-std::vector<LinkUse> link_uses(const EventLoop& run, const Waypoint& before, const Waypoint& after) {
-    std::vector<LinkUse> links;
-    for (const MachineLink& l : run.m.links) links.push_back({l.link, l.twins, 0, l.capacity});
-    for (std::size_t c = 0; c < run.m.bundle_costs.size(); ++c) {
-        const BundleCost& cost = run.m.bundle_costs[c];
-        auto times = static_cast<double>(after.completions[c] - (before.completions.empty() ? 0 : before.completions[c]));
-        for (std::int32_t u = cost.uses_begin; u < cost.uses_end; ++u)
-            links[at(run.m.uses[at(u)].link)].bytes += times * cost.payload * run.m.uses[at(u)].weight;
-    }
-    return links;
+std::vector<std::int64_t> completions_between(const Waypoint& before, const Waypoint& after) {
+    std::vector<std::int64_t> times = after.completions;
+    for (std::size_t c = 0; c < before.completions.size(); ++c) times[c] -= before.completions[c];
+    return times;
 }
 
 // About 200 bytes a slot while it is recorded: spans of two steps, waits and flows between them, and the copy that is given out.
@@ -119,19 +114,31 @@ void divide(Simulation& s, std::int64_t steps) {
         lane.host_wait.ps /= steps;
         lane.hardware_flops /= static_cast<double>(steps);
     }
-    for (LinkUse& l : s.links) l.bytes /= static_cast<double>(steps);
 }
 
 } // namespace
 
+std::vector<LinkUse> link_uses(const Machine& m, const std::vector<std::int64_t>& completions) {
+    std::vector<LinkUse> links;
+    for (const MachineLink& l : m.links) links.push_back({l.link, l.twins, 0, l.capacity});
+    for (std::size_t c = 0; c < m.bundle_costs.size(); ++c) {
+        const BundleCost& cost = m.bundle_costs[c];
+        for (std::int32_t u = cost.uses_begin; u < cost.uses_end; ++u)
+            links[at(m.uses[at(u)].link)].bytes += static_cast<double>(completions[c]) * cost.payload * m.uses[at(u)].weight;
+    }
+    if (m.plan && m.plan->steps != 1)
+        for (LinkUse& l : links) l.bytes /= static_cast<double>(m.plan->steps);
+    return links;
+}
+
 namespace {
 
-// All but which lane and which class each rank and each link is.
-Simulation run_lanes(const Machine& machine, const SimulateOptions& options) {
+// All but which lane and which class each rank and each link is. completions: of the step, by bundle cost, where asked for.
+Simulation run_lanes(const Machine& machine, const SimulateOptions& options, std::vector<std::int64_t>* completions = nullptr) {
     if (options.trace && options.only_small_traces && slots_of(machine) > most_slots) {
         SimulateOptions without = options;
         without.trace = false;
-        return run_lanes(machine, without);
+        return run_lanes(machine, without, completions);
     }
     if (options.trace) check_trace(machine);
     check_lanes(machine);
@@ -159,7 +166,9 @@ Simulation run_lanes(const Machine& machine, const SimulateOptions& options) {
     if (!out.deadlock) {
         out.step_time = {after.time - before.time};
         for (std::size_t l = 0; l < r.lanes.size(); ++l) out.lanes.push_back(lane_result(r, l, before, after));
-        out.links = link_uses(r, before, after);
+        std::vector<std::int64_t> times = completions_between(before, after);
+        out.links = link_uses(machine, times);
+        if (completions) *completions = std::move(times);
         const Time period = out.step_time;
         if (machine.plan) divide(out, machine.plan->steps);
         if (options.trace && r.run_steps(steps, nullptr, nullptr, true)) {
@@ -178,8 +187,8 @@ Simulation run_lanes(const Machine& machine, const SimulateOptions& options) {
 namespace {
 
 // With the step of each group's slower durations, where asked for.
-Simulation run_all(const Machine& machine, const SimulateOptions& options) {
-    Simulation out = run_lanes(machine, options);
+Simulation run_all(const Machine& machine, const SimulateOptions& options, std::vector<std::int64_t>* completions = nullptr) {
+    Simulation out = run_lanes(machine, options, completions);
     if (out.deadlock || out.stats.events + out.stats.replayed_ops >= options.slower_up_to) return out;
     SimulateOptions again = options;
     again.trace = false;
@@ -218,11 +227,13 @@ Simulation simulate(const Plan& plan, const Scenario& scenario, const Fabric& fa
     }
     const CompileOptions compiling{options.fold, scenario.runtime.launch_blocking, options.stop};
     Machine machine = options.memo ? options.memo->compile(plan, costs, wires, compiling) : compile(plan, costs, wires, compiling);
+    keep_deciding_links(machine);
     if (options.memo)
         if (std::optional<Simulation> known = options.memo->known(machine, options)) return std::move(*known);
     std::vector<std::int32_t> lane_of_rank = std::move(machine.lane_of_rank), link_class = std::move(machine.link_class);
-    Simulation out = run_all(machine, options);
-    if (options.memo) options.memo->keep(std::move(machine), out, options);
+    std::vector<std::int64_t> completions;
+    Simulation out = run_all(machine, options, &completions);
+    if (options.memo) options.memo->keep(std::move(machine), out, std::move(completions), options);
     out.lane_of_rank = std::move(lane_of_rank);
     out.link_class = std::move(link_class);
     if (out.trace) {

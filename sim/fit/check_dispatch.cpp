@@ -13,7 +13,9 @@ namespace orrery {
 namespace {
 
 // DeepEP's README: H800 and one 400 Gb/s adapter a device (V2 does not say which SM90 and SM100; eight devices a node there too).
-std::optional<Device> device_of(const std::string& gpu) { return find_device(gpu.starts_with("SM100") ? "b200-192gb" : "h800-sxm-80gb"); }
+std::optional<Device> device_of_gpu(const std::string& gpu) {
+    return find_device(gpu.starts_with("SM100") ? "b200-192gb" : "h800-sxm-80gb");
+}
 
 struct Dispatch {
     int devices = 8, nodes = 1, copies = 8;
@@ -52,7 +54,7 @@ Checked check_dispatch(const MeasuredTable& t) {
     Checked out;
     std::set<std::string> without;
     for (std::size_t i = 0; i < t.rows.size(); ++i) {
-        const auto device = device_of(t.text(i, "gpu"));
+        const auto device = device_of_gpu(t.text(i, "gpu"));
         if (!device || t.number(i, "tokens_per_gpu") < 1024) {
             without.insert(t.text(i, "table") + ": made for decoding");
             continue;

@@ -18,7 +18,7 @@ namespace orrery {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 struct Passes {
     double forward = 0, backward = 0, input = 0, weight = 0;
@@ -32,7 +32,7 @@ bool of_experts(const std::string& op) {
 }
 
 // From the first of a pass's ops to the last, waits included; input and weight gradients by what their ops take.
-Passes passes_of(const Json& scenario, bool experts, const std::shared_ptr<const OwnConstants>& constants) {
+Passes passes_of(const OrderedJson& scenario, bool experts, const std::shared_ptr<const OwnConstants>& constants) {
     ParseOptions parsing;
     parsing.constants = constants;
     const ParseResult parsed = parse_scenario(scenario.dump(), parsing);
@@ -58,7 +58,7 @@ Passes passes_of(const Json& scenario, bool experts, const std::shared_ptr<const
     return p;
 }
 
-Json cluster_of(const std::string& device, int devices) {
+OrderedJson cluster_of(const std::string& device, int devices) {
     const auto found = find_device(device);
     if (!found) throw std::runtime_error("no device " + device);
     return {{"device", device},
@@ -70,7 +70,7 @@ Json cluster_of(const std::string& device, int devices) {
 // Megatron-LM's layer of 2021-23: GPT's, softmax in one kernel but no flash attention, gradients added inside the weight gradients'
 // products, the all-reduce of the input gradient under them. Four times the layers asked for, so that ends weigh little.
 constexpr int repeats = 4;
-Json layers_scenario(const MeasuredTable& t, std::size_t row) {
+OrderedJson layers_scenario(const MeasuredTable& t, std::size_t row) {
     const auto number = [&](const char* c) { return static_cast<std::int64_t>(t.number(row, c)); };
     const std::int64_t hidden = number("hidden_size"), heads = number("attention_heads"), tensor = number("tensor_parallel"),
                        micro = number("micro_batch_size");
@@ -126,7 +126,7 @@ struct Mixture {
 const std::map<std::string, Mixture> mixtures = {{"mixtral", {4096, 14336, 8, 2, 0}}, {"deepseek", {7168, 2048, 32, 8, 1}}};
 
 // Parses "deepseek_deepep_tp1ep8_fp8"; nothing for any other case.
-Json experts_scenario(const std::string& name) {
+OrderedJson experts_scenario(const std::string& name) {
     std::array<std::string, 4> part;
     std::size_t at = 0;
     for (std::string& p : part) {
@@ -138,7 +138,7 @@ Json experts_scenario(const std::string& name) {
     if (found == mixtures.end() || part[2] != "tp1ep8") return {};
     const Mixture& m = found->second;
     const bool eight = part[3] == "fp8";
-    Json moe = {{"experts", m.experts}, {"top_k", m.top_k}, {"expert_ffn_size", m.width}, {"shared_experts", m.shared}};
+    OrderedJson moe = {{"experts", m.experts}, {"top_k", m.top_k}, {"expert_ffn_size", m.width}, {"shared_experts", m.shared}};
     if (m.shared > 0) moe.update({{"scoring", "sigmoid"}, {"groups", 8}, {"group_limit", 4}, {"router_bias", true}});
     return {{"model",
              {{"layers", 1},
@@ -191,14 +191,14 @@ Checked check_passes(const MeasuredTable& t) {
     const bool experts = t.has("case");
     for (std::size_t i = 0; i < t.rows.size(); ++i) {
         const std::string name = t.text(i, experts ? "case" : "name");
-        const Json scenario = experts ? experts_scenario(name) : layers_scenario(t, i);
+        const OrderedJson scenario = experts ? experts_scenario(name) : layers_scenario(t, i);
         if (scenario.is_null()) {
             out.skipped.push_back(t.file + ": the dimensions of " + name + " are not known");
             continue;
         }
         const Passes p = passes_of(scenario, experts, t.constants);
         const double n = experts ? 1 : repeats;
-        const Json& training = scenario.at("training");
+        const OrderedJson& training = scenario.at("training");
         const Compared like{experts ? "experts" : "layers", training.at("precision"), name, scenario.at("cluster").at("device")};
         compare(out, t, i, "forward_ms", like, p.forward / n);
         compare(out, t, i, "backward_ms", like, p.backward / n);

@@ -75,8 +75,6 @@ std::string class_of(const ExpertsProblem& p, const std::vector<double>& rows) {
     return fmt::format("{}, {} 256 rows an expert", p.skew > 0 ? "skewed" : "balanced", sum < 256 * double(rows.size()) ? "under" : "from");
 }
 
-double rounded(double x) { return std::strtod(fmt::format("{:.3g}", x).c_str(), nullptr); }
-
 ExpertsTable table_of(const std::vector<double>& p, double efficiency) {
     ExpertsTable t{p[0], p[1], p[2], {}, {}};
     t.gemm.menu = TileMenu::wide_nosplit;

@@ -20,9 +20,7 @@ namespace orrery {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-double rounded(double x) { return std::strtod(fmt::format("{:.3g}", x).c_str(), nullptr); }
+using OrderedJson = nlohmann::ordered_json;
 
 struct Score {
     std::size_t n = 0;
@@ -38,7 +36,7 @@ Score score(std::vector<double> errors) {
     return s;
 }
 
-Json source_of(const MeasuredTable& t, std::size_t fitted, const Score& s) {
+OrderedJson source_of(const MeasuredTable& t, std::size_t fitted, const Score& s) {
     return {
         {"kind", "fitted"},
         {"text",
@@ -90,18 +88,18 @@ TileMenu menu_for(const std::string& dtype, const std::string& architecture) {
     return architecture == "hopper" ? TileMenu::columns : TileMenu::block128;
 }
 
-Json constants_of(const GemmTable& g) {
-    Json j = {{"menu", name(g.menu)},
-              {"t0_us", rounded(g.t0)},
-              {"tile_us", rounded(g.tile)},
-              {"efficiency", rounded(g.efficiency)},
-              {"feed", rounded(g.feed)},
-              {"stream", rounded(g.stream)},
-              {"split_us", rounded(g.split)},
-              {"soft_waves", rounded(g.soft_waves)},
-              {"throttle", rounded(g.throttle)},
-              {"throttle_us", rounded(g.throttle_us)},
-              {"throttle_busy", g.throttle_busy}};
+OrderedJson constants_of(const GemmTable& g) {
+    OrderedJson j = {{"menu", name(g.menu)},
+                     {"t0_us", rounded(g.t0)},
+                     {"tile_us", rounded(g.tile)},
+                     {"efficiency", rounded(g.efficiency)},
+                     {"feed", rounded(g.feed)},
+                     {"stream", rounded(g.stream)},
+                     {"split_us", rounded(g.split)},
+                     {"soft_waves", rounded(g.soft_waves)},
+                     {"throttle", rounded(g.throttle)},
+                     {"throttle_us", rounded(g.throttle_us)},
+                     {"throttle_busy", g.throttle_busy}};
     if (g.alone < 1) j["alone"] = g.alone;
     if (g.ragged > 0) j["ragged"] = rounded(g.ragged);
     if (g.two_scales > 0) j["two_scales"] = rounded(g.two_scales);
@@ -112,7 +110,7 @@ Json constants_of(const GemmTable& g) {
     return j;
 }
 
-Json fit_gemm(const MeasuredTable& t, const std::string& dtype, const Device& device) {
+OrderedJson fit_gemm(const MeasuredTable& t, const std::string& dtype, const Device& device) {
     std::vector<std::size_t> inside, outside;
     std::size_t met = 0;
     for (std::size_t i = 0; i < t.rows.size(); ++i)
@@ -157,19 +155,19 @@ Json fit_gemm(const MeasuredTable& t, const std::string& dtype, const Device& de
     like = best_like, share = best_share;
     std::vector<double> errors;
     for (std::size_t row : outside) errors.push_back(predicted(best, row) / t.number(row, "us") - 1);
-    Json group = constants_of(table_of(like, best));
+    OrderedJson group = constants_of(table_of(like, best));
     group["source"] = source_of(t, used.size(), score(std::move(errors)));
     return group;
 }
 
 // 1/rate = 1/R + (s0/R)/seq, weighted so that relative errors count.
-Json fit_attention(const MeasuredTable& t) {
+OrderedJson fit_attention(const MeasuredTable& t) {
     using Key = std::array<std::string, 5>; // device, implementation, op, causal, head_dim
     std::map<Key, std::vector<std::size_t>> series;
     for (std::size_t i = 0; i < t.rows.size(); ++i)
         series[{t.text(i, "device"), t.text(i, "implementation"), t.text(i, "op"), t.text(i, "causal"), t.text(i, "head_dim")}].push_back(
             i);
-    Json out = Json::array();
+    OrderedJson out = OrderedJson::array();
     for (const auto& [key, rows] : series) {
         if (rows.size() < 3) continue;
         Eigen::MatrixXd a(static_cast<Eigen::Index>(rows.size()), 2);
@@ -204,7 +202,7 @@ PrefillTable prefill_of(const std::vector<double>& p, const std::vector<int>& di
 }
 
 // Eight constants and an efficiency for each head dimension, with the better of two heights of a block.
-Json fit_prefill(const MeasuredTable& t) {
+OrderedJson fit_prefill(const MeasuredTable& t) {
     const std::string name = t.device.starts_with("mla_") ? t.device.substr(4) : t.device;
     const Device device = device_named(t, name, "attention");
     const PrefillDevice d = prefill_device(device);
@@ -235,14 +233,14 @@ Json fit_prefill(const MeasuredTable& t) {
     }
     std::vector<double> errors;
     for (std::size_t row : outside) errors.push_back(prefill_us(best, d, prefill_problem(t, row)) / t.number(row, "fwd_us") - 1);
-    Json efficiency;
+    OrderedJson efficiency;
     for (const auto& [dim, e] : best.efficiency) efficiency[std::to_string(dim)] = rounded(e);
-    Json out = {{"start_us", rounded(best.start)},
-                {"pre", rounded(best.pre)},
-                {"s0", rounded(best.s0)},
-                {"critical", rounded(best.critical)},
-                {"soft_waves", rounded(best.soft_waves)},
-                {"rows", best.rows}};
+    OrderedJson out = {{"start_us", rounded(best.start)},
+                       {"pre", rounded(best.pre)},
+                       {"s0", rounded(best.s0)},
+                       {"critical", rounded(best.critical)},
+                       {"soft_waves", rounded(best.soft_waves)},
+                       {"rows", best.rows}};
     out["throttle"] = rounded(best.throttle);
     if (is_latent(t))
         out["latent"] = rounded(best.latent);
@@ -253,9 +251,9 @@ Json fit_prefill(const MeasuredTable& t) {
 }
 
 // A table that says nothing of a constant leaves it anywhere. Beyond the limits of calibration files it is put at them, and named.
-void keep_within_ranges(Json& constants, const std::string& group) {
-    Json named = Json::array();
-    const auto keep = [&](const std::string& key, Json& value, const std::string& name) {
+void keep_within_ranges(OrderedJson& constants, const std::string& group) {
+    OrderedJson named = OrderedJson::array();
+    const auto keep = [&](const std::string& key, OrderedJson& value, const std::string& name) {
         for (const ConstantRange& r : constant_ranges()) {
             if (r.group != group || r.key != key || !value.is_number()) continue;
             const double kept = std::clamp(value.get<double>(), r.least, r.most);
@@ -271,6 +269,8 @@ void keep_within_ranges(Json& constants, const std::string& group) {
 }
 
 } // namespace
+
+double rounded(double x) { return std::strtod(fmt::format("{:.3g}", x).c_str(), nullptr); }
 
 GemmDevice burst_device(const Device& device, const std::string& dtype) {
     const auto peak = [&](const std::string& name) {
@@ -352,7 +352,7 @@ Device device_named(const MeasuredTable& t, const std::string& name, const char*
 }
 
 std::string fit(const MeasuredTable& t) {
-    Json out;
+    OrderedJson out;
     out["fitted_to"] = t.file;
     switch (kind_of(t)) {
     case TableKind::gemm: {
@@ -367,7 +367,7 @@ std::string fit(const MeasuredTable& t) {
         out["prefill"][is_latent(t) ? "latent" : "full"] = fit_prefill(t);
         break;
     case TableKind::experts:
-        out["experts"] = Json::parse(fit_experts(t));
+        out["experts"] = OrderedJson::parse(fit_experts(t));
         break;
     case TableKind::attention_rates:
         out["attention"] = fit_attention(t);

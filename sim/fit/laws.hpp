@@ -7,6 +7,8 @@
 
 namespace orrery {
 
+double rounded(double x); // to three digits, as constants are written
+
 // A device in a short burst with operands that stay in its cache where they fit, as GEMM tables are measured.
 GemmDevice burst_device(const Device& device, const std::string& dtype);
 GemmProblem problem_of(const MeasuredTable& table, std::size_t row, const std::string& dtype);

@@ -8,7 +8,7 @@ namespace orrery {
 
 namespace {
 
-constexpr double throttle_us = 1e4; // a burst this long has lost half: 10 to 20 ms where it is fitted
+constexpr double half_lost_us = 1e4; // a burst this long has lost half: 10 to 20 ms where it is fitted
 
 } // namespace
 
@@ -40,7 +40,7 @@ double prefill_us(const PrefillTable& t, const PrefillDevice& d, const PrefillPr
     const double longest = t.critical * t.rows * (p.seq + s0) * element * d.processors;
     const double before = 2 * p.batch * p.seq * (t.pre * (2 * p.heads * p.qk + 2 * p.kv_heads * (p.qk + p.v)) + t.latent) / d.bandwidth;
     const double scores = std::pow(std::pow(work, 1.5) + std::pow(longest, 1.5), 1 / 1.5);
-    return t.start + scores * (1 + t.throttle * scores / (scores + throttle_us)) + before;
+    return t.start + scores * (1 + t.throttle * scores / (scores + half_lost_us)) + before;
 }
 
 } // namespace orrery

@@ -17,6 +17,8 @@ const char* name(Axis axis) {
         return "dp";
     case Axis::dpr:
         return "dpr";
+    case Axis::dpw:
+        return "dpw";
     case Axis::pp:
         return "pp";
     }
@@ -83,12 +85,13 @@ RankOrder parse_rank_order(std::string_view text) {
         else if (word == "dp") {
             add(Axis::dp);
             add(Axis::dpr);
+            add(Axis::dpw);
         } else if (word == "pp")
             add(Axis::pp);
         else
             throw std::invalid_argument("rank_order: '" + std::string(word) + "' is not one of tp, cp, ep, dp, pp");
     }
-    for (Axis a : {Axis::tp, Axis::cp, Axis::ep, Axis::dp, Axis::dpr, Axis::pp}) add(a);
+    for (Axis a : {Axis::tp, Axis::cp, Axis::ep, Axis::dp, Axis::dpr, Axis::dpw, Axis::pp}) add(a);
     return order;
 }
 

@@ -11,9 +11,10 @@
 
 namespace orrery {
 
-// dp is the sharding part of data parallelism (the HSDP group), dpr its replicas; dp x dpr is strategy.data_parallel.
-enum class Axis : std::uint8_t { tp, cp, ep, dp, dpr, pp };
-inline constexpr int axis_count = 6;
+// Data parallelism has three parts: dp shards (the HSDP group), dpr copies of these that share every step, dpw workers that meet between
+// steps. dp x dpr x dpw is strategy.data_parallel.
+enum class Axis : std::uint8_t { tp, cp, ep, dp, dpr, dpw, pp };
+inline constexpr int axis_count = 7;
 const char* name(Axis axis);
 
 using AxisMask = std::uint8_t;
@@ -24,7 +25,7 @@ using Coordinates = ByEnum<Axis, int, axis_count>;
 using RankOrder = std::vector<Axis>; // every axis once
 
 struct Mesh {
-    ByEnum<Axis, int, axis_count> size{1, 1, 1, 1, 1, 1};
+    ByEnum<Axis, int, axis_count> size{1, 1, 1, 1, 1, 1, 1};
     RankOrder order; // fastest-varying first, every axis once
 
     int extent(Axis a) const { return size[a]; }
@@ -35,7 +36,7 @@ struct Mesh {
     int stride_in_stage(Axis a) const; // the same, counting one stage's ranks alone
 };
 
-// "tp-cp-ep-dp-pp" as axes, fastest first; dpr follows dp. Throws std::invalid_argument naming the first bad word.
+// "tp-cp-ep-dp-pp" as axes, fastest first; dpr and dpw follow dp. Throws std::invalid_argument naming the first bad word.
 RankOrder parse_rank_order(std::string_view text);
 
 } // namespace orrery

@@ -30,8 +30,10 @@ bool lay_out(Scenario& s, int data, int pipeline, std::int64_t batch) {
     }
     g.data_parallel = data;
     g.pipeline_parallel = pipeline;
-    if (g.shard_group_size > 0 && (data * g.context_parallel) % g.shard_group_size != 0) return false;
-    if ((data * g.context_parallel * g.tensor_parallel) % (g.expert_parallel * g.expert_tensor_parallel) != 0) return false;
+    if (data % g.worker_count() != 0) return false;
+    const int sharing = g.replicas_of_worker() * g.context_parallel;
+    if (g.shard_group_size > 0 && sharing % g.shard_group_size != 0) return false;
+    if (sharing * g.tensor_parallel % (g.expert_parallel * g.expert_tensor_parallel) != 0) return false;
     if (!fills_nodes(s)) return false;
     s.cluster.nodes = s.world_size() / s.cluster.devices_per_node;
     const bool plain = g.schedule == "none" || g.schedule == "1f1b" || g.schedule == "gpipe";

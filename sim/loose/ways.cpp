@@ -32,10 +32,10 @@ struct WorkerRanks {
 WorkerRanks ranks_of(const Plan& plan) {
     const std::vector<std::int64_t> of_stage = elements_of_stages(plan);
     WorkerRanks all;
-    all.ranks.resize(at(plan.mesh.size[Axis::dpr]));
+    all.ranks.resize(at(plan.mesh.size[Axis::dpw]));
     for (int r = 0; r < plan.mesh.ranks(); ++r) {
         const Coordinates c = plan.mesh.coordinates(r);
-        const int worker = c[Axis::dpr];
+        const int worker = c[Axis::dpw];
         all.ranks[at(worker)].push_back(r);
         if (worker > 0) continue;
         all.elements.push_back(of_stage[at(c[Axis::pp])]);

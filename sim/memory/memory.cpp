@@ -54,7 +54,10 @@ class StageWalk {
   public:
     StageWalk(const Plan& plan, const Program& program, Space space = Space::device)
         : plan_(plan), program_(program), space_(space), ranges_(plan.blocks.size()), met_(plan.buffers.size()),
-          alive_at_start_(plan.buffers.size()) {}
+          alive_at_start_(plan.buffers.size()) {
+        for (BufferId id = 0; id < plan.buffers.next_id(); ++id)
+            if (plan.buffers[id].stage == program.stage) own_.push_back(id);
+    }
 
     StageMemory measure() {
         find_initial();
@@ -102,11 +105,11 @@ class StageWalk {
 
     void find_initial() {
         for (const Action& a : program_.actions) range_of(a);
-        for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
-            const Buffer& b = plan_.buffers[i];
-            if (!lasts(b, program_, space_) || met_[i]) continue;
+        for (const BufferId id : own_) {
+            const Buffer& b = plan_.buffers[id];
+            if (met_[id] || !lasts(b, program_, space_)) continue;
             held_[index(b)] += b.bytes.count;
-            alive_at_start_[i] = true;
+            alive_at_start_[id] = true;
         }
         for (std::size_t k = 0; k < initial_.size(); ++k) initial_[k] += held_[k];
     }
@@ -139,11 +142,8 @@ class StageWalk {
             count(block, peak.first, reached + 1, 1, alive);
             name_peak_op(m, block, peak, reached);
         }
-        for (std::size_t i = 0; i < alive.size(); ++i) {
-            if (alive[i] == 0) continue;
-            const Buffer& b = plan_.buffers[i];
-            m.by_kind[index(b)] += b.bytes * alive[i];
-        }
+        for (const BufferId id : own_)
+            if (alive[id] != 0) m.by_kind[index(plan_.buffers[id])] += plan_.buffers[id].bytes * alive[id];
         m.largest = largest_groups(alive);
     }
 
@@ -185,12 +185,12 @@ class StageWalk {
 
     std::vector<LiveBuffer> largest_groups(const std::vector<std::int64_t>& alive) const {
         std::map<std::string, LiveBuffer> groups;
-        for (std::size_t i = 0; i < alive.size(); ++i) {
-            if (alive[i] <= 0) continue;
-            const Buffer& b = plan_.buffers[i];
+        for (const BufferId id : own_) {
+            if (alive[id] <= 0) continue;
+            const Buffer& b = plan_.buffers[id];
             LiveBuffer& g = groups[group_name(b.name)];
-            g.bytes += b.bytes * alive[i];
-            g.count += static_cast<std::int32_t>(alive[i]);
+            g.bytes += b.bytes * alive[id];
+            g.count += static_cast<std::int32_t>(alive[id]);
         }
         std::vector<LiveBuffer> sorted;
         for (const auto& [name, g] : groups) sorted.push_back({name, g.bytes, g.count});
@@ -204,6 +204,7 @@ class StageWalk {
     const Space space_;
     std::vector<std::vector<Range>> ranges_; // by block
     std::vector<char> met_, alive_at_start_; // by buffer
+    std::vector<BufferId> own_;              // buffers of the stage
     Kinds initial_{}, held_{};
 };
 

@@ -11,6 +11,7 @@
 #include <cmath>
 #include <initializer_list>
 #include <map>
+#include <numeric>
 #include <set>
 
 namespace orrery {
@@ -43,6 +44,11 @@ int first_rank(const Plan& plan, int stage) {
 }
 
 Group group_of(const Plan& plan, CommId comm, int rank, int devices_per_node) {
+    if (const int all = plan.mesh.ranks(); size(plan, comm) == all) { // in order: whose buffers they share is all that is asked
+        Group g{std::vector<int>(static_cast<std::size_t>(all)), all > devices_per_node};
+        std::iota(g.ranks.begin(), g.ranks.end(), 0);
+        return g;
+    }
     Group g{members(plan, comm, rank), false};
     for (int r : g.ranks) g.across = g.across || r / devices_per_node != g.ranks.front() / devices_per_node;
     return g;
@@ -89,7 +95,7 @@ double collective_mib(const Json& f, std::size_t ranks, bool across, const Clust
 // Whether a communicator has the same ranks whatever the replicas and stages are: those of its axes lie next to each other. Experts lie on
 // the ranks of replicas too, which stages part where they come first.
 bool innermost(const Plan& plan, const Communicator& c) {
-    constexpr AxisMask replicas = mask(Axis::dp) | mask(Axis::dpr), outer = replicas | mask(Axis::pp);
+    constexpr AxisMask replicas = mask(Axis::dp) | mask(Axis::dpr) | mask(Axis::dpw), outer = replicas | mask(Axis::pp);
     if ((c.axes & outer) != 0) return false;
     AxisMask met = 0; // outer axes
     for (const Axis axis : plan.mesh.order) {
@@ -116,9 +122,9 @@ double further_groups(const Plan& plan, const Scenario& scenario, const Program&
         const bool across = first / devices_per_node != (first + beyond) / devices_per_node;
         if (there && ranks > 1) mib += collective_mib(f, ranks, across, scenario.cluster);
     };
-    add(practice.world_communicator, {Axis::tp, Axis::cp, Axis::ep, Axis::dp, Axis::dpr, Axis::pp});
+    add(practice.world_communicator, {Axis::tp, Axis::cp, Axis::ep, Axis::dp, Axis::dpr, Axis::dpw, Axis::pp});
     add(practice.norm_communicator && plan.stages == 1, {Axis::tp}); // several stages have one for the norm alone
-    add(practice.loss_communicator, {Axis::dp, Axis::dpr});
+    add(practice.loss_communicator, {Axis::dp, Axis::dpr, Axis::dpw});
     return mib;
 }
 

@@ -49,8 +49,7 @@ struct Builder {
         v.shape = std::move(shape);
         v.dims = std::move(dims);
         v.dtype = dtype;
-        v.placement.set(Axis::dp, PlacementKind::sharded, 0);
-        v.placement.set(Axis::dpr, PlacementKind::sharded, 0);
+        for (const Axis a : {Axis::dp, Axis::dpr, Axis::dpw}) v.placement.set(a, PlacementKind::sharded, 0);
         return g.add(std::move(v));
     }
     ValueId rows(const std::string& what, std::int64_t cols, DimKind kind, DType dtype) {

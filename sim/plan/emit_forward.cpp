@@ -136,9 +136,8 @@ std::int32_t Emitter::find_parameter(ValueId v) {
     grad.kind = MemoryKind::gradients;
     grad.scope = Scope::step;
     grad.role = Role::gradient;
-    grad.placement.set(Axis::dp, PlacementKind::partial);
-    grad.placement.set(Axis::dpr, PlacementKind::partial);
-    grad.placement.set(Axis::cp, PlacementKind::partial); // each context rank has its own tokens
+    for (const Axis a : {Axis::dp, Axis::dpr, Axis::dpw, Axis::cp}) // each context rank has its own tokens
+        grad.placement.set(a, PlacementKind::partial);
     p.weight = l.add(std::move(w));
     if (value.trained) p.gradient = l.add(std::move(grad));
     parameters.push_back(p);
@@ -159,9 +158,7 @@ BufferId Emitter::tokens_buffer(int ahead) {
     b.kind = MemoryKind::workspace;
     b.scope = Scope::run;
     b.stage = static_cast<std::int16_t>(g.stage);
-    b.placement.set(Axis::dp, PlacementKind::sharded);
-    b.placement.set(Axis::dpr, PlacementKind::sharded);
-    b.placement.set(Axis::cp, PlacementKind::sharded);
+    for (const Axis a : {Axis::dp, Axis::dpr, Axis::dpw, Axis::cp}) b.placement.set(a, PlacementKind::sharded);
     return l.add(std::move(b));
 }
 

@@ -32,7 +32,6 @@ void Emitter::reduce_maxima(const char* pass, int tensors) {
     if (!l.practice.reduces_maxima || block->ops.empty() || std::none_of(g.nodes.begin(), g.nodes.end(), multiplies_in_fp8)) return;
     AxisMask axes = mask(Axis::tp) | mask(Axis::cp);
     if (!s().runtime.tensor_parallel_maxima) axes |= mask(Axis::dp) | mask(Axis::dpr);
-    axes &= static_cast<AxisMask>(~l.plan.workers);
     Value list;
     list.shape = {scaled_products(l, g.stage) * tensors};
     int ranks = 1;

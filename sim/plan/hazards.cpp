@@ -172,6 +172,11 @@ struct ProgramBinder {
     std::int32_t slot_count = 1;
     std::vector<std::int32_t> slot_of, last_use; // by microbatch: -1 none; the last action that works on it
     std::vector<std::int32_t> free_slots;
+    std::vector<std::int32_t> entered; // by microbatch: the action that met it first
+    struct Met {
+        std::int32_t microbatch, action;
+    };
+    std::vector<Met> under_way = {}; // where states were looked at last
     std::vector<Piece> pieces;
     std::vector<std::int32_t> piece_of;        // by action
     std::vector<std::int32_t> unseen;          // pieces with actions that have not been looked at
@@ -188,6 +193,7 @@ struct ProgramBinder {
         once.resize(tracker.once);
         many.resize(tracker.many);
         slot_of.assign(last_use.size(), -1);
+        entered.assign(last_use.size(), -1);
         number_queues();
         found.resize(program.actions.size());
         find_pieces();
@@ -246,9 +252,10 @@ struct ProgramBinder {
         return p.all;
     }
 
-    void enter(const Action& a) {
+    void enter(const Action& a, std::int32_t index) {
         for (std::int32_t mb : a.microbatch) {
             if (mb < 0 || slot_of[mb] >= 0) continue;
+            entered[mb] = index;
             if (free_slots.empty()) {
                 free_slots.push_back(slot_count++);
                 many.resize(static_cast<std::size_t>(slot_count) * tracker.many);
@@ -297,8 +304,9 @@ struct ProgramBinder {
         return i >= a.first ? i : -1;
     }
 
-    template <class F> void each_spot(F&& spot, std::vector<std::size_t>* sizes, std::vector<std::int32_t>* under_way);
+    template <class F> void each_spot(F&& spot, std::vector<std::size_t>* sizes, std::vector<std::int32_t>* microbatches);
     BinderState state();
+    bool may_repeat();
     std::int32_t skip(const BinderState& before, const BinderState& now, std::int32_t index, bool record);
     void follow(std::int32_t index, std::int32_t to, bool record);
     void meet_buffers(std::int32_t index, std::int32_t self, bool record);
@@ -306,7 +314,7 @@ struct ProgramBinder {
 };
 
 // Microbatches under way in their order, each with its buffers.
-template <class F> void ProgramBinder::each_spot(F&& spot, std::vector<std::size_t>* sizes, std::vector<std::int32_t>* under_way) {
+template <class F> void ProgramBinder::each_spot(F&& spot, std::vector<std::size_t>* sizes, std::vector<std::int32_t>* microbatches) {
     spot(blocking);
     spot(compute);
     for (std::vector<Spot>& from : waited)
@@ -324,8 +332,20 @@ template <class F> void ProgramBinder::each_spot(F&& spot, std::vector<std::size
     for (std::size_t mb = 0; mb < slot_of.size(); ++mb) {
         if (slot_of[mb] < 0) continue;
         each_of(static_cast<std::size_t>(slot_of[mb]));
-        if (under_way) under_way->push_back(static_cast<std::int32_t>(mb));
+        if (microbatches) microbatches->push_back(static_cast<std::int32_t>(mb));
     }
+}
+
+// A state is worth a look where the microbatches under way are those of a period before, moved, and so are the actions that met them first:
+// what those of the beginning left behind never moves.
+bool ProgramBinder::may_repeat() {
+    const std::vector<Met> before = std::exchange(under_way, {});
+    for (std::size_t mb = 0; mb < slot_of.size(); ++mb)
+        if (slot_of[mb] >= 0) under_way.push_back({static_cast<std::int32_t>(mb), entered[mb]});
+    return std::ranges::equal(under_way, before, [&](const Met& is, const Met& was) {
+        return is.microbatch == was.microbatch + repeat.microbatches &&
+               is.action == was.action + (repeat.microbatches != 0 ? repeat.period : 0);
+    });
 }
 
 BinderState ProgramBinder::state() {
@@ -387,12 +407,14 @@ void ProgramBinder::walk(std::int32_t step) {
     std::size_t next_explicit = 0;
     std::optional<BinderState> before;
     int states = 0;
+    under_way.clear();
     for (std::int32_t index = 0; index < count; ++index) {
         if (repeat.period > 0 && index > repeat.begin && index < repeat.end && (index - repeat.begin) % repeat.period == 0 &&
-            states++ < most_states) {
-            BinderState now = state();
+            states < most_states) {
+            std::optional<BinderState> now = may_repeat() ? std::optional(state()) : std::nullopt;
+            states += now.has_value();
             if (const std::int32_t passed =
-                    before && index >= repeat.begin + 2 * repeat.period ? skip(*before, now, index, step == 1) : 0) {
+                    now && before && index >= repeat.begin + 2 * repeat.period ? skip(*before, *now, index, step == 1) : 0) {
                 index += passed;
                 states = most_states;
                 while (next_explicit < explicit_deps.size() && explicit_deps[next_explicit].action < index) ++next_explicit;
@@ -403,7 +425,7 @@ void ProgramBinder::walk(std::int32_t step) {
         const Action& a = program.actions[index];
         const Block& block = plan.blocks[a.block];
         const std::int32_t self = step * count + index;
-        enter(a);
+        enter(a, index);
         for (; next_explicit < explicit_deps.size() && explicit_deps[next_explicit].action == index; ++next_explicit) {
             const ActionDep& d = explicit_deps[next_explicit].dep;
             const Block& on = plan.blocks[program.actions[d.on_action].block];

@@ -24,16 +24,15 @@ void build_forward(Lowering& l) {
     plan.steps = l.schedule->asynchronous ? s.flush_every : 1;
     plan.microbatches = plan.steps * l.scenario.microbatches();
     // Gradients are summed over data and context ranks alike, so that a shard group spans both.
-    // Workers share no gradients: they are copies along the outer axis, and the replicas of one share along the inner. Where ZeRO++ has
-    // two levels the outer axis is the one between nodes.
-    const int shard = s.workers()                   ? s.replicas_of_worker()
-                      : l.practice.near_ranks() > 0 ? l.practice.near_ranks()
-                      : s.shard_group_size > 0      ? std::max(1, s.shard_group_size / s.context_parallel)
-                                                    : s.data_parallel;
-    plan.mesh.size = {s.tensor_parallel, s.context_parallel, 1, shard, s.data_parallel / shard, s.pipeline_parallel};
+    // Workers share no gradients: they lie along an axis of their own, and the replicas of one along the other two. Where ZeRO++ has two
+    // levels the second of these is the one between nodes.
+    const int sharing = s.replicas_of_worker(), shard = l.practice.near_ranks() > 0 ? l.practice.near_ranks()
+                                                        : s.shard_group_size > 0    ? std::max(1, s.shard_group_size / s.context_parallel)
+                                                                                    : sharing;
+    plan.mesh.size = {s.tensor_parallel, s.context_parallel, 1, shard, sharing / shard, s.worker_count(), s.pipeline_parallel};
     plan.mesh.order = s.rank_order;
     if (s.workers()) {
-        plan.workers = mask(Axis::dpr);
+        plan.workers = mask(Axis::dpw);
         plan.apart = s.loose();
         plan.served = s.served();
         const std::vector<int>& samples = s.synchronization.samples;

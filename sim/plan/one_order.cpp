@@ -6,6 +6,7 @@
 #include <deque>
 #include <limits>
 #include <map>
+#include <set>
 #include <tuple>
 
 namespace orrery {
@@ -34,8 +35,11 @@ class Ordering {
     OneOrder run() {
         std::vector<std::int32_t> places(after_.size(), std::numeric_limits<std::int32_t>::max());
         // Events that can happen: ends, and begins of which all earlier actions of their stage have ended; then begins of communication
-        // alone; then the rest. Those that became the first kind while they waited stand in two.
-        std::deque<std::int32_t> in_turn, communication, others;
+        // alone with other stages; then the rest, the fewest actions ahead first: what stays inside its stage (a gather of parameters)
+        // helps no other stage on, and where it begins early it can wait for little. Those that became the first kind while they waited
+        // stand in two.
+        std::deque<std::int32_t> in_turn, communication;
+        std::vector<std::set<std::int32_t>> others(programs_.size()); // by stage
         std::vector<char> opened(after_.size(), 0);
         std::vector<std::int32_t> ended(programs_.size(), 0); // by stage: how many of its actions, from the first on
         const auto is_next = [&](std::int32_t e) {
@@ -44,19 +48,32 @@ class Ordering {
         };
         const auto open = [&](std::int32_t e) {
             opened[at(e)] = 1;
-            (is_next(e) ? in_turn : communicates_[at(e / 2)] ? communication : others).push_back(e);
+            if (is_next(e) || communicates_[at(e / 2)])
+                (is_next(e) ? in_turn : communication).push_back(e);
+            else
+                others[stage_of(e / 2)].insert(e);
         };
         for (std::size_t e = 0; e < waits_.size(); ++e)
             if (waits_[e] == 0) open(static_cast<std::int32_t>(e));
         std::int32_t place = 0;
-        while (!in_turn.empty() || !communication.empty() || !others.empty()) {
-            auto& from = !in_turn.empty() ? in_turn : !communication.empty() ? communication : others;
-            const std::int32_t e = from.front();
-            from.pop_front();
+        const auto next = [&]() -> std::int32_t { // -1: none can
+            if (auto& from = !in_turn.empty() ? in_turn : communication; !from.empty()) {
+                const std::int32_t e = from.front();
+                from.pop_front();
+                return e;
+            }
+            std::int32_t nearest = std::numeric_limits<std::int32_t>::max();
+            std::set<std::int32_t>* of = nullptr;
+            for (std::size_t s = 0; s < others.size(); ++s)
+                if (!others[s].empty() && *others[s].begin() / 2 - bases_[s] - ended[s] < nearest)
+                    nearest = *others[s].begin() / 2 - bases_[s] - ended[s], of = &others[s];
+            return of ? of->extract(of->begin()).value() : -1;
+        };
+        for (std::int32_t e = next(); e >= 0; e = next()) {
             if (places[at(e)] != std::numeric_limits<std::int32_t>::max()) continue;
             places[at(e)] = place++;
-            for (std::int32_t next : after_[at(e)])
-                if (--waits_[at(next)] == 0) open(next);
+            for (std::int32_t later : after_[at(e)])
+                if (--waits_[at(later)] == 0) open(later);
             advance(e, places, opened, ended, in_turn);
         }
         OneOrder order;
@@ -118,7 +135,7 @@ class Ordering {
             const std::int32_t self = bases_[stage] + static_cast<std::int32_t>(i);
             const Ties& ties = ties_of(a);
             edge(2 * self, 2 * self + 1);
-            communicates_[at(self)] = std::ranges::find(ties.queues, compute_queue) == ties.queues.end();
+            communicates_[at(self)] = !ties.lines.empty() && std::ranges::find(ties.queues, compute_queue) == ties.queues.end();
             for (QueueId q : ties.queues) {
                 if (last[at(q)] >= 0) edge(2 * last[at(q)] + 1, 2 * self);
                 last[at(q)] = self;
@@ -150,7 +167,7 @@ class Ordering {
     const Plan& plan_;
     const std::span<const Program> programs_;
     std::vector<std::int32_t> bases_;
-    std::vector<char> communicates_; // by action: and does nothing else
+    std::vector<char> communicates_; // by action: with other stages, and does nothing else
     std::vector<std::vector<std::int32_t>> after_;
     std::vector<std::int32_t> waits_;
     std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t>, Ties> ties_;

@@ -17,8 +17,8 @@ struct OneOrder {
 
 // programs: one a stage. An action begins when the actions before it on each of its queues and those it depends on have ended; it ends
 // when its partners have begun. As far as partners allow, a stage's actions follow each other in its
-// program's order, so that as many waits as can be keep the order possible; where no stage can go on so, what only communicates begins
-// ahead.
+// program's order, so that as many waits as can be keep the order possible; where no stage can go on so, what only communicates with
+// other stages begins ahead.
 OneOrder one_order(const Plan& plan, std::span<const Program> programs);
 
 } // namespace orrery

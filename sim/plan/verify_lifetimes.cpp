@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <tuple>
 #include <unordered_map>
 
 namespace orrery::verification {
@@ -150,36 +149,30 @@ void Walk::find_leaks() {
         }
 }
 
-// A block made of others has exactly their ops, each on its part's port.
+// An op that works on a port: what it is, and what it does to which buffers.
+std::uint64_t hash_of(const Op& op, std::uint8_t port) {
+    std::uint64_t h = mix(op.work.index(), port);
+    if (const auto* a = std::get_if<Alloc>(&op.work)) return mix(h, at(a->buffer));
+    if (const auto* f = std::get_if<Free>(&op.work)) return mix(h, at(f->buffer));
+    h = mix(h, at(op.layer) << 8 | static_cast<std::uint64_t>(op.phase));
+    for (const auto* list : {&op.in, &op.out}) {
+        h = mix(h, list->size());
+        for (const BufferId b : *list) h = mix(h, at(b));
+    }
+    return h;
+}
+
+// A block made of others has exactly their ops, each on its part's port, in any order (sums commute; equal sums of hashes of 64 bits are
+// taken for equal lists).
 bool has_its_parts(const Plan& plan, const Block& block) {
-    struct Known {
-        std::uint8_t port, memory; // memory: 1 Alloc, 2 Free, 0 neither
-        BufferId buffer;           // that comes or goes, or the first it writes: tells most ops apart
-        const Op* op;
-    };
-    std::vector<Known> mine, theirs;
-    const auto add = [](std::vector<Known>& list, const Op& op, std::uint8_t port) {
-        if (const auto* a = std::get_if<Alloc>(&op.work))
-            list.push_back({port, 1, a->buffer, &op});
-        else if (const auto* f = std::get_if<Free>(&op.work))
-            list.push_back({port, 2, f->buffer, &op});
-        else
-            list.push_back({port, 0, op.out.empty() ? -1 : op.out.front(), &op});
-    };
-    const auto less = [](const Known& a, const Known& b) {
-        const auto quick = std::tie(a.port, a.memory, a.buffer), other = std::tie(b.port, b.memory, b.buffer);
-        if (quick != other || a.memory != 0) return quick < other;
-        const std::size_t work = a.op->work.index(), other_work = b.op->work.index();
-        return std::tie(a.op->in, a.op->out, work, a.op->phase, a.op->layer) <
-               std::tie(b.op->in, b.op->out, other_work, b.op->phase, b.op->layer);
-    };
-    for (const Op& op : block.ops) add(mine, op, op.port);
-    for (const BlockPart& part : block.parts)
-        for (const Op& op : plan.blocks[at(part.block)].ops) add(theirs, op, part.port);
-    std::sort(mine.begin(), mine.end(), less);
-    std::sort(theirs.begin(), theirs.end(), less);
-    return std::equal(mine.begin(), mine.end(), theirs.begin(), theirs.end(),
-                      [&](const Known& a, const Known& b) { return !less(a, b) && !less(b, a); });
+    std::uint64_t mine = 0, theirs = 0;
+    std::size_t count = 0;
+    for (const Op& op : block.ops) mine += hash_of(op, op.port);
+    for (const BlockPart& part : block.parts) {
+        count += plan.blocks[at(part.block)].ops.size();
+        for (const Op& op : plan.blocks[at(part.block)].ops) theirs += hash_of(op, part.port);
+    }
+    return count == block.ops.size() && mine == theirs;
 }
 
 // The microbatches that go through a chunk: its direction's.

@@ -56,8 +56,8 @@ class PlacementCheck {
     std::vector<BufferId> round_; // of the block: what goes round a ring
 };
 
-constexpr Axis axes[] = {Axis::tp, Axis::cp, Axis::ep, Axis::dp, Axis::dpr, Axis::pp};
-constexpr Axis token_axes[] = {Axis::tp, Axis::cp, Axis::dp, Axis::dpr}; // along which activations are split
+constexpr Axis axes[] = {Axis::tp, Axis::cp, Axis::ep, Axis::dp, Axis::dpr, Axis::dpw, Axis::pp};
+constexpr Axis token_axes[] = {Axis::tp, Axis::cp, Axis::dp, Axis::dpr, Axis::dpw}; // along which activations are split
 
 // Where in, out of a collective stand along the axes it spans.
 void PlacementCheck::collective(const Op& op, const Collective& c) {

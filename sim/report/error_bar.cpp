@@ -37,8 +37,6 @@ double nearness(const Configuration& a, const Configuration& b, Figure figure, b
     return in_units ? std::exp(-(d - (a.stack != b.stack ? stacks_apart : 0)) / reach_in_units) : std::exp(-d / reach_in_time);
 }
 
-bool has_shares(const Configuration& c) { return c.shares != CostShares{}; }
-
 double off_of(double error) { return -std::log1p(std::max(-0.95, error)); } // ln(measured / predicted)
 
 // The unit of errors of the step time, but for its stack.
@@ -59,7 +57,7 @@ class Units {
         std::map<std::pair<Stack, std::string_view>, Sum> sources;
         for (const Experience& e : rows)
             if (const std::string_view source = source_of(e.dataset);
-                e.unseen && e.step_time && has_shares(e.configuration) && (without.empty() || source != without))
+                e.unseen && e.step_time && e.configuration.has_shares() && (without.empty() || source != without))
                 sources[{e.configuration.stack, source}].add(std::abs(off_of(*e.step_time)) / unit_of(e.configuration, spreads), 1);
         ByEnum<Stack, Sum, stack_count> stacks;
         Sum all;
@@ -91,7 +89,7 @@ std::vector<Weighed> weighed(const Configuration& of, std::span<const Experience
     std::map<std::string_view, double> of_source;
     for (const Experience& e : rows) {
         const std::optional<double> error = figure_of(e, figure);
-        if (!e.unseen || !error || (units && !has_shares(e.configuration))) continue;
+        if (!e.unseen || !error || (units && !e.configuration.has_shares())) continue;
         const double unit = units ? units->of(e.configuration) : 1;
         Weighed w{*error / unit, off_of(*error) / unit, nearness(of, e.configuration, figure, units != nullptr), source_of(e.dataset)};
         if (!without.empty() && w.source == without) continue;
@@ -119,7 +117,7 @@ struct Width {
 
 Width width_of(const Configuration& of, std::span<const Experience> rows, Figure figure, const Spreads& spreads,
                std::string_view without = {}) {
-    const bool by_shares = figure == Figure::step_time && has_shares(of);
+    const bool by_shares = figure == Figure::step_time && of.has_shares();
     const std::optional<Units> units = by_shares ? std::optional<Units>(std::in_place, spreads, rows, without) : std::nullopt;
     std::vector<Weighed> all = weighed(of, rows, figure, units ? &*units : nullptr, without);
     if (all.empty()) return {};
@@ -270,7 +268,7 @@ ErrorBar error_bar(const Configuration& of, std::span<const Experience> rows, co
     const Width width = width_of(of, rows, Figure::step_time, spreads);
     bar.step_time = std::hypot(width.half, bar.transferred);
     bar.interval = {std::hypot(width.interval.faster, bar.transferred), std::hypot(width.interval.slower, bar.transferred)};
-    if (has_shares(of) && of.left_open != OpenFields{}) {
+    if (of.has_shares() && of.left_open != OpenFields{}) {
         Configuration stated = of;
         stated.left_open = {};
         bar.all_stated = std::hypot(width.half * unit_of(stated, spreads) / unit_of(of, spreads), bar.transferred);
@@ -283,7 +281,7 @@ namespace {
 // Whether the factor on what is not counted is in the row's prediction, and the row may tell of it (merged() knows it for unseen).
 bool tells_of_uncounted(const Experience& e) {
     const std::vector<Stack>& stacks = uncounted().stacks;
-    return e.step_time && e.configuration.devices > 1 && has_shares(e.configuration) &&
+    return e.step_time && e.configuration.devices > 1 && e.configuration.has_shares() &&
            std::find(stacks.begin(), stacks.end(), e.configuration.stack) != stacks.end();
 }
 
@@ -326,7 +324,7 @@ std::vector<Experience> with_uncounted_left_out(std::vector<Experience> rows) {
 Spreads spreads_by(std::span<const Experience> rows, std::string_view without) {
     std::vector<Observed> observed;
     for (const Experience& e : rows) {
-        if (!e.unseen || !e.step_time || *e.step_time <= -1 || !has_shares(e.configuration)) continue;
+        if (!e.unseen || !e.step_time || *e.step_time <= -1 || !e.configuration.has_shares()) continue;
         const std::string_view source = source_of(e.dataset);
         if (without.empty() || source != without)
             observed.push_back({e.configuration.shares, std::log1p(*e.step_time), std::string(source), e.configuration.left_open});

@@ -29,6 +29,8 @@ struct Configuration {
     // fields that are left open.
     CostShares shares{};
     OpenFields left_open{};
+
+    bool has_shares() const { return shares != CostShares{}; }
 };
 Configuration configuration_of(const Scenario& scenario);
 

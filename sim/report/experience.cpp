@@ -15,8 +15,6 @@ namespace orrery {
 
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr std::string_view head =
     "{\n \"what\": \"validated rows: errors are predicted / measured - 1; written by simrun validate --rows\",\n \"rows\": [";
 constexpr std::string_view tail = "\n ]\n}\n";
@@ -113,8 +111,8 @@ class Scanner {
 std::vector<Experience> read_experience(std::string_view text) {
     if (auto ours = Scanner(text).rows()) return std::move(*ours);
     std::vector<Experience> rows;
-    const Json parsed = Json::parse(text);
-    for (const Json& j : parsed.at("rows")) {
+    const nlohmann::json parsed = nlohmann::json::parse(text);
+    for (const nlohmann::json& j : parsed.at("rows")) {
         Experience e;
         e.dataset = j.at("dataset").get<std::string>();
         e.name = j.at("name").get<std::string>();
@@ -125,7 +123,7 @@ std::vector<Experience> read_experience(std::string_view text) {
         c.precision_bits = j.at("bits").get<int>();
         c.experts = j.at("experts").get<bool>();
         c.devices = j.at("devices").get<int>();
-        const Json& degrees = j.at("tp pp cp ep zero");
+        const nlohmann::json& degrees = j.at("tp pp cp ep zero");
         c.tensor = degrees.at(0), c.pipeline = degrees.at(1), c.context = degrees.at(2), c.expert = degrees.at(3), c.zero = degrees.at(4);
         c.sequence = j.at("sequence").get<int>();
         c.host_share = j.at("host").get<double>();

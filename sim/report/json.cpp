@@ -9,24 +9,24 @@ namespace orrery {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
-Json by_kind(const StageMemory& s) {
-    Json j;
+OrderedJson by_kind(const StageMemory& s) {
+    OrderedJson j;
     for (int k = 0; k < memory_kind_count; ++k) j[name(static_cast<MemoryKind>(k))] = s.by_kind[k].count;
     j["reserved"] = s.reserved.count;
     return j;
 }
 
-Json stage(const StageMemory& s) {
-    Json j;
+OrderedJson stage(const StageMemory& s) {
+    OrderedJson j;
     j["stage"] = s.stage;
     j["peak_bytes"] = s.peak.count;
     j["allocated_bytes"] = peak_as(s, MemoryMeasure::allocated).count;
     j["reserved_bytes"] = peak_as(s, MemoryMeasure::reserved).count;
     j["device_bytes"] = peak_as(s, MemoryMeasure::device).count;
     j["by_kind_bytes"] = by_kind(s);
-    Json reserve = Json::array();
+    OrderedJson reserve = OrderedJson::array();
     for (const ReserveItem& i : s.reserve) {
         reserve.push_back({{"name", i.name}, {"bytes", i.bytes.count}, {"source", i.source}});
         if (i.kept) reserve.back()["given_up"] = true; // before memory runs out
@@ -36,33 +36,33 @@ Json stage(const StageMemory& s) {
     if (s.disk.peak.count > 0) j["nvme_bytes"] = s.disk.peak.count;
     j["peak_op"] = s.peak_op_name;
     j["peak_action"] = s.peak_action;
-    Json largest = Json::array();
+    OrderedJson largest = OrderedJson::array();
     for (const LiveBuffer& b : s.largest) largest.push_back({{"name", b.name}, {"bytes", b.bytes.count}, {"count", b.count}});
     j["largest"] = largest;
     return j;
 }
 
-Json memory_json(const MemoryReport& m) {
-    Json j;
+OrderedJson memory_json(const MemoryReport& m) {
+    OrderedJson j;
     const bool any = !m.stages.empty();
     j["peak_bytes"] = any ? fullest(m).peak.count : 0;
     j["capacity_bytes"] = m.capacity.count;
     j["fits"] = m.fits;
-    j["by_kind_bytes"] = any ? by_kind(fullest(m)) : Json::object();
+    j["by_kind_bytes"] = any ? by_kind(fullest(m)) : OrderedJson::object();
     for (const auto& [key, tier] : {std::pair<const char*, const NodeMemory&>{"node", m.host}, {"nvme", m.disk}}) {
         if (tier.used.peak.count == 0) continue;
-        Json node{{"peak_bytes", tier.used.peak.count}, {"capacity_bytes", tier.capacity.count}, {"fits", tier.fits()}};
+        OrderedJson node{{"peak_bytes", tier.used.peak.count}, {"capacity_bytes", tier.capacity.count}, {"fits", tier.fits()}};
         for (int k = 0; k < memory_kind_count; ++k) node["by_kind_bytes"][name(static_cast<MemoryKind>(k))] = tier.used.by_kind[k].count;
         j[key] = std::move(node);
     }
-    j["per_stage"] = Json::array();
+    j["per_stage"] = OrderedJson::array();
     for (const StageMemory& s : m.stages) j["per_stage"].push_back(stage(s));
     return j;
 }
 
-Json pace_json(const Report& r, double tokens) {
+OrderedJson pace_json(const Report& r, double tokens) {
     const AtThisPace pace = at_this_pace(r, tokens);
-    Json j{{"tokens", tokens}, {"days", pace.seconds / 86400}};
+    OrderedJson j{{"tokens", tokens}, {"days", pace.seconds / 86400}};
     if (pace.cost_usd > 0) j["cost_usd"] = pace.cost_usd;
     if (pace.energy_j > 0) j["energy_j"] = pace.energy_j;
     return j;
@@ -71,7 +71,7 @@ Json pace_json(const Report& r, double tokens) {
 } // namespace
 
 std::string to_json(const Report& r) {
-    Json j;
+    OrderedJson j;
     j["name"] = r.name;
     j["world_size"] = r.world_size;
     j["data_parallel"] = r.data_parallel;
@@ -83,7 +83,7 @@ std::string to_json(const Report& r) {
     j["mfu"] = r.mfu;
     j["hfu"] = r.hfu;
     j["bubble_fraction"] = r.bubble_fraction;
-    Json breakdown;
+    OrderedJson breakdown;
     for (int c = 0; c < category_count; ++c) breakdown[name(static_cast<Category>(c))] = r.breakdown_s[c];
     j["breakdown_s"] = breakdown;
     j["memory"] = memory_json(r.memory);

@@ -12,7 +12,7 @@ namespace orrery {
 
 namespace {
 
-constexpr double least = 0.02; // published steps differ by that much from run to run
+constexpr double least_noise = 0.02; // published steps differ by that much from run to run
 
 std::string in_words(const LearnedConstants& l) {
     std::string text;
@@ -34,13 +34,13 @@ void set_bars_by_learned(Report& r, const Scenario& scenario) {
     r.provenance.push_back({"learned", "measured", in_words(*l)});
     ErrorBar& bar = r.error_bar;
     if (r.shares != CostShares{}) {
-        const double width = std::max(least, half_width(std::hypot(spread_of(l->time, r.shares), l->noise)));
+        const double width = std::max(least_noise, half_width(std::hypot(spread_of(l->time, r.shares), l->noise)));
         bar.step_time = width, bar.learned = l->rows, bar.transferred = 0, bar.all_stated = 0;
-        bar.interval.faster = std::max(least, -std::expm1(-width)), bar.interval.slower = std::max(least, std::expm1(width));
+        bar.interval.faster = std::max(least_noise, -std::expm1(-width)), bar.interval.slower = std::max(least_noise, std::expm1(width));
     }
     if (l->memory && !r.memory.stages.empty()) {
         const double spread = spread_of(l->memory->beliefs, moving_share(fullest(r.memory)));
-        bar.memory = std::max(least, half_width(std::hypot(spread, l->memory->noise)));
+        bar.memory = std::max(least_noise, half_width(std::hypot(spread, l->memory->noise)));
     }
 }
 

@@ -10,7 +10,7 @@
 namespace orrery {
 namespace {
 
-constexpr double reach = 6, source_share = 0.5, unexplained = 0.06, of_ratio = 0.3, least = 0.02;
+constexpr double reach = 6, pair_source_share = 0.5, unexplained = 0.06, of_ratio = 0.3, least_pair_bar = 0.02;
 
 struct RowPair {
     const Experience *a, *b;
@@ -31,8 +31,6 @@ std::vector<RowPair> pairs_of(std::span<const Experience> rows) {
     return pairs;
 }
 
-bool has_shares(const Configuration& c) { return c.shares != CostShares{}; }
-
 // By the constants that one of the two rests on more than the other.
 double spread_of_difference(const Configuration& a, const Configuration& b, const Spreads& spreads) {
     double variance = 0;
@@ -52,7 +50,7 @@ double unit_of(const Configuration& a, double a_s, const Configuration& b, doubl
 
 PairBar bar_of(const PredictedStep& a, const PredictedStep& b, const std::vector<RowPair>& pairs, const Spreads& spreads,
                std::string_view without) {
-    const bool by_shares = has_shares(a.configuration) && has_shares(b.configuration);
+    const bool by_shares = a.configuration.has_shares() && b.configuration.has_shares();
     struct Weighed {
         double off, weight;
         std::string_view source;
@@ -61,7 +59,7 @@ PairBar bar_of(const PredictedStep& a, const PredictedStep& b, const std::vector
     std::map<std::string_view, double> of_source;
     for (const RowPair& p : pairs) {
         const Configuration &x = p.a->configuration, &y = p.b->configuration;
-        if ((!without.empty() && p.source == without) || (by_shares && (!has_shares(x) || !has_shares(y)))) continue;
+        if ((!without.empty() && p.source == without) || (by_shares && (!x.has_shares() || !y.has_shares()))) continue;
         const double straight = distance_in_time(a.configuration, x) + distance_in_time(b.configuration, y),
                      crossed = distance_in_time(a.configuration, y) + distance_in_time(b.configuration, x);
         const double weight = std::exp(-std::min(straight, crossed) / 2 / reach);
@@ -71,11 +69,11 @@ PairBar bar_of(const PredictedStep& a, const PredictedStep& b, const std::vector
     PairBar bar;
     bar.pairs = static_cast<int>(all.size()), bar.sources = static_cast<int>(of_source.size());
     double sum = 0, within = 0;
-    for (Weighed& w : all) sum += w.weight *= std::pow(of_source[w.source], source_share - 1);
+    for (Weighed& w : all) sum += w.weight *= std::pow(of_source[w.source], pair_source_share - 1);
     std::sort(all.begin(), all.end(), [](const Weighed& x, const Weighed& y) { return x.off < y.off; });
     for (const Weighed& w : all)
         if ((within += w.weight) >= 0.8 * sum) {
-            bar.width = std::max(least, w.off * unit_of(a.configuration, a.s, b.configuration, b.s, by_shares, spreads));
+            bar.width = std::max(least_pair_bar, w.off * unit_of(a.configuration, a.s, b.configuration, b.s, by_shares, spreads));
             break;
         }
     return bar;

@@ -210,9 +210,10 @@ void check_sharding(Reading& reading) {
                                                                          "leave one of the two out");
     }
     if (s.shard_group_size > 0 && sound(reading, {"/strategy", "/cluster"})) {
-        const std::int64_t group = static_cast<std::int64_t>(s.data_parallel) * s.context_parallel;
+        const std::int64_t group = static_cast<std::int64_t>(s.replicas_of_worker()) * s.context_parallel;
         if (group % s.shard_group_size != 0)
-            must_divide(reading, "/strategy/shard_group_size", s.shard_group_size, "data_parallel x context_parallel", group, 0);
+            must_divide(reading, "/strategy/shard_group_size", s.shard_group_size,
+                        s.worker_count() > 1 ? "data_parallel / workers x context_parallel" : "data_parallel x context_parallel", group, 0);
         else if (s.shard_group_size % s.context_parallel != 0)
             reading.problem("/strategy/shard_group_size",
                             eq("strategy.shard_group_size", s.shard_group_size) +
@@ -300,6 +301,19 @@ void check_experts(Reading& reading) {
                             (s.worker_count() > 1 ? " of a worker (synchronization.workers)" : ""));
 }
 
+// Experts' workers are those of all other weights where all that a worker is made of comes before dp.
+void check_order_of_workers(Reading& reading, const std::vector<std::string>& words, const std::string& is) {
+    const Scenario& sc = reading.scenario;
+    const Strategy& s = sc.strategy;
+    if (!sc.model.moe || !s.workers()) return;
+    const auto dp = std::find(words.begin(), words.end(), "dp");
+    for (const auto& [axis, degree] : {std::pair{"cp", s.context_parallel}, {"ep", s.expert_parallel}})
+        if (degree > 1 && std::find(dp, words.end(), axis) != words.end())
+            return reading.problem("/strategy/rank_order", is + " has " + axis +
+                                                               " after dp: experts would have other workers than the rest of " +
+                                                               "the model; put dp after " + axis);
+}
+
 // A shorter order ("tp-pp-dp") is filled up with the axes it leaves out, after tp, if they are 1 wide.
 void resolve_rank_order(Reading& reading) {
     Strategy& s = reading.scenario.strategy;
@@ -330,6 +344,7 @@ void resolve_rank_order(Reading& reading) {
         const auto tp = std::find(words.begin(), words.end(), "tp");
         words.insert(tp == words.end() ? words.begin() : tp + 1, axis);
     }
+    check_order_of_workers(reading, words, is);
     s.rank_order = parse_rank_order(join(words, "-"));
 }
 

@@ -1,5 +1,4 @@
 // When replicas meet: combinations that cannot be.
-#include "sim/scenario/practice.hpp"
 #include "sim/scenario/resolve.hpp"
 #include "sim/scenario/suggest.hpp"
 #include "sim/schedules/schedule.hpp"
@@ -39,12 +38,8 @@ void check_fragments(Reading& reading) {
 
 // Workers of several replicas.
 void check_workers(Reading& reading) {
-    const Scenario& sc = reading.scenario;
-    const Strategy& s = sc.strategy;
+    const Strategy& s = reading.scenario.strategy;
     const int workers = s.synchronization.workers;
-    const auto refuse = [&](bool broken, const char* pointer, const std::string& what) {
-        if (broken) reading.problem(pointer, what);
-    };
     const std::string is = eq("strategy.synchronization.workers", workers);
     if (workers == 0 || workers == s.data_parallel || s.synchronization.kind == Synchronization::Kind::synchronous) return;
     if (s.synchronization.kind >= Synchronization::Kind::parameter_server)
@@ -53,12 +48,8 @@ void check_workers(Reading& reading) {
                                    ", where every replica is a worker: leave it out");
     if (!s.workers()) return;
     if (s.data_parallel % workers != 0)
-        return reading.problem("/strategy/synchronization/workers", is + " must divide " + eq("data_parallel", s.data_parallel) + ": try " +
-                                                                        join(common_divisors(s.data_parallel, 0)));
-    refuse(s.quantized_weights != QuantizedWeights::none && s.zero_stage == 3, "/strategy/quantized_weights",
-           "strategy.quantized_weights is not modelled inside workers of several replicas: leave it out");
-    refuse(practice_of(sc).near_ranks() > 0, "/strategy/synchronization/workers",
-           is + " is not modelled with two levels of sharding (secondary_shard_size, quantized_gradients): leave these out");
+        reading.problem("/strategy/synchronization/workers",
+                        is + " must divide " + eq("data_parallel", s.data_parallel) + ": try " + join(common_divisors(s.data_parallel, 0)));
 }
 
 // Replicas that meet outside the plan: each sends whole parameters, or gradients to servers.
@@ -129,9 +120,6 @@ void check_synchronization(Reading& reading) {
                (steps_alone ? std::string("strategy.gradient_compression = ") + name(s.compresses()) : local) +
                " each has its own: set zero_stage = 0" +
                (s.loose() || steps_alone ? "" : ", or synchronization.workers to the number of groups of replicas that share theirs"));
-    refuse(s.shard_group_size > 0, "/strategy/shard_group_size",
-           eq("strategy.shard_group_size", s.shard_group_size) + " is not modelled with " + local +
-               ", whose workers shard among all of their replicas: leave it out");
     refuse(reading.scenario.model.moe.has_value() && s.loose(), "/strategy/synchronization/kind",
            local + " is not modelled with a mixture of experts (model.moe): set kind = synchronous or diloco");
     refuse(schedule && schedule->directions > 1, "/strategy/schedule",

@@ -15,6 +15,11 @@ namespace {
 
 constexpr const char* rounds_apart = "a block's scale is of all in it, so that ranks would round apart what all of them hold";
 
+// "data_parallel = 16", or of workers "data_parallel / workers = 8": the replicas that share every step.
+std::string sharing_replicas(const Strategy& s) {
+    return eq(s.worker_count() > 1 ? "data_parallel / workers" : "data_parallel", s.replicas_of_worker());
+}
+
 // Signs of a momentum: what the optimizer and the replicas must be.
 void check_signs(Reading& reading, const std::string& kind) {
     const Scenario& sc = reading.scenario;
@@ -107,21 +112,22 @@ void check_compression(Reading& reading) {
            " is not modelled with hierarchical and context_parallel = " + std::to_string(s.context_parallel) + ": set it to 1");
     refuse(sc.model.moe.has_value(), "/hierarchical",
            " is not modelled with hierarchical and a mixture of experts (model.moe): leave it out");
-    refuse(near < s.data_parallel && s.data_parallel % near != 0, "/hierarchical",
-           " is summed inside nodes first, and data_parallel = " + std::to_string(s.data_parallel) + " is no multiple of a node's " +
-               std::to_string(near) + ": change data_parallel, or leave hierarchical out");
+    refuse(near < s.replicas_of_worker() && s.replicas_of_worker() % near != 0, "/hierarchical",
+           " is summed inside nodes first, and " + sharing_replicas(s) + " is no multiple of a node's " + std::to_string(near) +
+               ": change data_parallel, or leave hierarchical out");
 }
 
 // Gradients in whole numbers are exchanged inside nodes first: the one division of the data-parallel ranks that a plan has.
 void check_exchange(Reading& reading, const std::string& is) {
     const Strategy& s = reading.scenario.strategy;
     const int node = std::max(1, reading.scenario.cluster.devices_per_node / s.tensor_parallel), second = s.secondary_shard_size;
-    if (node >= s.data_parallel) return;
-    if (s.data_parallel % node != 0)
-        reading.problem("/strategy/quantized_gradients",
-                        is + " is exchanged inside nodes first, and data_parallel = " + std::to_string(s.data_parallel) +
-                            " is no multiple of a node's " + std::to_string(node) + ": change data_parallel, or leave it out");
-    if (node > 1 && second > 1 && second < s.data_parallel && second != node)
+    const int sharing = s.replicas_of_worker();
+    if (node >= sharing) return;
+    if (sharing % node != 0)
+        reading.problem("/strategy/quantized_gradients", is + " is exchanged inside nodes first, and " + sharing_replicas(s) +
+                                                             " is no multiple of a node's " + std::to_string(node) +
+                                                             ": change data_parallel, or leave it out");
+    if (node > 1 && second > 1 && second < sharing && second != node)
         reading.problem("/strategy/secondary_shard_size", eq("strategy.secondary_shard_size", second) + " with " + is +
                                                               " is not modelled: gradients are exchanged inside nodes of " +
                                                               std::to_string(node) + " first, and ranks are divided one way: set it to " +
@@ -160,9 +166,9 @@ void check_quantized_sharding(Reading& reading) {
         refuse(is_low(sc.training.precision),
                std::string(" is not modelled with training.precision = ") + name(sc.training.precision) + ": try bf16");
     }
-    if (s.secondary_shard_size > 1 && s.data_parallel % s.secondary_shard_size != 0)
-        reading.problem("/strategy/secondary_shard_size", fields[2].is + " must divide " + eq("data_parallel", s.data_parallel) + ": try " +
-                                                              join(common_divisors(s.data_parallel, 0)));
+    if (const int sharing = s.replicas_of_worker(); s.secondary_shard_size > 1 && sharing % s.secondary_shard_size != 0)
+        reading.problem("/strategy/secondary_shard_size",
+                        fields[2].is + " must divide " + sharing_replicas(s) + ": try " + join(common_divisors(sharing, 0)));
     for (const auto& f : fields)
         if (f.asked && f.pointer != fields[2].pointer && s.tensor_parallel > 1)
             reading.problem(f.pointer, f.is + " with tensor_parallel = " + std::to_string(s.tensor_parallel) +

@@ -21,7 +21,8 @@ const Fields& synchronization_fields() {
             .most(10000),
         Field{"workers", IntSlot{[](Scenario& s) { return &s.strategy.synchronization.workers; }},
               "of local_sgd, fedavg, diloco and streaming_diloco: each worker is data_parallel / workers replicas that follow one another "
-              "in the order of ranks and share every step, with ZeRO or FSDP where zero_stage says so; 0: every replica is a worker"}
+              "in the order of ranks and share every step, with ZeRO or FSDP where zero_stage says so, in groups where "
+              "shard_group_size does; 0: every replica is a worker"}
             .least(0)
             .most(1e6),
         Field{"samples", CustomSlot{read_samples},

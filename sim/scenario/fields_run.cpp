@@ -117,7 +117,7 @@ const Fields& overlap_fields() {
               "shared experts run beside the exchanges of the routed ones' tokens (Megatron's moe-shared-expert-overlap); not together "
               "with overlap.expert_parallel"},
         Field{"offload", BoolSlot{[](Scenario& s) { return &s.strategy.overlap.offload; }},
-              "copies to the host run beside computation (those of activations always do)"},
+              "copies to the host run beside computation (those of activations always do, DeepSpeed's checkpoints never)"},
     };
     return fields;
 }
@@ -233,7 +233,7 @@ const Fields& strategy_fields() {
             .least(0)
             .most(3),
         Field{"shard_group_size", IntSlot{[](Scenario& s) { return &s.strategy.shard_group_size; }},
-              "ranks that shard among themselves, replicated outside (HSDP); 0: all"}
+              "ranks that shard among themselves, replicated outside (HSDP); 0: all, or all of a worker (synchronization.workers)"}
             .least(0)
             .most(max_degree),
         Field{"recompute", CustomSlot{read_recompute},

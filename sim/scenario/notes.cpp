@@ -30,7 +30,7 @@ void note_sharp(Reading& reading) {
     Scenario& sc = reading.scenario;
     const Cluster& c = sc.cluster;
     if (sc.strategy.collective_algorithm != CollectiveAlgorithm::sharp || c.graph || c.nodes < 2) return;
-    const int group = sc.strategy.data_parallel * sc.strategy.context_parallel, groups = group > 0 ? sc.world_size() / group : 1;
+    const int group = sc.strategy.replicas_of_worker() * sc.strategy.context_parallel, groups = group > 0 ? sc.world_size() / group : 1;
     if (c.inter.sharp.trees > 0 && groups > c.inter.sharp.trees)
         sc.notes.push_back("strategy.collective_algorithm = sharp has no effect on data-parallel reductions: " + std::to_string(groups) +
                            " groups reduce at the same time, and the switches hold " + std::to_string(c.inter.sharp.trees) +
@@ -387,7 +387,7 @@ void note_without_effect(Reading& reading) {
          "outer_optimizer is not nesterov");
     note("/strategy/quantized_weights", s.quantized_weights != QuantizedWeights::none && one_rank, "there is one data-parallel rank");
     note("/strategy/quantized_gradients", s.quantized_gradients != QuantizedGradients::none && one_rank, "there is one data-parallel rank");
-    note("/strategy/secondary_shard_size", s.secondary_shard_size > 1 && s.secondary_shard_size == s.data_parallel,
+    note("/strategy/secondary_shard_size", s.secondary_shard_size > 1 && s.secondary_shard_size == s.replicas_of_worker(),
          "the weights are divided among no more ranks than that");
     note("/strategy/gradient_sync", s.shard_group_size == 0 && s.gradient_sync == GradientSync::boundary,
          "there are no copies of shards (shard_group_size)");
@@ -426,7 +426,9 @@ void note_without_effect(Reading& reading) {
     const Offload& o = s.offload;
     const bool all_here = nothing_offloaded(o);
     note("/strategy/overlap/offload", s.overlap.offload && all_here, "nothing is offloaded");
-    if (!s.overlap.offload && o.activations != Tier::none && reading.has("/strategy/overlap/offload"))
+    if (practice_of(sc).computation_copies_checkpoints && reading.has("/strategy/overlap/offload"))
+        sc.notes.push_back("strategy.overlap.offload has no effect on activations: computation stops for their copies");
+    else if (!s.overlap.offload && o.activations != Tier::none && reading.has("/strategy/overlap/offload"))
         sc.notes.push_back("strategy.overlap.offload has no effect on activations: their copies run beside the next unit's computation");
     note("/strategy/offload/optimizer_fraction", o.optimizer == Tier::none, "offload.optimizer is none");
     const bool streams = o.optimizer == Tier::nvme || o.parameters == Tier::nvme || o.gradients == Tier::nvme;

@@ -107,9 +107,9 @@ void note_idle_meetings(const Scenario& sc, const Notes& note) {
 // Groups, orders and buckets of what there is one of, or none.
 void note_idle_groups(const Scenario& sc, const Notes& note) {
     const Strategy& s = sc.strategy;
-    const std::int64_t ranks = static_cast<std::int64_t>(s.data_parallel) * s.context_parallel;
+    const std::int64_t ranks = static_cast<std::int64_t>(s.replicas_of_worker()) * s.context_parallel;
     note("/strategy/shard_group_size", s.zero_stage > 0 && s.shard_group_size == ranks && !sc.model.moe,
-         "it is all ranks that share the parameters, as without it");
+         "it is all ranks that share each step, as without it");
     const std::array degrees{s.tensor_parallel, s.context_parallel, s.data_parallel, s.pipeline_parallel};
     note("/strategy/rank_order",
          std::ranges::count_if(degrees, [](int d) { return d > 1; }) <= 1 && s.expert_parallel * s.expert_tensor_parallel == 1,

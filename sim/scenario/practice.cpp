@@ -2,6 +2,7 @@
 #include "sim/scenario/practice.hpp"
 
 #include "sim/scenario/frameworks.hpp"
+#include "sim/scenario/stage3.hpp"
 
 #include <algorithm>
 #include <initializer_list>
@@ -97,7 +98,8 @@ void resolve_parallelism(Practice& p, const Scenario& s, const Software& w) {
     p.pieced_gathers = (p.user_buffers && w.year >= 2025) || (w.is({F::torchtitan, F::fsdp2}) && s.strategy.overlap.tensor_parallel);
     p.issues_within_linears = megatron_core(w.name) && s.runtime.tensor_parallel_buffers;
     const Strategy& st = s.strategy;
-    const auto level = [&](int ranks) { return ranks > 1 && ranks < st.data_parallel && st.data_parallel % ranks == 0 ? ranks : 0; };
+    const int sharing = st.replicas_of_worker();
+    const auto level = [&](int ranks) { return ranks > 1 && ranks < sharing && sharing % ranks == 0 ? ranks : 0; };
     p.second_copy_ranks = level(st.secondary_shard_size);
     if (st.quantized_gradients != QuantizedGradients::none || st.compression.hierarchical)
         p.exchange_ranks = level(s.cluster.devices_per_node / st.tensor_parallel);
@@ -120,7 +122,7 @@ void resolve_step(Practice& p, const Scenario& s, const Software& w) {
     p.keeps_regathered = p.sharding == Sharding::per_parameter && w.year >= 2025;
     p.collectives_on_lists = deepspeed && w.year < 2022;
     p.copies_with_collectives = deepspeed && w.year >= 2022 && s.strategy.zero_stage == 3;
-    p.gathers_small_apart = p.copies_with_collectives && !s.strategy.workers();
+    p.gathers_small_apart = p.copies_with_collectives;
     p.cuts_by_rank = p.steps_by_parameter = p.copies_with_collectives;
     const bool in_fp32 = s.training.precision == DType::bf16 && s.training.gradient_dtype == DType::fp32;
     p.reduces_whole = deepspeed && (s.strategy.zero_stage == 1 || s.strategy.zero_stage == 2) &&
@@ -130,7 +132,7 @@ void resolve_step(Practice& p, const Scenario& s, const Software& w) {
     // (DeepSpeed's ranks make those orthogonal that lie in their partition, of gradients that are whole, before they take their part:
     // get_flat_partition in deepspeed/runtime/zero/stage_1_and_2.py. One that two partitions share is made twice, which is not counted.)
     p.owns_matrices = s.training.optimizer == Optimizer::muon && s.strategy.zero_stage == 1 && (core || w.is({F::ddp, F::deepspeed}));
-    p.reduces_whole = p.reduces_whole || (p.owns_matrices && core && w.year < 2026);
+    p.reduces_whole = p.reduces_whole || (p.owns_matrices && core && w.year < 2026) || (w.is({F::ddp}) && t.zero_stage == 1);
     p.reads_gradient_norm = core || deepspeed;
     p.keeps_master_on_device = core;
     p.widens_moments = core;
@@ -280,7 +282,9 @@ void resolve_memory(Practice& p, const Scenario& s, const Software& w) {
     resolve_low_attention(p, s, w);
     p.graph_pools = core && s.runtime.cuda_graphs && !s.runtime.fused_experts; // with fused experts one graph has the whole step
     p.graph_pool_a_microbatch = p.graph_pools && w.year < 2026 && s.strategy.pipeline_parallel > 1;
-    p.copies_to_buckets = w.is({F::ddp}) && s.strategy.zero_stage == 0 && s.strategy.data_parallel * s.strategy.context_parallel > 1;
+    p.copies_to_buckets = w.is({F::ddp}) && s.strategy.zero_stage <= 1 && s.strategy.data_parallel * s.strategy.context_parallel > 1;
+    p.computation_copies_checkpoints = w.is({F::deepspeed}) && s.strategy.recompute != RecomputeKind::none &&
+                                       s.strategy.offload.activations == Tier::cpu && !trainer_under_deepspeed(s);
     p.keeps_scores = core && w.year >= 2022;
     p.grouped_workspaces = core;
     p.gradient_placeholders = core && w.year >= 2025;

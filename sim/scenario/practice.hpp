@@ -284,7 +284,9 @@ struct Practice {
     // Buckets of gradients are all-reduced, and a rank keeps its part: DeepSpeed's ZeRO 1 and 2 since 0.12.5 (December 2023, its pull
     // request 4695: use_multi_rank_bucket_allreduce is true by default, and allreduce_and_scatter in stage_1_and_2.py calls all_reduce);
     // before, each part was reduced to its owner. Its BF16_Optimizer (ZeRO 1 with fp32 gradients, 2022) always did so (_bf16_reduce_grads
-    // in runtime/engine.py: buffered_allreduce_fallback).
+    // in runtime/engine.py: buffered_allreduce_fallback). PyTorch's ZeroRedundancyOptimizer knows nothing of DistributedDataParallel's
+    // buckets, which are all-reduced as ever: a rank steps on the parameters that are its own and broadcasts them (step and _sync_params of
+    // torch/distributed/optim/zero_redundancy_optimizer.py).
     bool reduces_whole = false;
     // Each larger tensor's optimizer states belong to one rank, which broadcasts what it has stepped (InternLM's HybridZeroOptimizer).
     bool tensors_have_owners = false;
@@ -451,6 +453,9 @@ struct Practice {
     // Gradients are copied into the buckets that are reduced, and back, so that each is there twice (DistributedDataParallel:
     // gradient_as_bucket_view is off).
     bool copies_to_buckets = false;
+    // DeepSpeed's own activation checkpoints on the host (cpu_checkpointing): computation's stream copies them, to and from memory that is
+    // not pinned. Hugging Face's Trainer makes its checkpoints by PyTorch.
+    bool computation_copies_checkpoints = false;
     // Experts' products run on streams with a workspace each (Transformer Engine's get_multi_stream_cublas_workspace).
     bool grouped_workspaces = false;
     // Where the gradient was added to the main gradient, autograd is handed a tensor made once for each shape of weight and kept

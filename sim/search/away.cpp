@@ -50,6 +50,7 @@ SharedWire::HostRates SharedWire::rates_of_host(const Scenario& s) {
         return each([&](std::int64_t n) {
             Op op;
             op.work = Copy{kind, Bytes{n}};
+            op.queue = d2h_queue; // computation's own copies take longer
             return cost.compute(Plan{}, op).duration.seconds();
         });
     };
@@ -65,6 +66,7 @@ SharedWire::HostRates SharedWire::rates_of_host(const Scenario& s) {
                                 : kind == Optimizer::momentum ? OptimizerKind::momentum
                                                               : OptimizerKind::adam,
                                 n, true, true};
+        op.queue = host_queue;
         op.in = {0};
         return cost.compute(plan, op).duration.seconds();
     });

@@ -68,7 +68,10 @@ double ring_bound(const Scenario& s, const Fabric& fabric) {
         Op op;
         op.work = work;
         const ComputeCost one = timed ? cost.compute(Plan{}, op) : ComputeCost{};
-        kernels += one.duration.seconds();
+        Time least = one.duration;
+        for (int kind = 1; timed && kind < s.cluster.kinds_of_nodes(); ++kind)
+            least = std::min(least, cost.compute(Plan{}, op, kind).duration);
+        kernels += least.seconds();
         host += cost.host(op, std::max(1, one.kernels)).seconds();
     };
     const auto attention = [&](Direction direction) {

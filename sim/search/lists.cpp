@@ -34,8 +34,8 @@ constexpr const char* compression_kind = "/strategy/gradient_compression/kind";
 constexpr const char* overlap_fields[] = {"/strategy/overlap/grad_reduce", "/strategy/overlap/param_gather",
                                           "/strategy/overlap/tensor_parallel", "/strategy/overlap/pipeline"};
 constexpr const char* overlap_experts = "/strategy/overlap/expert_parallel";
-constexpr const char* grouped[] = {tensor,     pipeline, context, expert, expert_tensor, micro_batch, sequence, kind,
-                                   dispatcher, schedule, chunks,  zero,   group,         order,       recompute};
+constexpr const char* in_groups[] = {tensor,     pipeline, context, expert, expert_tensor, micro_batch, sequence, kind,
+                                     dispatcher, schedule, chunks,  zero,   group,         order,       recompute};
 
 std::string quoted(const std::string& word) { return '"' + word + '"'; }
 std::string bare(const std::string& json) { return json.size() > 1 && json.front() == '"' ? json.substr(1, json.size() - 2) : json; }
@@ -113,7 +113,7 @@ Lists::Lists(Variations& variations, const SpaceFile& space, const SpaceOptions&
     for (const auto& [pointer, list] : space) {
         if (!Variations::can_vary(pointer)) continue;
         add(pointer, list);
-        const bool known = std::find(std::begin(grouped), std::end(grouped), pointer) != std::end(grouped);
+        const bool known = std::find(std::begin(in_groups), std::end(in_groups), pointer) != std::end(in_groups);
         if (!known) others_.push_back(pointer);
     }
     degrees_ = {axis(tensor, tensors), axis(pipeline, stages ? pipelines : std::vector<std::string>{"1"}),
@@ -364,8 +364,9 @@ std::vector<GroupValue> Lists::rests(const Scenario& shape) const {
     std::vector<GroupValue> all = shardings(shape);
     if (replicas > 1) {
         const std::int64_t inside = shape.cluster.devices_per_node / std::max(1, s.tensor_parallel);
+        const std::int64_t sharing = static_cast<std::int64_t>(s.replicas_of_worker()) * s.context_parallel; // every step
         const bool groups =
-            shape.cluster.nodes > 1 && inside > 1 && inside < replicas && replicas % inside == 0 && inside % s.context_parallel == 0;
+            shape.cluster.nodes > 1 && inside > 1 && inside < sharing && sharing % inside == 0 && inside % s.context_parallel == 0;
         const std::vector<GroupValue> stages = std::move(all);
         all.clear();
         for (const GroupValue& stage : stages) {
@@ -411,7 +412,7 @@ std::vector<std::string> Lists::free() const {
         if (own != space_.end() ? own->second.size() < 2 : variations_.given(pointer)) return;
         out.push_back((pointer.starts_with("/strategy/overlap/") ? "overlap." : "") + last_step(pointer));
     };
-    for (const char* pointer : grouped) add(pointer);
+    for (const char* pointer : in_groups) add(pointer);
     if (std::string overlaps = free_overlaps(); !overlaps.empty()) out.push_back(std::move(overlaps));
     if (free_homes()) out.push_back(last_step(offload));
     if (options_.compression && open(compression)) out.push_back(last_step(compression));

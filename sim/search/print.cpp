@@ -50,6 +50,8 @@ Table table_of(const SearchResult& result, const std::vector<const SearchPoint*>
         t.right.insert(t.right.end() - 1, true);
     };
     const bool target = std::ranges::any_of(which, [](const SearchPoint* p) { return p->row.time_to_target_s > 0; });
+    const bool stragglers = std::ranges::any_of(which, [](const SearchPoint* p) { return p->row.waits_for_stragglers(); });
+    if (stragglers) add("stragglers");
     if (target) add("days to the target"), add("USD to the target");
     const bool runs = std::ranges::any_of(which, [](const SearchPoint* p) { return p->row.run_finished >= 0; });
     if (runs) add("goodput"), add("days"), add("USD of the run");
@@ -64,6 +66,7 @@ Table table_of(const SearchResult& result, const std::vector<const SearchPoint*>
                           p.cost_usd > 0 ? fmt::format("{:.3g}", p.cost_usd) : "",
                           strategy_of(p) + (p.limits.empty() ? "" : "; time: " + p.limits)});
         auto& cells = t.rows.back();
+        if (stragglers) cells.insert(cells.end() - 1, r.straggler_fraction < 0 ? "" : fmt::format("{:.1f} %", r.straggler_fraction * 100));
         if (target) cells.insert(cells.end() - 1, {days_text(r.time_to_target_s), target_usd(p) > 0 ? metric(target_usd(p), 3) : ""});
         if (!runs) continue;
         const bool ends = r.run_finished >= 1;
@@ -362,6 +365,7 @@ std::string to_json(const SearchResult& r, const SearchOptions& options) {
                {"cost_usd", p.cost_usd},
                {"energy_j", p.energy_j},
                {"scenario", Json::parse(p.json)}};
+        if (p.row.straggler_fraction >= 0) j["straggler_fraction"] = p.row.straggler_fraction;
         if (p.row.run_finished >= 0)
             j["run"] = {{"finished", p.row.run_finished},
                         {"goodput", p.row.run_goodput},
@@ -429,16 +433,18 @@ std::string to_csv(const SearchResult& r, const SearchOptions& options) {
         return p.row.step_time_interval.known() ? fmt::format("{}", p.row.step_time_interval.*of) : std::string();
     };
     std::string text =
-        "strategy,score,bound,step_time_s,tokens_per_s,mfu,bubble_fraction,world_size,peak_bytes,capacity_bytes,step_time_error_"
-        "bar,step_time_faster,step_time_slower,memory_error_bar,cost_usd,energy_j,run_goodput,run_days,run_cost_usd,global_batch_size,time_"
+        "strategy,score,bound,step_time_s,tokens_per_s,mfu,bubble_fraction,straggler_fraction,world_size,peak_bytes,capacity_bytes,"
+        "step_time_error_bar,step_time_faster,step_time_slower,memory_error_bar,cost_usd,energy_j,run_goodput,run_days,run_cost_usd,global_"
+        "batch_size,time_"
         "to_target_s,hash\n";
     for (const SearchPoint& p : r.points)
-        text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", csv_cell(p.row.label),
-                            printed_score(p, options.by), p.bound, p.row.step_time_s, p.row.tokens_per_s, p.row.mfu, p.row.bubble_fraction,
-                            p.row.world_size, p.row.peak_bytes, p.row.capacity_bytes, known(p.row.step_time_error_bar),
-                            side(p, &TimeInterval::faster), side(p, &TimeInterval::slower), p.row.memory_error_bar, p.cost_usd, p.energy_j,
-                            known(p.row.run_goodput), known(p.row.run_s / 86400), known(p.row.run_cost_usd), global_batch(p),
-                            known(p.row.time_to_target_s), p.row.hash);
+        text +=
+            fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", csv_cell(p.row.label),
+                        printed_score(p, options.by), p.bound, p.row.step_time_s, p.row.tokens_per_s, p.row.mfu, p.row.bubble_fraction,
+                        p.row.straggler_fraction < 0 ? std::string() : fmt::format("{}", p.row.straggler_fraction), p.row.world_size,
+                        p.row.peak_bytes, p.row.capacity_bytes, known(p.row.step_time_error_bar), side(p, &TimeInterval::faster),
+                        side(p, &TimeInterval::slower), p.row.memory_error_bar, p.cost_usd, p.energy_j, known(p.row.run_goodput),
+                        known(p.row.run_s / 86400), known(p.row.run_cost_usd), global_batch(p), known(p.row.time_to_target_s), p.row.hash);
     return text;
 }
 

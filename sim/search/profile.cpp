@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <tuple>
 #include <variant>
@@ -97,16 +98,35 @@ struct Timed {
     int part = 0; // 0: head, 1 + layer, then the tail
 };
 
+// Prices of a cluster of nodes of another kind alone.
+struct OtherKind {
+    OtherKind(Scenario s, const Plan& plan) : fabric(s.cluster), cost(s, fabric), clocks(cost.clocks(plan)) {}
+    Fabric fabric;
+    CostModel cost;
+    LayerClocks clocks;
+};
+
+// On a cluster of unlike nodes, whose stages and groups may lie on any of them, an op takes as long as on the kind that is fastest at it:
+// what waits for it takes no less on the real ones. What kernels lose beside communication is not counted there, as each kind has its own.
 class SmallPlan {
   public:
     // uncounted: on kernels that move bytes (own_constants.hpp), of the whole scenario.
     SmallPlan(const Scenario& scenario, const Fabric& fabric, double uncounted)
         : scenario_(scenario), plan_(lower(scenario)), fabric_(fabric), cost_(scenario, fabric), clocks_(cost_.clocks(plan_)),
-          uncounted_(uncounted) {}
+          uncounted_(uncounted) {
+        Scenario alike = scenario;
+        for (int kind = 1; kind < scenario.cluster.kinds_of_nodes(); ++kind) {
+            alike.cluster = as_of_kind(scenario.cluster, kind);
+            others_.push_back(std::make_unique<OtherKind>(alike, plan_));
+        }
+        if (others_.empty()) return;
+        alike.cluster = as_of_kind(scenario.cluster, 0);
+        first_ = std::make_unique<OtherKind>(alike, plan_);
+    }
 
     void measure(Profile& p) {
         layers_ = scenario_.model.layers;
-        p.slowdown = cost_.most_slowdown();
+        p.slowdown = others_.empty() ? cost_.most_slowdown() : 0;
         most_lost_ = lost(p.slowdown);
         parts_.assign(static_cast<std::size_t>(layers_) + 2, {});
         for (const Block& block : plan_.blocks) {
@@ -135,6 +155,7 @@ class SmallPlan {
     struct Priced {
         double latency = 0, moving = 0;
         double slows = 0, slows_in_pieces = 0; // kernels beside it
+        double seconds() const { return latency + moving; }
     };
 
     // Layers have the same ones again and again, and those of thousands of ranks take long to price.
@@ -146,25 +167,31 @@ class SmallPlan {
         if (unknown) group->second = members(plan_, c.comm, 0);
         const std::vector<int>& ranks = group->second;
         if (ranks.size() < 2) return {};
-        if (is_shift(c.kind)) return at->second = some_hops(c.bytes, ranks);
-        const CommCost cost = cost_.collective(c, ranks);
+        Priced least = first_ ? collective(c, ranks, first_->cost, first_->fabric) : collective(c, ranks, cost_, fabric_);
+        for (const auto& other : others_)
+            if (const Priced one = collective(c, ranks, other->cost, other->fabric); one.seconds() < least.seconds()) least = one;
+        return at->second = least;
+    }
+
+    static Priced collective(const Collective& c, const std::vector<int>& ranks, const CostModel& model, const Fabric& fabric) {
+        if (is_shift(c.kind)) return some_hops(c.bytes, ranks, model);
+        const CommCost cost = model.collective(c, ranks);
         double rate = cost.cap.value;
-        for (const LinkLoad& l : cost_.loads(c, cost, ranks))
-            if (l.load > 0) rate = std::min(rate, fabric_.links()[l.link].capacity.value / l.taken());
-        const double slows = slows_beside(cost, cost_);
-        return at->second = {cost.latency.seconds(), rate > 0 ? cost.payload / rate : 0, slows,
-                             cost.slows < 0 ? slows : cost.slows_by_bytes};
+        for (const LinkLoad& l : model.loads(c, cost, ranks))
+            if (l.load > 0) rate = std::min(rate, fabric.links()[l.link].capacity.value / l.taken());
+        const double slows = slows_beside(cost, model);
+        return {cost.latency.seconds(), rate > 0 ? cost.payload / rate : 0, slows, cost.slows < 0 ? slows : cost.slows_by_bytes};
     }
 
     // A ring passes on as fast as its slowest hop: no faster than the slowest of some of them.
-    Priced some_hops(Bytes bytes, const std::vector<int>& ranks) {
+    static Priced some_hops(Bytes bytes, const std::vector<int>& ranks, const CostModel& model) {
         Priced slowest;
         double least = 1;
         for (std::size_t i = 0; i < std::min<std::size_t>(ranks.size(), 16); ++i) {
             const int from = ranks[i], to = ranks[(i + 1) % ranks.size()];
-            const CommCost hop = cost_.transfer(bytes, from, to);
+            const CommCost hop = model.transfer(bytes, from, to);
             const double moving = hop.cap.value > 0 ? hop.payload / hop.cap.value : 0;
-            least = std::min(least, slows_beside(hop, cost_));
+            least = std::min(least, slows_beside(hop, model));
             if (hop.latency.seconds() + moving > slowest.latency + slowest.moving) slowest = {hop.latency.seconds(), moving};
         }
         slowest.slows = slowest.slows_in_pieces = least;
@@ -189,8 +216,10 @@ class SmallPlan {
             } else if (!t.memory && !std::holds_alternative<HostSync>(op.work) && !std::holds_alternative<Exchange>(op.work) &&
                        op.queue == compute_queue) {
                 const ComputeCost cost = cost_.compute(plan_, op, 0, clocks_);
+                Time least = cost.duration;
+                for (const auto& other : others_) least = std::min(least, other->cost.compute(plan_, op, 0, other->clocks).duration);
                 t.kernel = true;
-                t.duration = with_uncounted(cost.duration, op.work, uncounted_).seconds();
+                t.duration = with_uncounted(least, op.work, uncounted_).seconds();
                 t.host = cost_.host(op, cost.kernels).seconds();
             } else if (!t.memory)
                 t.queue = -1; // waited for, but timed as nothing
@@ -408,6 +437,8 @@ class SmallPlan {
     Plan plan_;
     const Fabric& fabric_;
     CostModel cost_;
+    std::vector<std::unique_ptr<OtherKind>> others_;
+    std::unique_ptr<OtherKind> first_; // the cluster's own kind alone; nullptr: there is no other
     LayerClocks clocks_; // by the kernels of its layers, which the plan has, too; what more that has only takes longer (clocks.hpp)
     double uncounted_;
     int layers_ = 0;

@@ -17,7 +17,7 @@ namespace orrery {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr int shapes_a_degree = 2;                          // of tensor parallelism: their counts do not say what its communication costs
 constexpr std::int64_t most_points = 24, most_of_large = 6; // simulated, of all shapes; steps of thousands of devices take seconds each
@@ -38,8 +38,9 @@ bool plain(const Strategy& g) { return g.schedule == "none" || g.schedule == "1f
 ReplanShape shape_of(const Scenario& s, int nodes, int tensor, int pipeline, bool rounds) {
     const Strategy& g = s.strategy;
     const std::int64_t model = static_cast<std::int64_t>(tensor) * pipeline * g.context_parallel, a_node = s.cluster.devices_per_node;
-    std::int64_t unit = lcm(lcm(model, a_node), static_cast<std::int64_t>(pipeline) * g.expert_parallel * g.expert_tensor_parallel);
-    if (g.shard_group_size > 0) unit = lcm(unit, static_cast<std::int64_t>(tensor) * pipeline * g.shard_group_size);
+    const std::int64_t workers = g.replicas_of_worker() > 1 ? g.worker_count() : 1, stages = workers * pipeline; // of all workers
+    std::int64_t unit = lcm(lcm(workers * model, a_node), stages * g.expert_parallel * g.expert_tensor_parallel);
+    if (g.shard_group_size > 0) unit = lcm(unit, stages * tensor * g.shard_group_size);
     const std::int64_t devices = nodes * a_node / unit * unit;
     ReplanShape shape{tensor, pipeline, static_cast<int>(devices / a_node), 0, rounds, 0};
     if (devices == 0) return shape;
@@ -90,14 +91,14 @@ class Replanner {
     // The scenario on another shape: degrees as given, and what the run has settled stated, so that chunks, schedule and recomputation
     // alone are free.
     std::string on(const ReplanShape& shape, const Scenario& s) const {
-        Json j = Json::parse(json_);
+        OrderedJson j = OrderedJson::parse(json_);
         const Strategy& g = s.strategy;
         j.erase("run");
-        if (j["cluster"].is_string()) j["cluster"] = Json{{"preset", j["cluster"]}};
+        if (j["cluster"].is_string()) j["cluster"] = OrderedJson{{"preset", j["cluster"]}};
         j["cluster"]["nodes"] = shape.nodes;
         j["training"]["global_batch_size"] = shape.batch;
         j["training"]["micro_batch_size"] = s.training.micro_batch_size;
-        Json& strategy = j["strategy"];
+        OrderedJson& strategy = j["strategy"];
         for (const char* field : fields_of_stages) strategy.erase(field);
         for (const char* field : {"data_parallel", "recompute_layers", "recompute", "sequence_parallel"}) strategy.erase(field);
         strategy["tensor_parallel"] = shape.tensor;
@@ -117,17 +118,17 @@ class Replanner {
 
     std::string space_of(const ReplanShape& shape, const Scenario& s) const {
         const Strategy& g = s.strategy;
-        Json space = Json::object();
+        OrderedJson space = OrderedJson::object();
         const bool own_schedule = shape.rounds || (plain(g) && g.schedule != "none");
-        space["/strategy/schedule"] = Json::array({shape.pipeline == 1 ? "none" : own_schedule ? g.schedule : "1f1b"});
-        space["/strategy/sequence_parallel"] = Json::array({g.sequence_parallel});
-        space["/strategy/rank_order"] = Json::array({order_text(g)});
-        const Json own = Json::parse(json_);
-        Json recompute = Json::array({"none", "selective", "full"});
+        space["/strategy/schedule"] = OrderedJson::array({shape.pipeline == 1 ? "none" : own_schedule ? g.schedule : "1f1b"});
+        space["/strategy/sequence_parallel"] = OrderedJson::array({g.sequence_parallel});
+        space["/strategy/rank_order"] = OrderedJson::array({order_text(g)});
+        const OrderedJson own = OrderedJson::parse(json_);
+        OrderedJson recompute = OrderedJson::array({"none", "selective", "full"});
         if (own["strategy"].contains("recompute") && own["strategy"]["recompute"].is_string()) { // what fitted first
             const std::string kept = own["strategy"]["recompute"];
-            if (kept == "full") recompute = Json::array({"full"});
-            if (kept == "selective") recompute = Json::array({"selective", "full"});
+            if (kept == "full") recompute = OrderedJson::array({"full"});
+            if (kept == "selective") recompute = OrderedJson::array({"selective", "full"});
         }
         space["/strategy/recompute"] = recompute;
         return space.dump();
@@ -136,7 +137,7 @@ class Replanner {
     static std::string order_text(const Strategy& g) {
         std::string text;
         for (const Axis axis : g.rank_order)
-            if (axis != Axis::dpr) text += (text.empty() ? "" : "-") + std::string(name(axis));
+            if (axis != Axis::dpr && axis != Axis::dpw) text += (text.empty() ? "" : "-") + std::string(name(axis));
         return text;
     }
 

@@ -67,7 +67,7 @@ SharedWire::Group& SharedWire::group_of(const Scenario& s, int stage) {
     const std::shared_ptr<const CostModel> cost = stage > 0 ? group_of(s).cost : std::make_shared<const CostModel>(s, fabric_);
     Plan plan; // ranks and communicators alone
     plan.stages = t.pipeline_parallel;
-    plan.mesh.size = {t.tensor_parallel, t.context_parallel, 1, shard, t.data_parallel / shard, t.pipeline_parallel};
+    plan.mesh.size = {t.tensor_parallel, t.context_parallel, 1, shard, t.data_parallel / shard, 1, t.pipeline_parallel};
     plan.mesh.order = t.rank_order;
     constexpr AxisMask shards = mask(Axis::dp) | mask(Axis::cp);
     plan.communicators.push_back({"shards", shards, {}});
@@ -128,8 +128,10 @@ SharingTime SharedWire::of(const Scenario& s, const Elements& e, int stage) {
     const bool elsewhere = states_leave(t.offload);
     const GradientCompression sent = t.compresses();
     const bool compressed = sent == GradientCompression::fp16 || sent == GradientCompression::bf16;
-    if (!practice.active || elsewhere || s.model.trainable.partial() || t.workers() || (sent != GradientCompression::none && !compressed) ||
-        t.secondary_shard_size > 1 || t.quantized_gradients != QuantizedGradients::none || t.quantized_weights != QuantizedWeights::none)
+    const bool unlike = !s.cluster.others.empty(); // a stage's groups may lie on faster nodes than the first one's
+    if (!practice.active || unlike || elsewhere || s.model.trainable.partial() || t.workers() ||
+        (sent != GradientCompression::none && !compressed) || t.secondary_shard_size > 1 ||
+        t.quantized_gradients != QuantizedGradients::none || t.quantized_weights != QuantizedWeights::none)
         return {};
     Group& group = group_of(s, stage);
     const DType wide = compressed ? DType::bf16 : s.training.gradient_dtype;

@@ -38,7 +38,8 @@ std::string label_of(const Scenario& s) {
     if (s.strategy.rank_order != Strategy{}.rank_order) {
         text += ", ";
         for (const Axis axis : s.strategy.rank_order)
-            if (axis != Axis::dpr) text += (text.ends_with(' ') ? "" : "-") + std::string(name(axis)); // replicas follow dp
+            if (axis != Axis::dpr && axis != Axis::dpw)
+                text += (text.ends_with(' ') ? "" : "-") + std::string(name(axis)); // these follow dp
     }
     if (s.cluster.nodes > 1) text += fmt::format(", {} nodes", s.cluster.nodes);
     return text;

@@ -160,14 +160,22 @@ int run_scenario(const std::string& file, const Options& options, const Scenario
     return too_big;
 }
 
+void drop_column(Table& table, const std::string& title) {
+    const auto column = std::ranges::find(table.header, title) - table.header.begin();
+    table.header.erase(table.header.begin() + column);
+    table.right.erase(table.right.begin() + column);
+    for (auto& cells : table.rows) cells.erase(cells.begin() + column);
+}
+
 int run_scenarios(const std::vector<std::string>& files, const Options& options) {
-    Table table{{"scenario", "devices", "step time", "80 % interval", "tokens/s", "MFU", "bubble", "peak memory", "fits"},
-                {false, true, true, true, true, true, true, true, false},
+    Table table{{"scenario", "devices", "step time", "80 % interval", "tokens/s", "MFU", "bubble", "stragglers", "peak memory", "fits"},
+                {false, true, true, true, true, true, true, true, true, false},
                 {}};
     const TextStyle style = output_style(options);
     Table runs = table_of_runs();
     std::string json;
     int code = done;
+    bool stragglers = false;
     std::vector<std::pair<std::string, std::string>> too_large; // a file, and its saves' reason or ""
     for (const std::string& file : files) {
         const std::optional<Scenario> scenario = load(file, options);
@@ -185,9 +193,11 @@ int run_scenarios(const std::vector<std::string>& files, const Options& options)
                         return report_text(*scenario, p, true, style, {options.jobs, replan_of(file, options)});
                     });
         if (scenario->run && !options.json) runs.rows.push_back(naming(file, [&] { return row_of_run(*scenario, p, options); }));
+        const double waits = r.breakdown_s[Category::straggler_wait] / r.step_time_s;
+        stragglers = stragglers || waits >= 0.0005; // as printed
         table.rows.push_back({clip(r.name, 40), grouped(r.world_size), seconds_text(r.step_time_s), to_text(r.error_bar.interval),
                               metric(r.tokens_per_s, 3), fmt::format("{:.1f} %", r.mfu * 100),
-                              fmt::format("{:.1f} %", r.bubble_fraction * 100),
+                              fmt::format("{:.1f} %", r.bubble_fraction * 100), fmt::format("{:.1f} %", waits * 100),
                               fmt::format("{:.1f} of {:.1f} GB", fullest(r.memory).peak.gigabytes(), r.memory.capacity.gigabytes()),
                               paint(std::string(fits ? "yes" : "no") + (r.narrow() ? ", narrowly" : ""),
                                     !fits        ? Ink::red
@@ -196,6 +206,7 @@ int run_scenarios(const std::vector<std::string>& files, const Options& options)
                                     style)});
     }
     if (options.quiet && !options.json && options.output.empty()) return code;
+    if (!stragglers) drop_column(table, "stragglers");
     const std::string text = to_text(table, style) + (runs.rows.empty() ? "" : "\n" + to_text(runs, style));
     if (!deliver(options.json ? json + "]\n" : text, options)) return bad_input;
     for (const auto& [file, saves] : too_large) {

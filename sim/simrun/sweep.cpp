@@ -74,6 +74,11 @@ std::string ranking(const SweepRun& run, const SweepOptions& how, const TextStyl
     if (std::ranges::any_of(first, [&](std::size_t i) { return run.rows[i].run_finished >= 0; }))
         return ranking_of_runs(run, first, rank_by(how.by), style);
     const bool targets = std::any_of(first.begin(), first.end(), [&](std::size_t i) { return run.rows[i].time_to_target_s > 0; });
+    const bool stragglers = std::ranges::any_of(first, [&](std::size_t i) { return run.rows[i].waits_for_stragglers(); });
+    if (stragglers) { // behind the bubble
+        t.header.insert(t.header.begin() + 8, "stragglers");
+        t.right.insert(t.right.begin() + 8, true);
+    }
     if (targets) { // training.convergence says when steps have led to one
         t.header.insert(t.header.end() - 1, "to the target");
         t.right.insert(t.right.end() - 1, true);
@@ -86,6 +91,9 @@ std::string ranking(const SweepRun& run, const SweepOptions& how, const TextStyl
                           fmt::format("{:.1f} of {:.1f} GB", Bytes{r.peak_bytes}.gigabytes(), Bytes{r.capacity_bytes}.gigabytes()),
                           energy ? known(r.per_trillion_tokens(r.energy_j) / 3.6e9) : known(r.per_trillion_tokens(r.cost_usd)),
                           r.narrow() ? paint("narrowly", Ink::yellow, style) : ""});
+        if (stragglers)
+            t.rows.back().insert(t.rows.back().begin() + 8,
+                                 r.straggler_fraction < 0 ? "" : fmt::format("{:.1f} %", r.straggler_fraction * 100));
         if (targets) t.rows.back().insert(t.rows.back().end() - 1, fmt::format("{:.4g} days", r.time_to_target_s / 86400));
     }
     return t.rows.empty() ? std::string() : to_text(t, style);

@@ -194,7 +194,8 @@ std::vector<std::uint8_t> bytes_of(const SweepRow& r) {
                                                   r.run_tokens,
                                                   r.run_cost_usd,
                                                   r.step_time_interval.faster,
-                                                  r.step_time_interval.slower});
+                                                  r.step_time_interval.slower,
+                                                  r.straggler_fraction});
 }
 
 SweepRow row_of(const std::vector<std::uint8_t>& bytes) {
@@ -209,7 +210,7 @@ SweepRow row_of(const std::vector<std::uint8_t>& bytes) {
     next(r.peak_bytes), next(r.capacity_bytes);
     for (double* figure :
          {&r.step_time_error_bar, &r.memory_error_bar, &r.cost_usd, &r.energy_j, &r.time_to_target_s, &r.run_finished, &r.run_goodput,
-          &r.run_s, &r.run_tokens, &r.run_cost_usd, &r.step_time_interval.faster, &r.step_time_interval.slower})
+          &r.run_s, &r.run_tokens, &r.run_cost_usd, &r.step_time_interval.faster, &r.step_time_interval.slower, &r.straggler_fraction})
         next(*figure);
     return r;
 }

@@ -88,8 +88,9 @@ std::vector<std::size_t> ranked(const SweepRun& run, RankBy by) {
 std::string to_csv(const SweepDocument& document, const SweepRun& run) {
     std::string text;
     for (const SweepAxis& a : document.axes()) text += csv_cell(a.pointer) + ",";
-    text += "status,reason,world_size,step_time_s,tokens_per_s,tokens_per_s_per_gpu,mfu,hfu,bubble_fraction,peak_bytes,capacity_bytes,step_"
-            "time_error_bar,step_time_faster,step_time_slower,memory_error_bar,cost_usd,energy_j,days_per_trillion_tokens,usd_per_trillion_"
+    text += "status,reason,world_size,step_time_s,tokens_per_s,tokens_per_s_per_gpu,mfu,hfu,bubble_fraction,straggler_fraction,peak_bytes,"
+            "capacity_bytes,step_time_error_bar,step_time_faster,step_time_slower,memory_error_bar,cost_usd,energy_j,days_per_trillion_"
+            "tokens,usd_per_trillion_"
             "tokens,"
             "kwh_per_trillion_tokens,time_to_target_s,run_goodput,run_days,run_tokens,run_cost_usd,hash\n";
     for (const SweepRow& r : run.rows) {
@@ -99,6 +100,7 @@ std::string to_csv(const SweepDocument& document, const SweepRun& run) {
         const auto cell = [&](bool known, auto value) { text += known ? fmt::format("{},", value) : ","; };
         cell(sized, r.world_size);
         for (double v : {r.step_time_s, r.tokens_per_s, r.tokens_per_s_per_gpu, r.mfu, r.hfu, r.bubble_fraction}) cell(fits, v);
+        cell(fits && r.straggler_fraction >= 0, r.straggler_fraction);
         cell(sized, r.peak_bytes);
         cell(sized, r.capacity_bytes);
         cell(fits && r.step_time_error_bar > 0, r.step_time_error_bar);
@@ -142,6 +144,7 @@ std::string to_json(const SweepDocument& document, const SweepRun& run, RankBy b
                       {"step_time_slower", r.step_time_interval.slower},
                       {"memory_error_bar", r.memory_error_bar},
                       {"narrow", r.narrow()}});
+            if (r.straggler_fraction >= 0) p["straggler_fraction"] = r.straggler_fraction;
             if (r.cost_usd > 0) p.update({{"cost_usd", r.cost_usd}, {"usd_per_trillion_tokens", r.per_trillion_tokens(r.cost_usd)}});
             if (r.energy_j > 0) p.update({{"energy_j", r.energy_j}, {"j_per_trillion_tokens", r.per_trillion_tokens(r.energy_j)}});
             if (r.time_to_target_s > 0) p["time_to_target_s"] = r.time_to_target_s;

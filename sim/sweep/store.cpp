@@ -19,7 +19,7 @@ namespace {
 constexpr const char* columns =
     "hash, label, status, reason, world_size, step_time_s, tokens_per_s, tokens_per_s_per_gpu, mfu, hfu, "
     "bubble_fraction, peak_bytes, capacity_bytes, step_time_error_bar, memory_error_bar, cost_usd, energy_j, "
-    "time_to_target_s, run_finished, run_goodput, run_s, run_tokens, run_cost_usd, step_time_faster, step_time_slower";
+    "time_to_target_s, run_finished, run_goodput, run_s, run_tokens, run_cost_usd, step_time_faster, step_time_slower, straggler_fraction";
 
 constexpr std::int64_t application_id = 0x4F525259;  // "ORRY", in the file's header
 constexpr std::chrono::milliseconds patience{10000}; // with other programs that write the same file
@@ -60,6 +60,7 @@ SweepRow read(sqlite3_stmt* s) {
     double* const of_run[] = {&r.run_goodput, &r.run_s, &r.run_tokens, &r.run_cost_usd};
     for (int i = 0; i < 4; ++i) *of_run[i] = sqlite3_column_double(s, 19 + i);
     r.step_time_interval = {sqlite3_column_double(s, 23), sqlite3_column_double(s, 24)};
+    if (sqlite3_column_type(s, 25) != SQLITE_NULL) r.straggler_fraction = sqlite3_column_double(s, 25);
     return r;
 }
 
@@ -70,6 +71,7 @@ bool undamaged(const SweepRow& r) {
                                 r.energy_j, r.time_to_target_s, r.run_goodput, r.run_s, r.run_tokens, r.run_cost_usd,
                                 r.step_time_interval.faster, r.step_time_interval.slower})
         if (!std::isfinite(figure) || figure < -1e-6) return false;
+    if (!(r.straggler_fraction >= -1 && r.straggler_fraction < 2)) return false;
     return (r.status != PointStatus::fits || r.step_time_s > 0) && r.mfu < 2 && r.world_size >= 0 && r.peak_bytes >= 0 &&
            r.capacity_bytes >= 0;
 }
@@ -100,6 +102,7 @@ void bind(sqlite3_stmt* s, const SweepRow& r) {
     if (r.energy_j > 0) sqlite3_bind_double(s, 17, r.energy_j);
     if (r.time_to_target_s > 0) sqlite3_bind_double(s, 18, r.time_to_target_s);
     if (r.run_finished >= 0) sqlite3_bind_double(s, 19, r.run_finished);
+    if (r.straggler_fraction >= 0) sqlite3_bind_double(s, 26, r.straggler_fraction);
     const double of_run[] = {r.run_goodput, r.run_s, r.run_tokens, r.run_cost_usd};
     for (int i = 0; i < 4; ++i)
         if (of_run[i] > 0) sqlite3_bind_double(s, 20 + i, of_run[i]);
@@ -126,13 +129,14 @@ SweepStore::SweepStore(const std::string& path) : path_(path) {
             "tokens_per_s REAL, tokens_per_s_per_gpu REAL, mfu REAL, hfu REAL, bubble_fraction REAL, peak_bytes INTEGER, capacity_bytes "
             "INTEGER)");
     // Results of before there were these columns stay good: theirs are not known.
-    for (const char* column : {"step_time_error_bar", "memory_error_bar", "cost_usd", "energy_j", "time_to_target_s", "run_finished",
-                               "run_goodput", "run_s", "run_tokens", "run_cost_usd", "step_time_faster", "step_time_slower"})
+    for (const char* column :
+         {"step_time_error_bar", "memory_error_bar", "cost_usd", "energy_j", "time_to_target_s", "run_finished", "run_goodput", "run_s",
+          "run_tokens", "run_cost_usd", "step_time_faster", "step_time_slower", "straggler_fraction"})
         if (!has_column(column)) execute((std::string("ALTER TABLE points ADD COLUMN ") + column + " REAL").c_str());
     execute(fmt::format("PRAGMA application_id={}", application_id).c_str());
     execute("COMMIT");
     insert_ = statement(
-        fmt::format("INSERT OR REPLACE INTO points ({}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", columns), "write");
+        fmt::format("INSERT OR REPLACE INTO points ({}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", columns), "write");
 }
 
 // Before anything is written: a database that is another program's stays as it is.

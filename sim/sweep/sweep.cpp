@@ -38,6 +38,7 @@ void fill(SweepRow& row, const Prediction& prediction) {
     row.mfu = r.mfu;
     row.hfu = r.hfu;
     row.bubble_fraction = r.bubble_fraction;
+    row.straggler_fraction = r.step_time_s > 0 ? r.breakdown_s[Category::straggler_wait] / r.step_time_s : 0;
     row.time_to_target_s = r.target.s;
     row.peak_bytes = r.memory.stages.empty() ? 0 : fullest(r.memory).peak.count;
     row.capacity_bytes = r.memory.capacity.count;

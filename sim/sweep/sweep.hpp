@@ -35,6 +35,7 @@ struct SweepRow {
     std::string reason; // why not; empty for fits
     std::int64_t world_size = 0;
     double step_time_s = 0, tokens_per_s = 0, tokens_per_s_per_gpu = 0, mfu = 0, hfu = 0, bubble_fraction = 0;
+    double straggler_fraction = -1; // of the step, waiting for slower devices of the own stage; -1: not known
     std::int64_t peak_bytes = 0, capacity_bytes = 0;
     double time_to_target_s = 0;                          // training.convergence; 0: there is no target
     double step_time_error_bar = 0, memory_error_bar = 0; // half widths as fractions (ErrorBar); 0: not known, -1: not asked for
@@ -46,6 +47,7 @@ struct SweepRow {
     // Wall time over productive time, to a thousandth: simulated runs tell no finer, and of points as good the fastest leads.
     double run_stretch() const { return std::round(1 / run_goodput * 1000) / 1000; }
     double run_usd_per_trillion_tokens() const { return run_tokens > 0 ? run_cost_usd / run_tokens * 1e12 : 0; }
+    bool waits_for_stragglers() const { return straggler_fraction >= 0.0005; } // as printed: 0.1 % and more
     double per_trillion_tokens(double of_a_step) const { return tokens_per_s > 0 ? of_a_step / (step_time_s * tokens_per_s) * 1e12 : 0; }
     bool narrow() const {
         const double margin = memory_margin(memory_error_bar) * static_cast<double>(capacity_bytes);

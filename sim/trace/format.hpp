@@ -10,7 +10,7 @@
 namespace orrery::trace_file {
 
 inline constexpr std::string_view magic{"\x89ORT\r\n\x1a\n", 8}; // not text, and any conversion of line ends breaks it
-inline constexpr std::uint32_t version = 3;
+inline constexpr std::uint32_t version = 4;
 inline constexpr std::size_t header_bytes = 8 + 4 + 8 + 8; // magic, version, size and checksum of what follows
 
 // Every step is a bijection of the sum so far: changes within one 8-byte word never go unseen.

@@ -34,7 +34,8 @@ Header header(std::string_view bytes) {
     ByteReader in(bytes.substr(trace_file::magic.size()));
     if (const std::uint64_t v = in.fixed(4); v != trace_file::version)
         throw std::runtime_error("has trace format version " + std::to_string(v) + "; this program reads version " +
-                                 std::to_string(trace_file::version));
+                                 std::to_string(trace_file::version) +
+                                 (v < trace_file::version ? ": record it again" : ": a later program wrote it"));
     Header h;
     h.size = in.fixed(8);
     h.sum = in.fixed(8);
@@ -81,6 +82,7 @@ TraceOp trace_op(ByteReader& in) {
     op.layer = static_cast<std::int16_t>(in.integer_in(-i16_max - 1, i16_max, "layer"));
     op.flops = in.real();
     op.bytes = in.integer();
+    op.calls = static_cast<std::int32_t>(in.integer_in(1, i32_max, "number of calls"));
     return op;
 }
 

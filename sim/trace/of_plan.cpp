@@ -9,7 +9,7 @@ TraceOp trace_op(const Op& op) {
     t.phase = name(op.phase);
     t.layer = op.layer;
     t.flops = flops(op.work).count;
-    if (const auto* c = std::get_if<Collective>(&op.work)) t.bytes = c->bytes.count;
+    if (const auto* c = std::get_if<Collective>(&op.work)) t.bytes = c->bytes.count * c->times, t.calls = c->times;
     if (const auto* x = std::get_if<Exchange>(&op.work))
         for (const Transfer& part : x->transfers) t.bytes += part.send ? part.bytes.count : 0;
     return t;

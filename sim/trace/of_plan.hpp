@@ -6,7 +6,7 @@
 
 namespace orrery {
 
-TraceOp trace_op(const Op& op);                         // bytes: a collective's, or those an exchange sends
+TraceOp trace_op(const Op& op);                         // bytes: a collective's (of all its calls), or those an exchange sends
 std::vector<std::string> queue_names(const Plan& plan); // by QueueId
 
 } // namespace orrery

@@ -99,6 +99,7 @@ class PerfettoWriter {
         std::string args = fmt::format(R"("kind":{},"phase":{})", json_text(op.kind), json_text(op.phase));
         if (op.layer >= 0) args += fmt::format(R"(,"layer":{})", op.layer);
         if (op.bytes != 0) args += fmt::format(R"(,"bytes":{})", op.bytes);
+        if (op.calls > 1) args += fmt::format(R"(,"calls":{})", op.calls);
         if (op.flops != 0 && std::isfinite(op.flops)) args += fmt::format(R"(,"flops":{})", op.flops);
         return {json_text(op.name), json_text(op.kind), args};
     }

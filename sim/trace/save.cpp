@@ -23,6 +23,7 @@ void put_op(ByteWriter& out, const TraceOp& op) {
     out.integer(op.layer);
     out.real(op.flops);
     out.integer(op.bytes);
+    out.integer(op.calls);
 }
 
 // Most spans begin where the one before on their queue ended, and last as long as the op did before: two bytes of zero.

@@ -20,7 +20,8 @@ struct TraceOp {
     std::string phase;
     std::int16_t layer = -1;
     double flops = 0;
-    std::int64_t bytes = 0;
+    std::int64_t bytes = 0; // of all calls
+    std::int32_t calls = 1; // collectives of the software, one after another, that the op stands for (the runtime makes one of them)
 };
 
 struct Span {

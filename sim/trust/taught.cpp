@@ -24,7 +24,7 @@ struct Grid {
 constexpr Grid of_steps{{{{0.2, 0.34}, {0.6, 0.21}, {2, 0.44}}}, {{{0.03, 0.41}, {0.08, 0.39}, {0.2, 0.12}, {0.5, 0.08}}}};
 constexpr Grid of_memory{{{{0.2, 0.57}, {0.6, 0.29}, {2, 0.14}}}, {{{0.03, 0.3}, {0.08, 0.3}, {0.2, 0.3}, {0.5, 0.1}}}};
 
-template <std::size_t N> struct Reading {
+template <std::size_t N> struct Measurement {
     std::array<double, N> x;
     double off;
 };
@@ -63,7 +63,8 @@ template <std::size_t N> Answer<N> joined(const std::vector<Answer<N>>& answers,
     return out;
 }
 
-template <std::size_t N> Answer<N> averaged(std::span<const Reading<N>> readings, const std::array<double, N>& spreads, const Grid& grid) {
+template <std::size_t N>
+Answer<N> averaged(std::span<const Measurement<N>> readings, const std::array<double, N>& spreads, const Grid& grid) {
     std::vector<Answer<N>> answers;
     std::vector<double> weights;
     for (const auto& [scale, often] : grid.scales)
@@ -72,7 +73,7 @@ template <std::size_t N> Answer<N> averaged(std::span<const Reading<N>> readings
             for (double& s : scaled) s *= scale;
             Answer<N> answer{normal::independent(scaled), noise};
             double likely = std::log(often * as_often);
-            for (const Reading<N>& r : readings) likely += normal::observe(answer.beliefs, r.x, r.off, noise);
+            for (const Measurement<N>& r : readings) likely += normal::observe(answer.beliefs, r.x, r.off, noise);
             answers.push_back(answer);
             weights.push_back(likely);
         }
@@ -86,7 +87,7 @@ template <std::size_t N> Answer<N> averaged(std::span<const Reading<N>> readings
 } // namespace
 
 Taught taught_by(std::span<const Lesson> lessons) {
-    std::vector<Reading<belief_count>> readings;
+    std::vector<Measurement<belief_count>> readings;
     OpenFields left_open{}; // by any of them
     for (const Lesson& l : lessons) {
         readings.push_back({with_rest(l.shares), l.off});
@@ -97,7 +98,7 @@ Taught taught_by(std::span<const Lesson> lessons) {
 }
 
 MemoryTaught taught_by(std::span<const MemoryLesson> lessons) {
-    std::vector<Reading<2>> readings;
+    std::vector<Measurement<2>> readings;
     for (const MemoryLesson& l : lessons) readings.push_back({{l.moving, 1}, l.off});
     const auto answer = averaged<2>(readings, memory_spreads, of_memory);
     return {answer.beliefs, answer.noise};

@@ -17,26 +17,26 @@ namespace orrery {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
-std::optional<double> number(const Json& measured, const char* key) {
+std::optional<double> number(const OrderedJson& measured, const char* key) {
     return measured.contains(key) && measured.at(key).is_number() ? std::optional<double>(measured.at(key).get<double>()) : std::nullopt;
 }
 
-std::string text_of(const Json& object, const char* key, const std::string& otherwise = "") {
+std::string text_of(const OrderedJson& object, const char* key, const std::string& otherwise = "") {
     return object.contains(key) && object.at(key).is_string() ? printable(object.at(key).get<std::string>()) : otherwise;
 }
 
 // The memory that the figure counts: stated ("memory_measure"), else in the source's words. Most publish torch's allocated peak.
-MemoryMeasure measure_of(const Json& row, const Json& dataset) {
-    for (const Json* from : {&row, &dataset}) {
+MemoryMeasure measure_of(const OrderedJson& row, const OrderedJson& dataset) {
+    for (const OrderedJson* from : {&row, &dataset}) {
         const std::string said = text_of(*from, "memory_measure");
         if (said == "allocated") return MemoryMeasure::allocated;
         if (said == "reserved") return MemoryMeasure::reserved;
         if (said == "device") return MemoryMeasure::device;
         if (said == "resident") return MemoryMeasure::resident;
     }
-    for (const Json* from : {&row, &dataset}) {
+    for (const OrderedJson* from : {&row, &dataset}) {
         const std::string note = text_of(*from, "note");
         if (note.find("nvidia-smi") != std::string::npos) return MemoryMeasure::device;
         if (note.find("max_reserved") != std::string::npos || note.find("reserved peak") != std::string::npos)
@@ -47,15 +47,17 @@ MemoryMeasure measure_of(const Json& row, const Json& dataset) {
 }
 
 // The fields that rows of the same job share; the strategy may differ.
-std::string job_of(const Json& scenario) {
-    const Json training = scenario.contains("training") && scenario.at("training").is_object() ? scenario.at("training") : Json::object();
-    return Json::array({scenario.value("model", Json()), scenario.value("cluster", Json()), training.value("global_batch_size", Json()),
-                        training.value("sequence_length", Json()), training.value("precision", Json())})
+std::string job_of(const OrderedJson& scenario) {
+    const OrderedJson training =
+        scenario.contains("training") && scenario.at("training").is_object() ? scenario.at("training") : OrderedJson::object();
+    return OrderedJson::array({scenario.value("model", OrderedJson()), scenario.value("cluster", OrderedJson()),
+                               training.value("global_batch_size", OrderedJson()), training.value("sequence_length", OrderedJson()),
+                               training.value("precision", OrderedJson())})
         .dump();
 }
 
 // Figures that are not known would be compared with nothing, and nobody told.
-std::string unknown_figures(const Json& row) {
+std::string unknown_figures(const OrderedJson& row) {
     static const std::vector<std::string> known{"step_time_s", "step_time_readings_s", "step_time_noise",
                                                 "memory_gb",   "bubble_fraction",      "fits"};
     std::string text;
@@ -70,8 +72,10 @@ std::string unknown_figures(const Json& row) {
 
 enum class Wants { text, flag, number, above_zero, numbers, list, object };
 
-std::string missed(const Json& value, Wants wants) {
-    const auto sane = [](const Json& v, double least) { return v.is_number() && v.get<double>() >= least && v.get<double>() <= 1e15; };
+std::string missed(const OrderedJson& value, Wants wants) {
+    const auto sane = [](const OrderedJson& v, double least) {
+        return v.is_number() && v.get<double>() >= least && v.get<double>() <= 1e15;
+    };
     switch (wants) {
     case Wants::text:
         return value.is_string() ? "" : "a text";
@@ -82,7 +86,7 @@ std::string missed(const Json& value, Wants wants) {
     case Wants::above_zero:
         return sane(value, 1e-12) ? "" : "a number above 0";
     case Wants::numbers:
-        return value.is_array() && std::all_of(value.begin(), value.end(), [&](const Json& v) { return sane(v, 1e-12); })
+        return value.is_array() && std::all_of(value.begin(), value.end(), [&](const OrderedJson& v) { return sane(v, 1e-12); })
                    ? ""
                    : "a list of numbers above 0";
     case Wants::list:
@@ -94,17 +98,17 @@ std::string missed(const Json& value, Wants wants) {
 }
 
 // The first of these keys whose value is not what it must be: "\"name\" = 5 must be a text"; "" where all are. null stands for none.
-std::string wrong_type(const Json& object, std::initializer_list<std::pair<const char*, Wants>> keys) {
+std::string wrong_type(const OrderedJson& object, std::initializer_list<std::pair<const char*, Wants>> keys) {
     for (const auto& [key, wants] : keys) {
         if (!object.contains(key) || (object.at(key).is_null() && wants != Wants::object)) continue;
-        const Json& value = object.at(key);
+        const OrderedJson& value = object.at(key);
         if (const std::string expected = missed(value, wants); !expected.empty())
             return std::string("\"") + key + "\" = " + value.dump().substr(0, 40) + " must be " + expected;
     }
     return {};
 }
 
-std::string wrong_types_of_dataset(const Json& j) {
+std::string wrong_types_of_dataset(const OrderedJson& j) {
     return wrong_type(j, {{"name", Wants::text},
                           {"source", Wants::text},
                           {"note", Wants::text},
@@ -113,7 +117,7 @@ std::string wrong_types_of_dataset(const Json& j) {
                           {"step_time_noise", Wants::number}});
 }
 
-std::string wrong_types_of_row(const Json& row) {
+std::string wrong_types_of_row(const OrderedJson& row) {
     const std::string wrong = wrong_type(row, {{"name", Wants::text},
                                                {"source", Wants::text},
                                                {"note", Wants::text},
@@ -132,11 +136,11 @@ std::string wrong_types_of_row(const Json& row) {
 }
 
 // A list where there is one; null and nothing are an empty one.
-Json list_of(const Json& object, const char* key) {
-    return object.contains(key) && object.at(key).is_array() ? object.at(key) : Json::array();
+OrderedJson list_of(const OrderedJson& object, const char* key) {
+    return object.contains(key) && object.at(key).is_array() ? object.at(key) : OrderedJson::array();
 }
 
-ValidationRow read_row(const Json& j, const Json& dataset, const std::string& base_dir) {
+ValidationRow read_row(const OrderedJson& j, const OrderedJson& dataset, const std::string& base_dir) {
     ValidationRow row;
     row.dataset = text_of(dataset, "name");
     row.name = text_of(j, "name");
@@ -145,22 +149,22 @@ ValidationRow read_row(const Json& j, const Json& dataset, const std::string& ba
     row.scenario_json = j.at("scenario").dump();
     row.base_dir = base_dir;
     row.job = job_of(j.at("scenario"));
-    const Json measured = j.value("measured", Json::object());
+    const OrderedJson measured = j.value("measured", OrderedJson::object());
     row.measured.step_time_s = number(measured, "step_time_s");
     row.measured.memory_gb = number(measured, "memory_gb");
     row.measured.bubble_fraction = number(measured, "bubble_fraction");
     if (measured.contains("fits") && measured.at("fits").is_boolean()) row.measured.fits = measured.at("fits").get<bool>();
     row.step_time_noise = number(measured, "step_time_noise");
     if (!row.step_time_noise) row.step_time_noise = number(dataset, "step_time_noise");
-    for (const Json& reading : list_of(measured, "step_time_readings_s")) {
+    for (const OrderedJson& reading : list_of(measured, "step_time_readings_s")) {
         if (reading.is_number()) row.step_time_readings_s.push_back(reading.get<double>());
     }
     if (!row.measured.step_time_s && !row.step_time_readings_s.empty()) row.measured.step_time_s = median(row.step_time_readings_s);
     row.held_out = dataset.contains("held_out") && dataset.at("held_out") == true;
-    for (const Json& what : list_of(j, "not_comparable")) row.fits_not_comparable = row.fits_not_comparable || what == "fits";
+    for (const OrderedJson& what : list_of(j, "not_comparable")) row.fits_not_comparable = row.fits_not_comparable || what == "fits";
     row.memory_measure = measure_of(j, dataset);
     row.doubtful = row.note.find("Doubtful:") != std::string::npos;
-    for (const Json& a : list_of(j, "assumed")) {
+    for (const OrderedJson& a : list_of(j, "assumed")) {
         if (a.is_string()) row.assumed.push_back(a.get<std::string>());
     }
     return row;
@@ -179,7 +183,7 @@ DatasetResult load_dataset(const std::string& path) {
         result.problems.push_back(path + ": " + problem_text(wrong.front()));
         return result;
     }
-    Json j = Json::parse(text, nullptr, true, true);
+    OrderedJson j = OrderedJson::parse(text, nullptr, true, true);
     if (!j.is_object() || !j.contains("rows") || !j.at("rows").is_array()) {
         result.problems.push_back(path + ": is not a validation dataset: it has no list of \"rows\"");
         return result;
@@ -190,11 +194,11 @@ DatasetResult load_dataset(const std::string& path) {
     }
     if (!j.contains("name")) j["name"] = std::filesystem::path(path).stem().string();
     const std::string base_dir = std::filesystem::path(path).parent_path().string();
-    const auto has_scenario = [](const Json& row) { return row.is_object() && row.contains("scenario"); };
+    const auto has_scenario = [](const OrderedJson& row) { return row.is_object() && row.contains("scenario"); };
     result.other_table = std::none_of(j.at("rows").begin(), j.at("rows").end(), has_scenario);
     if (result.other_table) return result;
     std::size_t at = 0;
-    for (const Json& row : j.at("rows")) {
+    for (const OrderedJson& row : j.at("rows")) {
         const std::string where = path + ": rows[" + std::to_string(at++) + "]" +
                                   (row.is_object() && row.contains("name") ? " (" + text_of(row, "name") + ")" : "");
         if (!has_scenario(row))

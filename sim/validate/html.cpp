@@ -21,7 +21,7 @@ th,td{padding:.15rem .5rem;text-align:right;border-bottom:1px solid var(--line)}
 </style>
 )";
 
-std::string escaped(const std::string& text) {
+std::string html_escaped(const std::string& text) {
     std::string out;
     for (char c : text) out += c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '&' ? "&amp;" : c == '"' ? "&quot;" : std::string(1, c);
     return out;
@@ -72,8 +72,9 @@ std::string scatter(const Validation& v, bool memory, const char* unit) {
     }
     svg += fmt::format("<line class=\"even\" x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\"/>\n", left, top + side, left + side, top);
     for (const Dot& d : all)
-        svg += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.2\" fill=\"{}\" fill-opacity=\".75\"><title>{}</title></circle>\n",
-                           left + at(d.measured), top + side - at(d.predicted), colour(d.dataset, v.by_dataset.size()), escaped(d.title));
+        svg +=
+            fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.2\" fill=\"{}\" fill-opacity=\".75\"><title>{}</title></circle>\n",
+                        left + at(d.measured), top + side - at(d.predicted), colour(d.dataset, v.by_dataset.size()), html_escaped(d.title));
     return svg + fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">measured, {}</text><text transform=\"translate(14 {}) "
                              "rotate(-90)\" text-anchor=\"middle\">predicted, {}</text></svg>\n",
                              left + side / 2, top + side + 34, unit, top + side / 2, unit);
@@ -91,7 +92,7 @@ std::string bars(const Validation& v, bool memory) {
             "<tr><td><span style=\"color:{}\">&#9679;</span> {}</td><td>{}</td><td style=\"text-align:left;width:40%\"><svg width=\"100%\" "
             "height=\"12\"><rect height=\"12\" width=\"{:.1f}%\" fill=\"{}\"/></svg></td>"
             "<td>{:.1f} %</td><td>{:.1f} %</td><td>{:+.1f} %</td><td>{:.2f}</td><td>{}</td><td>{}</td></tr>\n",
-            colour(i, v.by_dataset.size()), escaped(v.by_dataset[i].dataset), e.n, 100 * std::min(1.0, e.mean_abs_error / widest),
+            colour(i, v.by_dataset.size()), html_escaped(v.by_dataset[i].dataset), e.n, 100 * std::min(1.0, e.mean_abs_error / widest),
             colour(i, v.by_dataset.size()), e.mean_abs_error * 100, e.median_abs_error * 100, e.bias * 100, e.kendall_tau,
             e.noisy ? fmt::format("{:.2f}", e.noisy->attainable_tau) : "",
             e.noisy && e.noisy->pairs_beyond_noise > 0 ? fmt::format("{:.2f}", e.noisy->tau_beyond_noise) : "");
@@ -112,13 +113,13 @@ std::string all_rows(const Validation& v) {
     std::string text = "<table><tr><th>row</th><th>predicted s</th><th>measured s</th><th>error</th><th>predicted GB</th><th>measured "
                        "GB</th><th>error</th><th>predicted time</th></tr>\n";
     for (const ValidationSummary& s : v.by_dataset) {
-        text += "<tr><th colspan=\"8\">" + escaped(s.dataset) + "</th></tr>\n";
+        text += "<tr><th colspan=\"8\">" + html_escaped(s.dataset) + "</th></tr>\n";
         for (const ValidationRow& r : v.rows) {
             if (r.dataset != s.dataset) continue;
-            text += "<tr><td>" + escaped(r.name) + (r.doubtful ? " <span class=\"faint\">(doubtful)</span>" : "") + "</td>" +
+            text += "<tr><td>" + html_escaped(r.name) + (r.doubtful ? " <span class=\"faint\">(doubtful)</span>" : "") + "</td>" +
                     cell(r.predicted.step_time_s) + cell(r.measured.step_time_s) + error_cell(r.step_time_error()) +
                     cell(r.predicted.memory_gb) + cell(r.measured.memory_gb) + error_cell(r.memory_error()) + "<td class=\"faint\">" +
-                    escaped(r.failure.empty() ? largest_shares(r) : r.failure.substr(0, 80)) + "</td></tr>\n";
+                    html_escaped(r.failure.empty() ? largest_shares(r) : r.failure.substr(0, 80)) + "</td></tr>\n";
         }
     }
     return text + "</table>\n";

@@ -13,9 +13,9 @@ namespace orrery {
 
 namespace {
 
-using Kind = std::pair<std::string, Stack>; // device and stack
+using DeviceStack = std::pair<std::string, Stack>; // device and stack
 
-Kind kind_of(const ValidationRow& r) { return {r.configuration.device, r.configuration.stack}; }
+DeviceStack kind_of(const ValidationRow& r) { return {r.configuration.device, r.configuration.stack}; }
 
 bool usable(const ValidationRow& r) { return r.failure.empty() && !r.doubtful; }
 
@@ -25,12 +25,12 @@ void predict_all(std::vector<ValidationRow>& rows, int jobs, const Progress& pro
 
 // Rows predicted with factors say how far off these still are; what was learned is how far off the constants were without.
 std::vector<LearnedConstants> taught(const std::vector<ValidationRow>& rows, const std::vector<ValidationRow>& before,
-                                     const std::map<Kind, BeliefArray>& means) {
+                                     const std::map<DeviceStack, BeliefArray>& means) {
     struct Lessons {
         std::vector<Lesson> time;
         std::vector<MemoryLesson> memory;
     };
-    std::map<Kind, Lessons> by_kind;
+    std::map<DeviceStack, Lessons> by_kind;
     for (std::size_t i = 0; i < rows.size(); ++i) {
         if (!usable(before[i]) || !usable(rows[i])) continue;
         Lessons& l = by_kind[kind_of(before[i])];
@@ -126,7 +126,7 @@ LearnedRows learn_from(std::vector<ValidationRow> rows, int jobs, const Progress
     constexpr int times = 3;
     const std::size_t total = rows.size() * times;
     LearnedRows out;
-    std::map<Kind, BeliefArray> means;
+    std::map<DeviceStack, BeliefArray> means;
     for (int time = 0; time < times; ++time) {
         predict_all(rows, jobs, [&](std::size_t done, std::size_t all) {
             if (progress) progress(static_cast<std::size_t>(time) * all + done, total);
@@ -136,7 +136,7 @@ LearnedRows learn_from(std::vector<ValidationRow> rows, int jobs, const Progress
         for (const LearnedConstants& l : out.constants) means[{l.device, l.stack}] = l.time.mean;
         for (std::size_t i = 0; i < rows.size(); ++i)
             for (const LearnedConstants& l : out.constants)
-                if (kind_of(out.before[i]) == Kind{l.device, l.stack}) rows[i].factors = l.factors();
+                if (kind_of(out.before[i]) == DeviceStack{l.device, l.stack}) rows[i].factors = l.factors();
     }
     for (ValidationRow& r : rows) r.factors = no_factors;
     out.left_out = without_lesson(out.before);

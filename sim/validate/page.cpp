@@ -14,14 +14,14 @@ namespace orrery {
 namespace {
 
 // Who asks, in words, and which rows are like that.
-struct Kind {
+struct ReaderKind {
     const char* who;
     bool (*is)(const Configuration& c);
 };
 
 bool on(const Configuration& c, std::string_view part) { return c.device.find(part) != std::string::npos; }
 
-constexpr Kind kinds[] = {
+constexpr ReaderKind kinds[] = {
     {"Megatron, NeMo and Transformer Engine, dense models", [](const Configuration& c) { return c.stack == Stack::modules && !c.experts; }},
     {"Megatron, NeMo and Transformer Engine, mixtures of experts",
      [](const Configuration& c) { return c.stack == Stack::modules && c.experts; }},
@@ -56,7 +56,7 @@ constexpr double good = 0.10, poor = 0.20;
 constexpr std::size_t few_rows = 4, few_sources = 2; // fewer say nothing of a new source
 
 // "- jobs on A100: 6.9 % off on average (88 runs of 7 sources, 4.3 % too fast); memory 6.0 %"
-std::optional<Verdict> verdict(const Kind& kind, const std::vector<Experience>& rows) {
+std::optional<Verdict> verdict(const ReaderKind& kind, const std::vector<Experience>& rows) {
     std::vector<double> sizes, errors, memory;
     std::set<std::string_view> sources;
     for (const Experience& e : rows) {
@@ -85,7 +85,7 @@ std::optional<Verdict> verdict(const Kind& kind, const std::vector<Experience>& 
 std::string for_whom(const Validation& v) {
     const std::vector<Experience> rows = left_out_rows(v);
     std::string of[4]; // good, fair, poor, hardly known
-    for (const Kind& kind : kinds)
+    for (const ReaderKind& kind : kinds)
         if (const auto one = verdict(kind, rows)) of[one->mean < 0 ? 3 : one->mean <= good ? 0 : one->mean <= poor ? 1 : 2] += one->text;
     if (of[0].empty() && of[1].empty() && of[2].empty()) return {};
     std::string text =

@@ -13,14 +13,14 @@ namespace orrery {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
-void put(Json& j, const char* key, const std::optional<double>& v) {
+void put(OrderedJson& j, const char* key, const std::optional<double>& v) {
     if (v) j[key] = *v;
 }
 
-Json figures(const RowFigures& f) {
-    Json j = Json::object();
+OrderedJson figures(const RowFigures& f) {
+    OrderedJson j = OrderedJson::object();
     put(j, "step_time_s", f.step_time_s);
     put(j, "memory_gb", f.memory_gb);
     if (f.fits) j["fits"] = *f.fits;
@@ -28,25 +28,26 @@ Json figures(const RowFigures& f) {
     return j;
 }
 
-Json errors(const ErrorSummary& s) {
-    Json j = {{"n", s.n},
-              {"mean_abs_error", s.mean_abs_error},
-              {"median_abs_error", s.median_abs_error},
-              {"bias", s.bias},
-              {"kendall_tau", s.kendall_tau},
-              {"worst", s.worst},
-              {"worst_error", s.worst_error},
-              {"without_doubtful", {{"n", s.sound}, {"mean_abs_error", s.sound_mean_abs_error}, {"kendall_tau", s.sound_kendall_tau}}}};
+OrderedJson errors(const ErrorSummary& s) {
+    OrderedJson j = {
+        {"n", s.n},
+        {"mean_abs_error", s.mean_abs_error},
+        {"median_abs_error", s.median_abs_error},
+        {"bias", s.bias},
+        {"kendall_tau", s.kendall_tau},
+        {"worst", s.worst},
+        {"worst_error", s.worst_error},
+        {"without_doubtful", {{"n", s.sound}, {"mean_abs_error", s.sound_mean_abs_error}, {"kendall_tau", s.sound_kendall_tau}}}};
     if (s.noisy)
-        j["without_doubtful"].update(Json{{"noise", s.noisy->noise},
-                                          {"attainable_tau", s.noisy->attainable_tau},
-                                          {"tau_beyond_noise", s.noisy->tau_beyond_noise},
-                                          {"pairs_beyond_noise", s.noisy->pairs_beyond_noise}});
+        j["without_doubtful"].update(OrderedJson{{"noise", s.noisy->noise},
+                                                 {"attainable_tau", s.noisy->attainable_tau},
+                                                 {"tau_beyond_noise", s.noisy->tau_beyond_noise},
+                                                 {"pairs_beyond_noise", s.noisy->pairs_beyond_noise}});
     return j;
 }
 
-Json summary(const ValidationSummary& s) {
-    Json j;
+OrderedJson summary(const ValidationSummary& s) {
+    OrderedJson j;
     j["step_time"] = errors(s.step_time);
     j["memory"] = errors(s.memory);
     j["fits"] = {{"n", s.fits.n}, {"accuracy", s.fits.accuracy}, {"known", s.fits.known}, {"accuracy_of_known", s.fits.accuracy_of_known}};
@@ -58,17 +59,17 @@ Json summary(const ValidationSummary& s) {
     return j;
 }
 
-Json row_json(const ValidationRow& r) {
-    Json j;
+OrderedJson row_json(const ValidationRow& r) {
+    OrderedJson j;
     j["dataset"] = r.dataset;
     j["name"] = r.name;
     j["predicted"] = figures(r.predicted);
     j["measured"] = figures(r.measured);
-    j["error"] = Json::object();
+    j["error"] = OrderedJson::object();
     put(j["error"], "step_time", r.step_time_error());
     put(j["error"], "memory", r.memory_error());
     if (r.failure.empty()) {
-        Json parts;
+        OrderedJson parts;
         for (int c = 0; c < category_count; ++c) parts[name(static_cast<Category>(c))] = r.breakdown_s[c];
         j["breakdown_s"] = parts;
         for (int g = 0; g < cost_group_count && r.shares != CostShares{}; ++g)
@@ -81,17 +82,17 @@ Json row_json(const ValidationRow& r) {
     return j;
 }
 
-std::string cell(const std::optional<double>& v) { return v ? fmt::format("{}", *v) : ""; }
-std::string cell(const std::optional<bool>& v) { return v ? (*v ? "true" : "false") : ""; }
+std::string csv_cell(const std::optional<double>& v) { return v ? fmt::format("{}", *v) : ""; }
+std::string csv_cell(const std::optional<bool>& v) { return v ? (*v ? "true" : "false") : ""; }
 
-std::string percent(double fraction) { return fmt::format("{:+.1f} %", fraction * 100); }
+std::string error_percent(double fraction) { return fmt::format("{:+.1f} %", fraction * 100); }
 
 std::string error_text(const std::optional<double>& e, const ValidationRow& r, const TextStyle& style) {
     if (!e) return "";
     if (r.refused) return "refused";
     if (!r.failure.empty()) return paint("failed", Ink::red, style);
     const double size = std::abs(*e);
-    return paint(percent(*e), size < 0.05 ? Ink::green : size < 0.15 ? Ink::plain : size < 0.3 ? Ink::yellow : Ink::red, style);
+    return paint(error_percent(*e), size < 0.05 ? Ink::green : size < 0.15 ? Ink::plain : size < 0.3 ? Ink::yellow : Ink::red, style);
 }
 
 std::string value(const std::optional<double>& v, const char* unit) { return v ? fmt::format("{:.4g} {}", *v, unit) : ""; }
@@ -118,10 +119,10 @@ std::string rows_text(const Validation& v, const std::string& dataset, const Tex
 void summary_row(Table& t, const std::string& name, const char* what, const ErrorSummary& s) {
     if (s.n == 0) return;
     t.rows.push_back({name, what, std::to_string(s.n), fmt::format("{:.1f} %", s.mean_abs_error * 100),
-                      fmt::format("{:.1f} %", s.median_abs_error * 100), percent(s.bias),
+                      fmt::format("{:.1f} %", s.median_abs_error * 100), error_percent(s.bias),
                       s.n > 2 ? fmt::format("{:.3f}", s.kendall_tau) : "", s.noisy ? fmt::format("{:.3f}", s.noisy->attainable_tau) : "",
                       s.noisy && s.noisy->pairs_beyond_noise > 0 ? fmt::format("{:.3f}", s.noisy->tau_beyond_noise) : "",
-                      fmt::format("{} {}", percent(s.worst_error), clip(s.worst, 36))});
+                      fmt::format("{} {}", error_percent(s.worst_error), clip(s.worst, 36))});
 }
 
 std::string summary_text(const Validation& v, const TextStyle& style) {
@@ -153,16 +154,16 @@ std::string summary_text(const Validation& v, const TextStyle& style) {
 } // namespace
 
 std::string to_json(const Validation& v) {
-    Json j;
-    j["rows"] = Json::array();
+    OrderedJson j;
+    j["rows"] = OrderedJson::array();
     for (const ValidationRow& r : v.rows) j["rows"].push_back(row_json(r));
     j["summary"] = summary(v.overall);
     if (v.held_out.step_time.n > 0) j["summary"]["held_out"] = summary(v.held_out);
-    Json datasets = Json::object();
+    OrderedJson datasets = OrderedJson::object();
     for (const ValidationSummary& s : v.by_dataset) datasets[s.dataset] = summary(s);
     j["datasets"] = datasets;
-    j["failed"] = Json::array();
-    j["refused"] = Json::array();
+    j["failed"] = OrderedJson::array();
+    j["refused"] = OrderedJson::array();
     for (const ValidationRow& r : v.rows)
         if (!r.failure.empty())
             j[r.refused ? "refused" : "failed"].push_back({{"dataset", r.dataset}, {"name", r.name}, {"reason", r.failure}});
@@ -176,10 +177,10 @@ std::string to_csv(const Validation& v) {
     for (int c = 0; c < category_count; ++c) text += std::string(",") + name(static_cast<Category>(c)) + "_s";
     text += "\n";
     for (const ValidationRow& r : v.rows) {
-        text +=
-            fmt::format("{},{},{},{},{},{},{},{},{},{},{}", csv_cell(r.dataset), csv_cell(r.name), cell(r.predicted.step_time_s),
-                        cell(r.measured.step_time_s), cell(r.step_time_error()), cell(r.predicted.memory_gb), cell(r.measured.memory_gb),
-                        cell(r.memory_error()), cell(r.predicted.fits), cell(r.measured.fits), csv_cell(r.failure));
+        text += fmt::format("{},{},{},{},{},{},{},{},{},{},{}", csv_cell(r.dataset), csv_cell(r.name), csv_cell(r.predicted.step_time_s),
+                            csv_cell(r.measured.step_time_s), csv_cell(r.step_time_error()), csv_cell(r.predicted.memory_gb),
+                            csv_cell(r.measured.memory_gb), csv_cell(r.memory_error()), csv_cell(r.predicted.fits),
+                            csv_cell(r.measured.fits), csv_cell(r.failure));
         for (double part : r.breakdown_s) text += r.failure.empty() ? fmt::format(",{}", part) : ",";
         text += "\n";
     }

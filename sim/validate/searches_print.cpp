@@ -10,7 +10,7 @@ namespace orrery {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 std::string percent(double x) { return fmt::format("{:.1f}", x * 100); }
 std::string percent(const std::optional<double>& x) { return x ? percent(*x) : ""; }
@@ -132,28 +132,30 @@ std::string searches_to_markdown(const std::vector<MeasuredSearch>& searches) {
 }
 
 std::string searches_to_json(const std::vector<MeasuredSearch>& searches) {
-    Json list = Json::array();
-    const auto put = [](Json& j, const char* key, const std::optional<double>& value) { j[key] = value ? Json(*value) : Json(); };
+    OrderedJson list = OrderedJson::array();
+    const auto put = [](OrderedJson& j, const char* key, const std::optional<double>& value) {
+        j[key] = value ? OrderedJson(*value) : OrderedJson();
+    };
     for (const Scored& s : scored(searches)) {
         const SearchSummary& m = s.summary;
-        Json one{{"name", m.name},
-                 {"jobs", m.jobs},
-                 {"strategies", m.strategies},
-                 {"out_of_memory", m.out_of_memory},
-                 {"mean_regret", m.regret},
-                 {"worst_regret", m.worst},
-                 {"mean_regret_of_three", m.of_three},
-                 {"first_choice_out_of_memory", m.first_out_of_memory},
-                 {"mean_regret_fastest", m.fastest},
-                 {"fastest_out_of_memory", m.fastest_out_of_memory},
-                 {"mean_regret_told", m.told},
-                 {"mean_regret_rule", m.simple},
-                 {"mean_regret_random", m.random},
-                 {"mean_kendall_tau", m.tau},
-                 {"fits", {{"n", m.fits_known}, {"right", m.fits_right}}}};
-        one["each"] = Json::array();
+        OrderedJson one{{"name", m.name},
+                        {"jobs", m.jobs},
+                        {"strategies", m.strategies},
+                        {"out_of_memory", m.out_of_memory},
+                        {"mean_regret", m.regret},
+                        {"worst_regret", m.worst},
+                        {"mean_regret_of_three", m.of_three},
+                        {"first_choice_out_of_memory", m.first_out_of_memory},
+                        {"mean_regret_fastest", m.fastest},
+                        {"fastest_out_of_memory", m.fastest_out_of_memory},
+                        {"mean_regret_told", m.told},
+                        {"mean_regret_rule", m.simple},
+                        {"mean_regret_random", m.random},
+                        {"mean_kendall_tau", m.tau},
+                        {"fits", {{"n", m.fits_known}, {"right", m.fits_right}}}};
+        one["each"] = OrderedJson::array();
         for (const JobChoices& j : s.jobs) {
-            Json job{{"job", j.job}, {"strategies", j.strategies}, {"first_choice", j.first}};
+            OrderedJson job{{"job", j.job}, {"strategies", j.strategies}, {"first_choice", j.first}};
             put(job, "regret", j.chosen.regret);
             put(job, "regret_of_three", j.chosen.of_three);
             put(job, "regret_fastest", j.fastest.regret);

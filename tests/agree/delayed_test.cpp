@@ -17,7 +17,7 @@ namespace orrery::agree {
 namespace {
 
 constexpr int steps = 6;
-constexpr double rate = 0.01;
+constexpr double delayed_rate = 0.01;
 
 Scenario delayed(std::vector<std::string> more = {}) {
     std::vector<std::string> fields{"strategy.offload.optimizer=cpu", "strategy.offload.delayed_update=true"};
@@ -36,14 +36,14 @@ struct ByHand {
             for (Tensors* moments : {&first, &second})
                 for (auto& [name, t] : *moments) std::fill(t.values.begin(), t.values.end(), 0.0);
         }
-        const double b1 = 0.9, b2 = 0.999, size = rate / (1 - std::pow(b1, step)), root = 1 / std::sqrt(1 - std::pow(b2, step)),
-                     keep = 1 - rate * 1e-2;
+        const double b1 = 0.9, b2 = 0.999, size = delayed_rate / (1 - std::pow(b1, step)), root = 1 / std::sqrt(1 - std::pow(b2, step)),
+                     keep = 1 - delayed_rate * 1e-2;
         for (auto& [name, t] : weights)
             for (std::size_t i = 0; i < t.values.size(); ++i) {
                 double &w = t.values[i], &m = first.at(name).values[i], &v = second.at(name).values[i];
                 const double g = gradients.at(name).values[i];
                 if (!adam) {
-                    w -= rate * g;
+                    w -= delayed_rate * g;
                     continue;
                 }
                 m = b1 * m + (1 - b1) * g;
@@ -54,7 +54,7 @@ struct ByHand {
 };
 
 // The weights after the last step: they have seen the gradients of all steps but the last.
-Tensors by_hand(const Scenario& scenario) {
+Tensors delayed_by_hand(const Scenario& scenario) {
     Scenario plain = on_one_rank(scenario);
     plain.strategy.offload = {};
     const auto world = make_world(plain, DType::fp64);
@@ -82,9 +82,9 @@ Tensors by_plan(const Scenario& scenario, const std::string& executor, double& d
     return std::move(all.tensors);
 }
 
-void expect_same(const Scenario& s, double tolerance) {
+void expect_delayed(const Scenario& s, double tolerance) {
     EXPECT_TRUE(verify(lower(s)).empty()) << to_text(verify(lower(s)));
-    const Tensors expected = by_hand(s);
+    const Tensors expected = delayed_by_hand(s);
     for (const char* executor : {"serial", "threads", "queues"}) {
         double disagreement = 1;
         const Difference d = difference(expected, by_plan(s, executor, disagreement));
@@ -93,7 +93,7 @@ void expect_same(const Scenario& s, double tolerance) {
     }
 }
 
-const std::vector<std::string> deepspeed{"strategy.framework=deepspeed"};
+const std::vector<std::string> on_deepspeed{"strategy.framework=deepspeed"};
 
 std::vector<std::string> with(const std::vector<std::string>& a, const std::vector<std::string>& b) {
     std::vector<std::string> all = a;
@@ -102,30 +102,32 @@ std::vector<std::string> with(const std::vector<std::string>& a, const std::vect
 }
 
 TEST(DelayedUpdate, IsTheSequentialOnesToTheBitOnOneRank) {
-    expect_same(delayed({"training.optimizer=sgd"}), 0);
-    expect_same(delayed(), 0);
-    expect_same(delayed({"strategy.bucket_bytes=2000"}), 0);
-    expect_same(delayed({"training.gradient_clipping=0.1"}), 0);
-    expect_same(delayed({"strategy.offload.optimizer=nvme", "strategy.offload.sub_group_size=600", "strategy.offload.pipelined=true"}), 0);
+    expect_delayed(delayed({"training.optimizer=sgd"}), 0);
+    expect_delayed(delayed(), 0);
+    expect_delayed(delayed({"strategy.bucket_bytes=2000"}), 0);
+    expect_delayed(delayed({"training.gradient_clipping=0.1"}), 0);
+    expect_delayed(delayed({"strategy.offload.optimizer=nvme", "strategy.offload.sub_group_size=600", "strategy.offload.pipelined=true"}),
+                   0);
 }
 
 TEST(DelayedUpdate, IsTheSequentialOnesUnderOtherStrategies) {
-    expect_same(delayed({"strategy.data_parallel=2"}), 1e-12);
-    expect_same(delayed(with(deepspeed, {"strategy.data_parallel=2", "strategy.zero_stage=1", "training.gradient_clipping=0.1"})), 1e-12);
-    expect_same(delayed(with(deepspeed, {"strategy.data_parallel=4", "strategy.zero_stage=2"})), 1e-12);
-    expect_same(delayed({"strategy.pipeline_parallel=2", "strategy.schedule=1f1b"}), 1e-12);
-    expect_same(delayed({"strategy.data_parallel=2", "strategy.zero_stage=3", "strategy.framework=fsdp2"}), 1e-12);
+    expect_delayed(delayed({"strategy.data_parallel=2"}), 1e-12);
+    expect_delayed(delayed(with(on_deepspeed, {"strategy.data_parallel=2", "strategy.zero_stage=1", "training.gradient_clipping=0.1"})),
+                   1e-12);
+    expect_delayed(delayed(with(on_deepspeed, {"strategy.data_parallel=4", "strategy.zero_stage=2"})), 1e-12);
+    expect_delayed(delayed({"strategy.pipeline_parallel=2", "strategy.schedule=1f1b"}), 1e-12);
+    expect_delayed(delayed({"strategy.data_parallel=2", "strategy.zero_stage=3", "strategy.framework=fsdp2"}), 1e-12);
 }
 
 // Gradients that live on the host: the next step adds up its own while these are used.
 TEST(DelayedUpdate, HoldsGradientsOfTheHost) {
-    expect_same(delayed(with(deepspeed, {"strategy.offload.gradients=cpu"})), 1e-12);
-    expect_same(delayed(with(deepspeed, {"strategy.offload.gradients=cpu", "strategy.data_parallel=2", "strategy.zero_stage=2",
-                                         "training.gradient_clipping=0.1"})),
-                1e-12);
-    expect_same(delayed(with(deepspeed, {"strategy.offload.gradients=cpu", "strategy.data_parallel=2", "strategy.zero_stage=2",
-                                         "training.global_batch_size=2"})),
-                1e-12);
+    expect_delayed(delayed(with(on_deepspeed, {"strategy.offload.gradients=cpu"})), 1e-12);
+    expect_delayed(delayed(with(on_deepspeed, {"strategy.offload.gradients=cpu", "strategy.data_parallel=2", "strategy.zero_stage=2",
+                                               "training.gradient_clipping=0.1"})),
+                   1e-12);
+    expect_delayed(delayed(with(on_deepspeed, {"strategy.offload.gradients=cpu", "strategy.data_parallel=2", "strategy.zero_stage=2",
+                                               "training.global_batch_size=2"})),
+                   1e-12);
 }
 
 TEST(DelayedUpdate, IsOneUpdateOldInTwoVersions) {
@@ -160,7 +162,7 @@ TEST(DelayedUpdate, BrokenPlansAreFound) {
         },
         "gradient-early"));
     EXPECT_TRUE(refused(
-        delayed(with(deepspeed, {"strategy.offload.gradients=cpu"})),
+        delayed(with(on_deepspeed, {"strategy.offload.gradients=cpu"})),
         [](Plan& p) {
             for (Block& b : p.blocks)
                 for (Op& op : b.ops)
@@ -197,14 +199,14 @@ Tensors go_on(const Scenario& scenario, const std::filesystem::path& folder) {
 
 // A checkpoint has the gradients that are still to be used: the run goes on to the bit, and on other ranks too.
 TEST(DelayedUpdate, GoesOnFromACheckpointWithTheGradientsItHolds) {
-    for (const auto& fields : {std::vector<std::string>{}, with(deepspeed, {"strategy.offload.gradients=cpu"})}) {
+    for (const auto& fields : {std::vector<std::string>{}, with(on_deepspeed, {"strategy.offload.gradients=cpu"})}) {
         const Scenario scenario = delayed(fields);
         const auto folder = fresh_folder("delayed");
         save_checkpoint(folder, {3, scenario.training.seed, {}}, pieces_of(*train(scenario, {.steps = 3}).world));
         double disagreement = 0;
         const Tensors whole = by_plan(scenario, "serial", disagreement);
         EXPECT_EQ(difference(whole, go_on(scenario, folder)).relative, 0);
-        const Scenario other = delayed(with(deepspeed, {"strategy.data_parallel=2", "strategy.zero_stage=2"}));
+        const Scenario other = delayed(with(on_deepspeed, {"strategy.data_parallel=2", "strategy.zero_stage=2"}));
         EXPECT_LE(difference(whole, go_on(other, folder)).relative, 1e-10);
     }
 }

@@ -11,7 +11,7 @@
 namespace orrery::agree {
 namespace {
 
-std::vector<Problem> refused(const Scenario& s) {
+std::vector<Problem> refused_at_random(const Scenario& s) {
     std::vector<Problem> problems = not_executable(s);
     // Strategies are compared in double precision: fewer digits agree within limits of their own (other tests).
     if (s.training.precision != DType::fp32) problems.push_back({"/training/precision", "other than fp32"});
@@ -37,7 +37,7 @@ void expect_memory_as_predicted(const Scenario& s, const Learned& many) {
 }
 
 TEST(AgreeAtRandom, EveryFieldOfTheSchema) {
-    const fuzz::LegalScenarios scenarios({{{"preset", "local-cpu"}}}, refused);
+    const fuzz::LegalScenarios scenarios({{{"preset", "local-cpu"}}}, refused_at_random);
     const int count = fuzz::setting("ORRERY_DRAWS", 60);
     const auto base = static_cast<std::uint64_t>(fuzz::setting("ORRERY_FUZZ_SEED", 1)) * 1000159;
     int compared = 0, several = 0;

@@ -118,6 +118,22 @@ TEST(ExtentOfHosts, IsThePlansPeakWhereComputationIsShort) {
     }
 }
 
+// Parameters that are gathered beside a pipeline whose stages have two chunks: a gather waits for what it may lie on, and so it can, for
+// stages do not need it to begin early.
+TEST(ExtentOfGathers, IsThePlansPeakBetweenStages) {
+    const std::string text = R"({"name": "gathers",
+        "model": {"name": "m", "layers": 4, "hidden_size": 1024, "attention_heads": 16, "vocab_size": 4096, "ffn_size": 2048,
+                  "tied_embeddings": false, "position": "none"},
+        "cluster": {"preset": "local-cpu", "nodes": 1, "devices_per_node": 4},
+        "training": {"global_batch_size": 16, "micro_batch_size": 2, "sequence_length": 512, "precision": "bf16", "gradient_clipping": 0.1},
+        "strategy": {"framework": "megatron", "zero_stage": 3, "pipeline_parallel": 2, "context_parallel": 2, "data_parallel": 1,
+                     "context_parallel_kind": "allgather", "schedule": "interleaved-1f1b", "virtual_pipeline": 2,
+                     "overlap": {"pipeline": true}, "recompute": "none"}})";
+    const ParseResult parsed = parse_scenario(text, {});
+    ASSERT_TRUE(parsed.scenario) << to_text(parsed.problems);
+    expect_as_predicted(*parsed.scenario, 1.02);
+}
+
 // How far above its prediction what a drawn plan allocates is, at most; a plan that misses its limit is printed.
 void expect_of_drawn(const std::vector<std::string>& more, double worst, double nine_in_ten, double half, int draws = 24) {
     const char* const asked = std::getenv("ORRERY_DRAWS");
@@ -151,7 +167,7 @@ void expect_of_drawn(const std::vector<std::string>& more, double worst, double 
 TEST(ExtentAtRandom, IsThePlansPeak) {
     expect_of_drawn({"strategy.pipeline_parallel=1", "strategy.virtual_pipeline=1", "strategy.schedule=gpipe"}, 1.02, 1.0125, 1.005);
 }
-TEST(ExtentAtRandom, IsLittleMoreBetweenStages) { expect_of_drawn({}, 1.04, 1.0175, 1.0125, 6); }
+TEST(ExtentAtRandom, IsThePlansPeakBetweenStages) { expect_of_drawn({}, 1.02, 1.0175, 1.0125, 12); }
 
 } // namespace
 } // namespace orrery::agree

@@ -14,7 +14,7 @@
 namespace orrery::agree {
 namespace {
 
-constexpr int clients = 3, inner_steps = 2, rounds = 3;
+constexpr int clients = 3, local_steps = 2, fedavg_rounds = 3;
 constexpr int samples[clients] = {5, 2, 9}; // of batches of four: each client meets its first ones again
 
 Scenario federated(const std::vector<std::string>& more = {}) {
@@ -44,7 +44,7 @@ void load_own(World& world, const Corpus& corpus, std::int64_t step, int client)
     }
 }
 
-Tensors by_hand(const Scenario& scenario) {
+Tensors fedavg_by_hand(const Scenario& scenario) {
     Scenario one = on_one_rank(scenario);
     one.training.global_batch_size /= clients;
     one.strategy.synchronization = {};
@@ -58,12 +58,12 @@ Tensors by_hand(const Scenario& scenario) {
     }
     const double all = std::accumulate(samples, samples + clients, 0.0);
     Tensors mean;
-    for (int step = 0; step < rounds * inner_steps; ++step) {
+    for (int step = 0; step < fedavg_rounds * local_steps; ++step) {
         for (int c = 0; c < clients; ++c) {
             load_own(*worlds[c], corpus, step, c);
             executors[c]->step(nullptr);
         }
-        if ((step + 1) % inner_steps != 0) continue;
+        if ((step + 1) % local_steps != 0) continue;
         for (int c = 0; c < clients; ++c) {
             const Tensors own = gather(*worlds[c], Quantity::parameters).tensors;
             if (c == 0) mean = own;
@@ -76,20 +76,20 @@ Tensors by_hand(const Scenario& scenario) {
     return mean;
 }
 
-Tensors by_plan(const Scenario& scenario, const std::string& executor, double& disagreement) {
+Tensors fedavg_by_plan(const Scenario& scenario, const std::string& executor, double& disagreement) {
     const auto world = make_world(scenario, DType::fp64);
     initialise(*world);
-    Gathered all = parameters_after(*world, executor, rounds * inner_steps);
+    Gathered all = parameters_after(*world, executor, fedavg_rounds * local_steps);
     disagreement = all.disagreement;
     return std::move(all.tensors);
 }
 
 void expect_same(const Scenario& scenario) {
     EXPECT_TRUE(verify(lower(scenario)).empty()) << to_text(verify(lower(scenario)));
-    const Tensors expected = by_hand(scenario);
+    const Tensors expected = fedavg_by_hand(scenario);
     for (const char* executor : {"serial", "threads", "queues"}) {
         double disagreement = 1;
-        const Difference d = difference(expected, by_plan(scenario, executor, disagreement));
+        const Difference d = difference(expected, fedavg_by_plan(scenario, executor, disagreement));
         EXPECT_LE(d.relative, 1e-10) << executor << " " << d.worst;
         EXPECT_EQ(disagreement, 0) << executor << ": clients are alike after a round";
     }
@@ -115,7 +115,7 @@ TEST(Fedavg, OfAlikeClientsIsLocalSgd) {
     const auto with = [&](const std::vector<std::string>& more) {
         std::vector<std::string> all = fields;
         all.insert(all.end(), more.begin(), more.end());
-        return by_plan(tiny(all), "serial", disagreement);
+        return fedavg_by_plan(tiny(all), "serial", disagreement);
     };
     EXPECT_EQ(difference(with({"strategy.synchronization.kind=fedavg"}), with({"strategy.synchronization.kind=local_sgd"})).relative, 0);
 }

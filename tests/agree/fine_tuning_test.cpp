@@ -142,24 +142,24 @@ INSTANTIATE_TEST_SUITE_P(Strategies, LoraByHand,
 const std::vector<std::string> mixtral{"model.moe.experts=4", "model.moe.top_k=2", "model.moe.expert_ffn_size=16",
                                        "model.trainable.lora.targets=[\"qkv\",\"expert_fc1\",\"expert_fc2\"]"};
 
-std::vector<std::string> mixture(const std::vector<std::string>& more) {
+std::vector<std::string> tuned_mixture(const std::vector<std::string>& more) {
     std::vector<std::string> all = mixtral;
     all.insert(all.end(), more.begin(), more.end());
     return all;
 }
 
 // Every expert has adapters of its own, beside linears that stay as they are; tokens go where the router, which stays too, sends them.
-INSTANTIATE_TEST_SUITE_P(Experts, LoraByHand,
-                         testing::Values(mixture({}), mixture({"model.trainable.lora.targets=[\"expert_fc2\"]"}),
-                                         mixture({"model.moe.shared_experts=1",
-                                                  "model.trainable.lora.targets=[\"shared_fc1\",\"expert_fc1\"]"}),
-                                         mixture({"strategy.data_parallel=2", "strategy.expert_parallel=2", "strategy.framework=megatron",
-                                                  "model.moe.imbalance=[1,1e-6,0,0]"}),
-                                         mixture({"strategy.data_parallel=4", "strategy.expert_parallel=2", "strategy.framework=megatron",
-                                                  "strategy.zero_stage=1", "model.moe.imbalance=[1,1e-6,0,0]"}),
-                                         mixture({"strategy.data_parallel=2", "strategy.framework=fsdp2"}),
-                                         mixture({"strategy.data_parallel=2", "strategy.recompute=full"}),
-                                         mixture({"strategy.pipeline_parallel=2", "strategy.schedule=1f1b"})));
+INSTANTIATE_TEST_SUITE_P(
+    Experts, LoraByHand,
+    testing::Values(tuned_mixture({}), tuned_mixture({"model.trainable.lora.targets=[\"expert_fc2\"]"}),
+                    tuned_mixture({"model.moe.shared_experts=1", "model.trainable.lora.targets=[\"shared_fc1\",\"expert_fc1\"]"}),
+                    tuned_mixture({"strategy.data_parallel=2", "strategy.expert_parallel=2", "strategy.framework=megatron",
+                                   "model.moe.imbalance=[1,1e-6,0,0]"}),
+                    tuned_mixture({"strategy.data_parallel=4", "strategy.expert_parallel=2", "strategy.framework=megatron",
+                                   "strategy.zero_stage=1", "model.moe.imbalance=[1,1e-6,0,0]"}),
+                    tuned_mixture({"strategy.data_parallel=2", "strategy.framework=fsdp2"}),
+                    tuned_mixture({"strategy.data_parallel=2", "strategy.recompute=full"}),
+                    tuned_mixture({"strategy.pipeline_parallel=2", "strategy.schedule=1f1b"})));
 
 // What is frozen stays to the bit, and the rest moves as in a training of the whole model that never touches it.
 TEST(FrozenParameters, StayAndTheRestTrainsAsIfTheyWereReset) {

@@ -26,23 +26,25 @@ Scenario local(std::vector<std::string> further = {}) {
 }
 
 // Sequences of a step that worker w trains on, in its order: microbatches of all workers, and of the replicas of each, are dealt round.
+// The worker's world has one rank, or all of its replicas.
 void load_part(World& world, const Corpus& corpus, const Scenario& all, std::int64_t step, int w) {
     const std::int64_t micro = all.training.micro_batch_size, length = all.training.sequence_length, batch = all.training.global_batch_size;
     const std::int64_t of_worker = all.strategy.replicas_of_worker();
     load_batch(world, corpus, step); // the step's number; its tokens are overwritten
-    Rank& rank = world.rank(0);
-    for (std::size_t b = 0; b < world.plan.buffers.size(); ++b) {
-        const Buffer& x = world.plan.buffers[b];
-        if (x.role != Role::batch) continue;
-        auto* data = reinterpret_cast<std::int64_t*>(rank.memory.block(static_cast<BufferId>(b), -1));
-        std::vector<std::int64_t> sequence(static_cast<std::size_t>(length + 1));
-        for (std::int64_t m = 0; m < world.plan.microbatches; ++m)
-            for (std::int64_t s = 0; s < micro; ++s) {
-                const std::int64_t replica = w * of_worker + m % of_worker, turn = m / of_worker;
-                read_sequence(corpus, step * batch + (turn * workers * of_worker + replica) * micro + s, sequence);
-                std::copy_n(sequence.begin() + x.ahead, length, data + (m * micro + s) * length);
-            }
-    }
+    for (const auto& rank : world.ranks)
+        for (std::size_t b = 0; b < world.plan.buffers.size(); ++b) {
+            const Buffer& x = world.plan.buffers[b];
+            if (x.role != Role::batch) continue;
+            auto* data = reinterpret_cast<std::int64_t*>(rank->memory.block(static_cast<BufferId>(b), -1));
+            std::vector<std::int64_t> sequence(static_cast<std::size_t>(length + 1));
+            for (std::int32_t m = 0; m < world.plan.microbatches; ++m)
+                for (std::int64_t s = 0; s < micro; ++s) {
+                    const std::int64_t number = first_sequence(world, rank->context.at, m) / micro; // among the worker's microbatches
+                    const std::int64_t replica = w * of_worker + number % of_worker, turn = number / of_worker;
+                    read_sequence(corpus, step * batch + (turn * workers * of_worker + replica) * micro + s, sequence);
+                    std::copy_n(sequence.begin() + x.ahead, length, data + (m * micro + s) * length);
+                }
+        }
 }
 
 // An outer step of torch.optim.SGD: from `common` by the mean of what workers moved away from it.
@@ -59,11 +61,17 @@ void step_outside(const Synchronization& how, Tensors& common, Tensors& momentum
         }
 }
 
-// A world of one rank for each worker.
+// A scenario of one worker, on one rank.
+Scenario part_of(const Scenario& scenario) {
+    Scenario part = on_one_rank(scenario);
+    part.training.global_batch_size /= workers;
+    return part;
+}
+
+// A world for each worker.
 struct Workers {
-    explicit Workers(const Scenario& scenario) : all(scenario) {
-        Scenario part = on_one_rank(scenario);
-        part.training.global_batch_size /= workers;
+    explicit Workers(const Scenario& scenario) : Workers(scenario, part_of(scenario)) {}
+    Workers(const Scenario& scenario, const Scenario& part) : all(scenario) {
         for (int w = 0; w < workers; ++w) {
             worlds.push_back(make_world(part, DType::fp64));
             initialise(*worlds.back());
@@ -92,9 +100,9 @@ void go_on_from(World& world, const Tensors& parameters) {
     scatter(world, Quantity::states, masters);
 }
 
-// Parameters after the rounds, by tensor.
-Tensors by_hand(const Scenario& scenario) {
-    Workers own(scenario);
+// Parameters after the rounds, by tensor. part: a worker.
+Tensors by_hand(const Scenario& scenario, const Scenario& part) {
+    Workers own(scenario, part);
     const Synchronization& how = scenario.strategy.synchronization;
     Tensors mean, common = gather(*own.worlds[0], Quantity::parameters).tensors, momentum = common;
     for (auto& [name, tensor] : momentum) std::fill(tensor.values.begin(), tensor.values.end(), 0.0);
@@ -114,6 +122,8 @@ Tensors by_hand(const Scenario& scenario) {
     }
     return mean;
 }
+
+Tensors by_hand(const Scenario& scenario) { return by_hand(scenario, part_of(scenario)); }
 
 Tensors by_plan(const Scenario& scenario, const std::string& executor, double& disagreement) {
     const auto world = make_world(scenario, DType::fp64);
@@ -176,6 +186,27 @@ INSTANTIATE_TEST_SUITE_P(
                     of_two({diloco[0], on_host, "strategy.framework=fsdp2", "strategy.zero_stage=3"}),
                     std::vector<std::string>{diloco[0], "strategy.context_parallel=2", "strategy.zero_stage=1"}));
 
+// Workers of four replicas that shard in groups of two.
+std::vector<std::string> in_groups(std::vector<std::string> further) {
+    std::vector<std::string> fields{"strategy.data_parallel=8", "strategy.synchronization.workers=2", "strategy.shard_group_size=2",
+                                    "training.global_batch_size=16"};
+    fields.insert(fields.end(), further.begin(), further.end());
+    return fields;
+}
+
+const std::string fsdp = "strategy.framework=fsdp", fsdp2 = "strategy.framework=fsdp2", clipped = "training.gradient_clipping=0.5",
+                  stage3 = "strategy.zero_stage=3";
+
+INSTANTIATE_TEST_SUITE_P(InShardGroups, LocalSgd,
+                         testing::Values(in_groups({fsdp2}), in_groups({"strategy.zero_stage=1", clipped}),
+                                         in_groups({diloco[0], deepspeed, stage3, clipped}),
+                                         in_groups({diloco[0], deepspeed, "strategy.zero_stage=2", "strategy.tensor_parallel=2"}),
+                                         in_groups({diloco[0], fsdp, "strategy.bucket_bytes=2000", "training.optimizer=lamb"}),
+                                         in_groups({diloco[0], fsdp2, "strategy.gradient_sync=boundary", on_host}),
+                                         in_groups({diloco[0], fsdp2, "training.precision=bf16", "strategy.pipeline_parallel=2"}),
+                                         in_groups({diloco[0], "strategy.framework=megatron", "strategy.zero_stage=1",
+                                                    "strategy.context_parallel=2", "strategy.offload.optimizer=cpu"})));
+
 // Gradients that the replicas of a worker send as factors of full rank, or as all of their elements, are whole gradients.
 const std::string factors = R"(strategy.gradient_compression={"kind": "powersgd", "rank": 64, "min_ratio": 0})",
                   all_elements = R"(strategy.gradient_compression={"kind": "top-k", "density": 1})";
@@ -188,6 +219,35 @@ INSTANTIATE_TEST_SUITE_P(
                     of_two({diloco[0], all_elements, "strategy.framework=ddp", "strategy.synchronization.payload_dtype=fp32",
                             "strategy.bucket_bytes=2000"}),
                     of_two({"strategy.gradient_compression=bf16", "strategy.framework=fsdp", "strategy.zero_stage=3"})));
+
+// Inside a worker numbers travel as they would if it were on its own: in blocks of 8 and 4 bits each rounds as one alone does.
+class LocalSgdRounded : public testing::TestWithParam<Fields> {};
+
+TEST_P(LocalSgdRounded, IsWhatWorkersOnTheirOwnTrain) {
+    const Fields fields = with({deepspeed, stage3, clipped}, GetParam());
+    const Scenario part = tiny(with(fields, {"strategy.data_parallel=4"}));
+    for (const Fields& kind : {Fields{}, Fields{diloco[0]}}) {
+        const Scenario scenario = local(
+            with({"strategy.data_parallel=8", "strategy.synchronization.workers=2", "training.global_batch_size=16"}, with(fields, kind)));
+        EXPECT_EQ(verify(lower(scenario)).size(), 0u) << to_text(verify(lower(scenario)));
+        const Tensors expected = by_hand(scenario, part);
+        double disagreement = 1;
+        for (const char* executor : {"serial", "queues"}) {
+            const Difference d = difference(expected, by_plan(scenario, executor, disagreement));
+            EXPECT_LE(d.relative, 1e-10) << executor << " " << d.worst;
+            EXPECT_EQ(disagreement, 0) << executor;
+        }
+        if (GetParam().size() == 1 && scenario.strategy.quantized_weights == QuantizedWeights::none) continue;
+        EXPECT_GT(difference(by_hand(scenario), expected).relative, 1e-6) << "nothing was rounded";
+    }
+}
+
+const std::string low_weights = "strategy.quantized_weights=int8", near = "strategy.secondary_shard_size=2",
+                  low_gradients = "strategy.quantized_gradients=int4";
+
+INSTANTIATE_TEST_SUITE_P(Ways, LocalSgdRounded,
+                         testing::Values(Fields{low_weights}, Fields{near}, Fields{low_weights, near},
+                                         Fields{low_weights, low_gradients, near}));
 
 // The states of a worker's own optimizer in the host's memory, whole, of its shards, and of slices that meet one after another.
 const std::string states_on_host = "strategy.offload.optimizer=cpu", slices = "strategy.bucket_bytes=2000",
@@ -371,7 +431,8 @@ INSTANTIATE_TEST_SUITE_P(
                     of_two({"strategy.synchronization.overlap_steps=1", "strategy.framework=fsdp2", "strategy.zero_stage=3"}),
                     std::vector<std::string>{sixteen, megatron, replicas},
                     std::vector<std::string>{sixteen, megatron, replicas, on_host, "strategy.synchronization.overlap_steps=1"},
-                    of_two({"strategy.synchronization.overlap_steps=1", sixteen, megatron, "strategy.zero_stage=1"})));
+                    of_two({"strategy.synchronization.overlap_steps=1", sixteen, megatron, "strategy.zero_stage=1"}),
+                    in_groups({fsdp2, "strategy.synchronization.overlap_steps=1"}), in_groups({deepspeed, "strategy.zero_stage=1"})));
 
 // A single fragment, merged at once, is DiLoCo.
 TEST(StreamingDiloco, OfOneFragmentIsDiloco) {
@@ -384,19 +445,29 @@ TEST(StreamingDiloco, OfOneFragmentIsDiloco) {
 // With one inner step, an outer step as long as the way moved, and plain SGD outside, DiLoCo is the mean of the workers: each steps by
 // its own gradient, and with plain SGD inside too that is data parallelism.
 TEST(Diloco, OfOneStepIsDataParallelism) {
-    const std::vector<std::string> plain{"training.optimizer=sgd", "strategy.synchronization.inner_steps=1"};
-    std::vector<std::string> fields{diloco[0], "strategy.synchronization.outer_optimizer=sgd",
-                                    "strategy.synchronization.outer_learning_rate=1"};
-    fields.insert(fields.end(), plain.begin(), plain.end());
-    const Scenario outside = local(fields);
-    Scenario synchronous = outside;
-    synchronous.strategy.synchronization = {};
-    double disagreement = 0;
-    const Tensors together = by_plan(synchronous, "serial", disagreement);
-    const Difference d = difference(by_plan(outside, "serial", disagreement), together);
-    EXPECT_LE(d.relative, 1e-12) << d.worst;
-    const Difference mean = difference(by_plan(outside, "serial", disagreement), by_plan(local(plain), "serial", disagreement));
-    EXPECT_LE(mean.relative, 1e-12) << mean.worst << ": the mean of workers";
+    for (const Fields& inside : {Fields{}, of_two({deepspeed, stage3}), in_groups({fsdp2}), in_groups({"strategy.zero_stage=1"})}) {
+        const Fields plain = with(inside, {"training.optimizer=sgd", "strategy.synchronization.inner_steps=1"});
+        const Scenario outside = local(
+            with(plain, {diloco[0], "strategy.synchronization.outer_optimizer=sgd", "strategy.synchronization.outer_learning_rate=1"}));
+        Scenario synchronous = outside;
+        synchronous.strategy.synchronization = {};
+        double disagreement = 0;
+        const Tensors together = by_plan(synchronous, "serial", disagreement);
+        const Difference d = difference(by_plan(outside, "serial", disagreement), together);
+        EXPECT_LE(d.relative, 1e-12) << d.worst;
+        const Difference mean = difference(by_plan(outside, "serial", disagreement), by_plan(local(plain), "serial", disagreement));
+        EXPECT_LE(mean.relative, 1e-12) << mean.worst << ": the mean of workers";
+    }
+}
+
+// Byte for byte, where a worker's replicas share in two ways.
+TEST(Diloco, MemoryIsThatOfShardsInGroupsToo) {
+    for (const Fields& inside : {in_groups({fsdp2}), in_groups({deepspeed, stage3}), in_groups({"strategy.zero_stage=1"}),
+                                 Fields{"strategy.data_parallel=8", "strategy.synchronization.workers=2", deepspeed, stage3,
+                                        "strategy.quantized_weights=int8", "strategy.secondary_shard_size=2"}}) {
+        const Scenario s = local(with(inside, diloco));
+        expect_peaks_as_predicted(s, train(s, {.steps = 1, .real = DType::fp32}));
+    }
 }
 
 // What workers moved is a gradient's size more while they meet, which a step of few activations does not need.

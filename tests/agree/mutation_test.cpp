@@ -108,11 +108,11 @@ TEST(MissingCommunication, ShardedParameters) {
                            "strategy.pipeline_parallel=2", "strategy.schedule=1f1b"});
 }
 
-const std::vector<std::string> mixture{"model.moe.experts=4", "model.moe.top_k=2", "model.moe.expert_ffn_size=12",
-                                       "model.layers=1",      "model.bias=false",  "strategy.framework=megatron"};
+const std::vector<std::string> small_mixture{"model.moe.experts=4", "model.moe.top_k=2", "model.moe.expert_ffn_size=12",
+                                             "model.layers=1",      "model.bias=false",  "strategy.framework=megatron"};
 
 std::vector<std::string> of_experts(const std::vector<std::string>& more) {
-    std::vector<std::string> fields = mixture;
+    std::vector<std::string> fields = small_mixture;
     fields.insert(fields.end(), more.begin(), more.end());
     return fields;
 }

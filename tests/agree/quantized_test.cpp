@@ -3,6 +3,7 @@
 #include "agree.hpp"
 
 #include "exec/kernels/rounding.hpp"
+#include "exec/kernels/shards.hpp"
 #include "sim/plan/lower.hpp"
 #include "sim/plan/verify.hpp"
 
@@ -129,6 +130,26 @@ INSTANTIATE_TEST_SUITE_P(Shards, Quantized,
                                          joined(replicas, {by_nodes, two_nodes, of_two}),
                                          joined(replicas, {by_nodes, two_nodes, of_two, "strategy.zero_stage=1"}),
                                          joined(zero3, {by_nodes, two_nodes, of_two, "strategy.zero_stage=2"})));
+
+// Ranks that hold a bucket together hold each part of it once: all of them; those of a node, where the backward pass gathers from a copy.
+TEST(OwnParts, AreCountedAmongThoseThatHoldTheBucketTogether) {
+    const Plan plan = lower(tiny(joined(zero3, {"strategy.secondary_shard_size=2", two_nodes, of_two})));
+    int parts = 0;
+    for (const Buffer& b : plan.buffers) {
+        const bool second = b.role == Role::secondary_shard;
+        if (!second && b.role != Role::gradient_shard) continue;
+        const CommId comm = second ? plan.buckets[b.bucket].gather_again : plan.buckets[b.bucket].reduce;
+        ++parts;
+        for (int rank = 0; rank < plan.mesh.ranks(); ++rank) {
+            const std::vector<int> together = members(plan, comm, rank);
+            EXPECT_EQ(together.size(), second ? 2U : 4U);
+            std::vector<std::int64_t> held;
+            for (int r : together) held.push_back(own_index(plan, b, plan.mesh.coordinates(r)));
+            for (std::size_t i = 0; i < held.size(); ++i) EXPECT_EQ(held[i], static_cast<std::int64_t>(i)) << b.name;
+        }
+    }
+    EXPECT_GT(parts, 0);
+}
 
 } // namespace
 } // namespace orrery::agree

@@ -11,7 +11,7 @@
 namespace orrery::agree {
 namespace {
 
-Fields mixed(Fields more) {
+Fields mixed_of(Fields more) {
     more.insert(more.begin(), {"training.precision=bf16", "training.master_weights=true", "training.gradient_dtype=fp32"});
     return more;
 }
@@ -47,7 +47,7 @@ TEST(Rounding, IsToNearestEven) {
 }
 
 TEST(Bf16, IsWhatBuffersHold) {
-    const Trained t = train(tiny(mixed({"strategy.data_parallel=2", "strategy.zero_stage=1", "strategy.framework=megatron"})),
+    const Trained t = train(tiny(mixed_of({"strategy.data_parallel=2", "strategy.zero_stage=1", "strategy.framework=megatron"})),
                             {.steps = 3, .real = DType::fp32, .rounds = true});
     EXPECT_EQ(largest(t.parameters, is_no_bf16), 0);
     EXPECT_GT(largest(t.states, is_no_bf16), 0); // masters and moments keep all bits
@@ -60,11 +60,11 @@ TEST(Bf16, HoldsMomentsWhereToldTo) {
                        "training.master_remainders=false"};
     Fields sharded = whole;
     sharded.push_back("strategy.zero_stage=1");
-    const Trained rounded = train(tiny(mixed(whole)), rounding),
-                  fp32 = train(tiny(mixed({"strategy.data_parallel=2", "strategy.framework=megatron"})), rounding);
+    const Trained rounded = train(tiny(mixed_of(whole)), rounding),
+                  fp32 = train(tiny(mixed_of({"strategy.data_parallel=2", "strategy.framework=megatron"})), rounding);
     for (const auto& [name, state] : rounded.states)
         EXPECT_EQ(largest({{name, state}}, is_no_bf16) > 0, name.starts_with("master/")) << name;
-    EXPECT_EQ(train(tiny(mixed(sharded)), rounding).parameters, rounded.parameters);
+    EXPECT_EQ(train(tiny(mixed_of(sharded)), rounding).parameters, rounded.parameters);
     EXPECT_NE(rounded.parameters, fp32.parameters);
     for (std::size_t i = 0; i < fp32.losses.size(); ++i) EXPECT_NEAR(rounded.losses[i], fp32.losses[i], 0.02) << "step " << i;
 }
@@ -73,13 +73,13 @@ TEST(Bf16, LossesOfSixteenBitLogitsAreTheSameButForRounding) {
     const Fields copies{"strategy.data_parallel=2", "strategy.framework=fsdp2"};
     Fields none = copies;
     none.push_back("runtime.loss_upcast=false");
-    const Trained wide = train(tiny(mixed(copies)), rounding), narrow = train(tiny(mixed(none)), rounding);
+    const Trained wide = train(tiny(mixed_of(copies)), rounding), narrow = train(tiny(mixed_of(none)), rounding);
     EXPECT_NE(wide.parameters, narrow.parameters);
     for (std::size_t i = 0; i < wide.losses.size(); ++i) EXPECT_NEAR(narrow.losses[i], wide.losses[i], 0.02) << "step " << i;
 }
 
 TEST(Bf16, RemaindersOfMastersAreSimulatedOnly) {
-    Scenario scenario = tiny(mixed({"strategy.framework=megatron"}));
+    Scenario scenario = tiny(mixed_of({"strategy.framework=megatron"}));
     EXPECT_TRUE(not_executable(scenario).empty());
     scenario.training.master_remainders = true;
     ASSERT_EQ(not_executable(scenario).size(), 1u);
@@ -87,7 +87,7 @@ TEST(Bf16, RemaindersOfMastersAreSimulatedOnly) {
 }
 
 TEST(Bf16, MuonIsSimulatedOnly) {
-    Scenario scenario = tiny(mixed({"strategy.framework=megatron"}));
+    Scenario scenario = tiny(mixed_of({"strategy.framework=megatron"}));
     scenario.training.optimizer = Optimizer::muon;
     const std::vector<Problem> problems = not_executable(scenario);
     ASSERT_EQ(problems.size(), 1u);
@@ -105,7 +105,7 @@ TEST(Bf16, StrategiesTrainLikeOneRank) {
          "model.moe.top_k=2", "model.moe.expert_ffn_size=16"},
     };
     for (const Fields& f : strategies) {
-        const Scenario scenario = tiny(mixed(f));
+        const Scenario scenario = tiny(mixed_of(f));
         const Trained many = train(scenario, rounding), one = train(on_one_rank(scenario), rounding);
         const Difference d = difference(one.first_gradients, many.first_gradients, 1e-3);
         EXPECT_LE(d.relative, 0.05) << f[0] << " " << d.worst;
@@ -120,13 +120,13 @@ TEST(Bf16, ExecutorsAndShardsGiveTheSameBits) {
     Fields sharded = plain;
     sharded.push_back("strategy.zero_stage=1");
     const TrainOptions five{.steps = 5, .real = DType::fp32, .rounds = true};
-    const Trained a = train(tiny(mixed(plain)), five), b = train(tiny(mixed(sharded)), five);
+    const Trained a = train(tiny(mixed_of(plain)), five), b = train(tiny(mixed_of(sharded)), five);
     EXPECT_EQ(a.parameters, b.parameters);
-    const Fields both = mixed({"strategy.tensor_parallel=2", "strategy.pipeline_parallel=2", "strategy.schedule=1f1b",
-                               "strategy.data_parallel=2", "strategy.zero_stage=1"});
-    const Fields experts = mixed({"strategy.tensor_parallel=2", "strategy.sequence_parallel=true", "strategy.data_parallel=2",
-                                  "strategy.expert_parallel=2", "strategy.expert_tensor_parallel=2", "strategy.framework=megatron",
-                                  "model.bias=false", "model.moe.experts=4", "model.moe.top_k=2", "model.moe.expert_ffn_size=16"});
+    const Fields both = mixed_of({"strategy.tensor_parallel=2", "strategy.pipeline_parallel=2", "strategy.schedule=1f1b",
+                                  "strategy.data_parallel=2", "strategy.zero_stage=1"});
+    const Fields experts = mixed_of({"strategy.tensor_parallel=2", "strategy.sequence_parallel=true", "strategy.data_parallel=2",
+                                     "strategy.expert_parallel=2", "strategy.expert_tensor_parallel=2", "strategy.framework=megatron",
+                                     "model.bias=false", "model.moe.experts=4", "model.moe.top_k=2", "model.moe.expert_ffn_size=16"});
     for (const Fields& fields : {both, experts})
         for (const std::string& executor : executor_names()) {
             TrainOptions other = five;
@@ -136,7 +136,7 @@ TEST(Bf16, ExecutorsAndShardsGiveTheSameBits) {
 }
 
 TEST(Bf16, LearnsAsFp32Does) {
-    const Scenario scenario = tiny(mixed({"strategy.data_parallel=2"}));
+    const Scenario scenario = tiny(mixed_of({"strategy.data_parallel=2"}));
     const Trained rounded = train(scenario, rounding), exact = train(scenario, {.steps = 20, .real = DType::fp32});
     for (std::size_t i = 0; i < exact.losses.size(); ++i) EXPECT_NEAR(rounded.losses[i], exact.losses[i], 0.02) << "step " << i;
     EXPECT_NE(rounded.losses.back(), exact.losses.back());

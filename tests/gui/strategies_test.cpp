@@ -52,6 +52,8 @@ class StrategiesTest : public QObject {
         QCOMPARE(model.index(1, StrategiesModel::StepColumn).data().toString(), seconds_words(report.step_time_s));
         QCOMPARE(shown(model, 1, StrategiesModel::MfuColumn), report.mfu);
         QCOMPARE(shown(model, 1, StrategiesModel::BubbleColumn), report.bubble_fraction);
+        QCOMPARE(shown(model, 1, StrategiesModel::StragglersColumn), report.breakdown_s[Category::straggler_wait] / report.step_time_s);
+        QVERIFY(model.index(1, StrategiesModel::StragglersColumn).data(StrategiesModel::SortRole).isValid());
         QCOMPARE(shown(model, 1, StrategiesModel::TensorColumn), report.breakdown_s[Category::exposed_tp] / report.step_time_s);
         QCOMPARE(model.index(0, StrategiesModel::FitsColumn).data(StrategiesModel::SortRole).toDouble(), 1.0);
         store.remove(a);

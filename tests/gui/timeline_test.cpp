@@ -14,6 +14,7 @@
 #include <QToolButton>
 #include <QtTest/QTest>
 
+#include <algorithm>
 #include <array>
 #include <set>
 
@@ -503,6 +504,24 @@ class TimelineTest : public QObject {
         QVERIFY(facts_model.rowCount() > 8);
         area_model.setArea({{SliceKind::forward, "linear", 3, 3e6, 2e6, 0, 1e6}}, 4e6);
         QCOMPARE(area_model.data(area_model.index(0, AreaModel::share)).toString(), QString("50.0 %"));
+    }
+
+    // A collective that stands for several calls of the software: what all of them move, and how many they are.
+    void factsNameTheCalls() {
+        Trace t = two_stages();
+        const auto& spans = t.lanes[0].spans;
+        const auto span = std::ranges::find_if(spans, [&](const Span& s) { return s.kind == SpanKind::op && s.op >= 0; });
+        TraceOp& op = t.ops[static_cast<std::size_t>(span->op)];
+        const SpanRef at{0, static_cast<std::int32_t>(span - spans.begin())};
+        const auto moves = [&] {
+            for (const auto& [name, value] : facts(t, at))
+                if (name == QLatin1String("moves")) return value;
+            return QString();
+        };
+        op.bytes = 3'000'000;
+        QCOMPARE(moves(), QString("3 MB"));
+        op.calls = 3;
+        QCOMPARE(moves(), QString("3 MB in 3 calls"));
     }
 
     void aScreenReaderIsToldRows() {

@@ -115,7 +115,8 @@ std::map<CollectiveKind, std::int64_t> collectives(const Plan& plan) {
         for (const Action& a : program.actions)
             for (std::int32_t i = a.first; i < a.last; ++i)
                 if (const auto* c = std::get_if<Collective>(&plan.blocks[a.block].ops[i].work))
-                    if (plan.communicators[c->comm].axes & (mask(Axis::dp) | mask(Axis::dpr))) bytes[c->kind] += c->bytes.count;
+                    if (plan.communicators[c->comm].axes & (mask(Axis::dp) | mask(Axis::dpr) | mask(Axis::dpw)))
+                        bytes[c->kind] += c->bytes.count;
     };
     for (const Program& p : plan.programs) count(p);
     for (const PlanPhase& phase : plan.further)

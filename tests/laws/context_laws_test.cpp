@@ -215,7 +215,7 @@ Totals totals(const Plan& plan) {
             }
     for (const Buffer& b : plan.buffers) {
         double copies = 1;
-        for (Axis a : {Axis::tp, Axis::cp, Axis::dp, Axis::dpr})
+        for (Axis a : {Axis::tp, Axis::cp, Axis::dp, Axis::dpr, Axis::dpw})
             if (b.placement.on(a) != PlacementKind::sharded) copies *= plan.mesh.extent(a);
         if (b.role == Role::parameter) t.parameters += ranks / copies * double(b.bytes.count) / 2;
         if (b.kind == MemoryKind::optimizer_states) t.states += ranks * double(b.bytes.count);

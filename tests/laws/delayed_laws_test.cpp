@@ -5,6 +5,7 @@
 #include "sim/memory/memory.hpp"
 #include "sim/plan/verify.hpp"
 #include "sim/report/report.hpp"
+#include "tests/laws/simulations.hpp"
 
 namespace orrery::laws {
 namespace {
@@ -22,9 +23,6 @@ Gpt updating(bool delayed, const std::string& host = fast_link, const std::strin
     g.cluster = R"({"preset": "dgx-a100-80gb", "nodes": 1, "devices_per_node": 4, "host": {)" + host + "}}";
     return g;
 }
-
-Report of(const Gpt& g) { return predict(g.make()).report; }
-double time(const Gpt& g) { return of(g).step_time_s; }
 
 // The update's time on the host, a rank's.
 double update_s(const Gpt& g) {
@@ -47,7 +45,7 @@ TEST(DelayedUpdate, IsNeverSlowerAndSavesTheUpdateAtMost) {
                 const std::string host = fast_link + R"(, "adam_gparams_per_s": )" + rate;
                 Gpt at_once = updating(false, host, more), later = updating(true, host, more);
                 at_once.microbatches = later.microbatches = microbatches;
-                const double before = time(at_once), now = time(later), update = update_s(later);
+                const double before = step_of(at_once), now = step_of(later), update = update_s(later);
                 EXPECT_LE(now, before * (1 + 1e-9)) << rate << " " << microbatches << more;
                 // Gradients leave while parameters come, too, each with its cast: neither waits for the update between them.
                 EXPECT_GE(now, before - update - 0.1 * before) << rate << " " << microbatches << more;
@@ -62,24 +60,24 @@ TEST(DelayedUpdate, HidesUnderALongStepAndIsTheStepElse) {
         g.microbatches = 16;
         return g;
     };
-    const double free = time(with("1e6", false));
-    EXPECT_NEAR(time(with("1", true)), free, 0.03 * free);
-    EXPECT_GT(time(with("1", false)), 1.05 * free);
+    const double free = step_of(with("1e6", false));
+    EXPECT_NEAR(step_of(with("1", true)), free, 0.03 * free);
+    EXPECT_GT(step_of(with("1", false)), 1.05 * free);
     const double slow = update_s(with("0.01", true));
     ASSERT_GT(slow, 4 * free);
-    EXPECT_NEAR(time(with("0.01", true)), slow, 0.1 * slow);
+    EXPECT_NEAR(step_of(with("0.01", true)), slow, 0.1 * slow);
 }
 
 TEST(DelayedUpdate, IsNeverSlowerOnABetterHost) {
     double before = 1e9;
     for (const char* rate : {"0.02", "0.1", "0.5", "2", "8", "100"}) {
-        const double now = time(updating(true, std::string(R"("adam_gparams_per_s": )") + rate));
+        const double now = step_of(updating(true, std::string(R"("adam_gparams_per_s": )") + rate));
         EXPECT_LE(now, before) << rate;
         before = now;
     }
     before = 1e9;
     for (const char* rate : {"2", "8", "32", "1000"}) {
-        const double now = time(updating(true, std::string(R"("pcie_gb_per_s": )") + rate));
+        const double now = step_of(updating(true, std::string(R"("pcie_gb_per_s": )") + rate));
         EXPECT_LE(now, before) << rate;
         before = now;
     }
@@ -87,8 +85,8 @@ TEST(DelayedUpdate, IsNeverSlowerOnABetterHost) {
 
 // Gradients pass through the host anyway and wait there; those that live there are there twice, these and the step's own.
 TEST(DelayedUpdate, KeepsGradientsOfOneStepOnTheHost) {
-    const auto kept = [](const Gpt& g, MemoryKind k) { return of(g).memory.host.used.by_kind[k].count; };
-    const auto on_device = [](const Gpt& g) { return of(g).memory.stages[0].allocated_peak.count; };
+    const auto kept = [](const Gpt& g, MemoryKind k) { return report_of(g).memory.host.used.by_kind[k].count; };
+    const auto on_device = [](const Gpt& g) { return report_of(g).memory.stages[0].allocated_peak.count; };
     for (MemoryKind k : {MemoryKind::gradients, MemoryKind::parameters, MemoryKind::optimizer_states})
         EXPECT_EQ(kept(updating(true), k), kept(updating(false), k));
     const std::string there = R"(, "gradients": "cpu")";
@@ -101,7 +99,7 @@ TEST(DelayedUpdate, KeepsGradientsOfOneStepOnTheHost) {
 }
 
 TEST(DelayedUpdate, IsReportedAsOneUpdateOld) {
-    const Report later = of(updating(true)), at_once = of(updating(false));
+    const Report later = report_of(updating(true)), at_once = report_of(updating(false));
     EXPECT_EQ(later.staleness.worst, 1);
     EXPECT_EQ(later.staleness.versions, 2);
     EXPECT_EQ(at_once.staleness.worst, 0);
@@ -136,9 +134,9 @@ TEST(DelayedUpdate, HoldsNobodyUpInALongStep) {
     const Plan plan = lower(g.make());
     for (const Action& a : plan.programs[0].actions) ops += a.last - a.first;
     EXPECT_GT(ops, 10'000);
-    const double free = time(at_once), update = update_s(g);
+    const double free = step_of(at_once), update = update_s(g);
     ASSERT_LT(update, 0.9 * free);
-    EXPECT_NEAR(time(g), free, 0.03 * free);
+    EXPECT_NEAR(step_of(g), free, 0.03 * free);
 }
 
 TEST(DelayedUpdate, LowersForEveryFramework) {
@@ -150,12 +148,12 @@ TEST(DelayedUpdate, LowersForEveryFramework) {
         g.zero = zero;
         const Plan plan = lower(g.make());
         EXPECT_EQ(verify(plan).size(), 0u) << framework << to_text(verify(plan));
-        EXPECT_LE(time(g),
+        EXPECT_LE(step_of(g),
                   [&] {
                       Gpt plain = updating(false);
                       plain.framework = framework;
                       plain.zero = zero;
-                      return time(plain);
+                      return step_of(plain);
                   }() *
                       (1 + 1e-9))
             << framework;

@@ -4,6 +4,7 @@
 #include "sim/memory/memory.hpp"
 #include "sim/plan/verify.hpp"
 #include "sim/report/report.hpp"
+#include "tests/laws/simulations.hpp"
 
 namespace orrery::laws {
 namespace {
@@ -28,9 +29,6 @@ Gpt shards(const std::string& tier, int devices, const std::string& more = "", c
     return g;
 }
 
-Report of(const Gpt& g) { return predict(g.make()).report; }
-double time(const Gpt& g) { return of(g).step_time_s; }
-
 std::int64_t largest_unit(const Plan& plan) {
     std::int64_t most = 0;
     for (const Buffer& b : plan.buffers)
@@ -45,7 +43,7 @@ TEST(DiskStates, TakeTheirWaysOneAfterTheOther) {
         Gpt g = shards("none", 1, fmt::format(R"(, "sub_group_size": {}, "pipelined": {})", sub_group, pipelined));
         g.extra_strategy.replace(g.extra_strategy.find(R"("optimizer": "cpu")"), 18, R"("optimizer": "nvme")");
         g.cluster = machine(1, R"("nvme_gb_per_s": 2)");
-        return of(g);
+        return report_of(g);
     };
     const Report few = step(1'000'000'000, false), many = step(30'000'000, false);
     EXPECT_NEAR(many.step_time_s, few.step_time_s, 0.03 * few.step_time_s);
@@ -58,7 +56,7 @@ TEST(DiskShards, LieOnTheDiskAndPassTheHost) {
     const Gpt g = shards("nvme", 4);
     const Plan plan = lower(g.make());
     EXPECT_EQ(verify(plan).size(), 0u) << to_text(verify(plan));
-    const Report disk = of(g), host = of(shards("cpu", 4));
+    const Report disk = report_of(g), host = report_of(shards("cpu", 4));
     for (MemoryKind k : {MemoryKind::parameters, MemoryKind::gradients})
         EXPECT_EQ(disk.memory.disk.used.by_kind[at(k)], host.memory.host.used.by_kind[at(k)]);
     // Each unit that goes to the device has come from the disk just before, and the update writes each parameter once.
@@ -99,7 +97,7 @@ TEST(DiskShards, AreNeverSlowerWithMoreBuffers) {
     for (const int devices : {1, 4})
         for (const char* rate : {"0.5", "4", "32"}) {
             const auto with = [&](int buffers) {
-                return time(
+                return step_of(
                     shards("nvme", devices, fmt::format(R"(, "buffers": {})", buffers), std::string(R"("nvme_gb_per_s": )") + rate));
             };
             double before = 1e9;
@@ -116,11 +114,11 @@ TEST(DiskShards, AreNeverSlowerOnAFasterDiskOrOnTheHost) {
     for (const int devices : {1, 4}) {
         double before = 1e9;
         for (const char* rate : {"0.5", "2", "8", "32", "100000"}) {
-            const double now = time(shards("nvme", devices, "", std::string(R"("nvme_gb_per_s": )") + rate));
+            const double now = step_of(shards("nvme", devices, "", std::string(R"("nvme_gb_per_s": )") + rate));
             EXPECT_LE(now, before) << rate;
             before = now;
         }
-        EXPECT_GE(before, time(shards("cpu", devices)) * 0.99); // which updates bucket by bucket, not in sub-groups
+        EXPECT_GE(before, step_of(shards("cpu", devices)) * 0.99); // which updates bucket by bucket, not in sub-groups
     }
 }
 
@@ -135,7 +133,7 @@ TEST(DiskShards, TakeTheDisksTimeWhereItIsSlowest) {
         read += static_cast<double>(copied(plan, CopyKind::nvme_to_host, k)) / 0.2e9;
         written += static_cast<double>(copied(plan, CopyKind::host_to_nvme, k)) / 0.4e9;
     }
-    const double step = time(g);
+    const double step = step_of(g);
     EXPECT_GE(step, 0.98 * read);
     EXPECT_LE(step, 1.05 * (read + written));
 }
@@ -158,7 +156,7 @@ TEST(DiskShards, FoldUnderEveryKindOfSharding) {
 }
 
 TEST(DiskShards, DoNotFitADiskThatIsTooSmall) {
-    const Report r = of(shards("nvme", 4, "", R"("nvme_gb": 0.1)"));
+    const Report r = report_of(shards("nvme", 4, "", R"("nvme_gb": 0.1)"));
     EXPECT_FALSE(r.memory.disk.fits());
     EXPECT_FALSE(r.memory.fits);
     EXPECT_NE(why_not(r.memory).find("NVMe"), std::string::npos) << why_not(r.memory);
@@ -183,25 +181,25 @@ TEST(DiskActivations, WaitOnTheDiskAndPassTheHost) {
     EXPECT_EQ(verify(plan).size(), 0u) << to_text(verify(plan));
     for (CopyKind way : {CopyKind::device_to_host, CopyKind::host_to_nvme, CopyKind::nvme_to_host, CopyKind::host_to_device})
         EXPECT_EQ(copied(plan, way, MemoryKind::activations), 4 * 12 * layer_input);
-    const Report r = of(g);
+    const Report r = report_of(g);
     EXPECT_EQ(r.memory.disk.used.by_kind[at(MemoryKind::activations)].count, 12 * layer_input);
     EXPECT_LE(r.memory.host.used.by_kind[at(MemoryKind::activations)].count, 4 * layer_input); // on their way
     EXPECT_GT(r.memory.host.used.by_kind[at(MemoryKind::activations)].count, 0);
-    EXPECT_EQ(r.memory.stages[0].allocated_peak, of(checkpoints("cpu", fast_host)).memory.stages[0].allocated_peak);
+    EXPECT_EQ(r.memory.stages[0].allocated_peak, report_of(checkpoints("cpu", fast_host)).memory.stages[0].allocated_peak);
 }
 
 TEST(DiskActivations, AreNeverSlowerOnAFasterDiskOrOnTheHost) {
-    const double on_host = time(checkpoints("cpu", fast_host));
+    const double on_host = step_of(checkpoints("cpu", fast_host));
     double before = 1e9;
     for (const char* rate : {"0.5", "1", "4", "16", "100000"}) {
-        const double now = time(checkpoints("nvme", fast_host + R"(, "nvme_gb_per_s": )" + rate));
+        const double now = step_of(checkpoints("nvme", fast_host + R"(, "nvme_gb_per_s": )" + rate));
         EXPECT_LE(now, before) << rate;
         EXPECT_GE(now, 0.999 * on_host) << rate;
         before = now;
     }
     EXPECT_NEAR(before, on_host, 0.02 * on_host);
     const double way = 4 * 12 * static_cast<double>(layer_input) / 0.5e9; // one way; the two take turns in each microbatch
-    const double slow = time(checkpoints("nvme", fast_host + R"(, "nvme_gb_per_s": 0.5)"));
+    const double slow = step_of(checkpoints("nvme", fast_host + R"(, "nvme_gb_per_s": 0.5)"));
     EXPECT_GT(slow, 1.6 * way);
     EXPECT_LT(slow, 2 * way + on_host);
 }

@@ -24,21 +24,21 @@ Scenario rack(const std::string& dispatcher, int domain, int pp = 1) {
     return m.make();
 }
 
-double step_of(const Scenario& s, bool fold = true) {
+double dispatched_step(const Scenario& s, bool fold = true) {
     PredictOptions options;
     options.simulate.fold = fold;
     return predict(s, options).report.step_time_s;
 }
 
 TEST(Dispatch, OfHybridEpStaysInAnNvlinkDomainThatDeepEpLeaves) {
-    const double apart = step_of(rack("deepep", 1));
-    double before = step_of(rack("hybridep", 1));
+    const double apart = dispatched_step(rack("deepep", 1));
+    double before = dispatched_step(rack("hybridep", 1));
     EXPECT_LT(before, apart) << "the same ways, at the pace of its own kernels";
     for (const int domain : {2, 4, 8}) {
-        const double hybrid = step_of(rack("hybridep", domain));
+        const double hybrid = dispatched_step(rack("hybridep", domain));
         EXPECT_LE(hybrid, before * 1.0001) << domain;
         before = hybrid;
-        EXPECT_LT(hybrid, 0.98 * step_of(rack("deepep", domain))) << domain;
+        EXPECT_LT(hybrid, 0.98 * dispatched_step(rack("deepep", domain))) << domain;
     }
 }
 
@@ -106,7 +106,7 @@ TEST(Dispatch, HasAsManyProcessorsAsItsSoftwareGivesIt) {
     Mixture m;
     m.dp = m.ep = 8;
     m.dispatcher = "deepep";
-    const auto step = [&](int processors) { return step_of(m.make({fmt::format("runtime.token_dispatcher_sms={}", processors)})); };
+    const auto step = [&](int processors) { return dispatched_step(m.make({fmt::format("runtime.token_dispatcher_sms={}", processors)})); };
     EXPECT_LE(step(8), step(4));
     m.dispatcher = "alltoall";
     const Scenario idle = m.make({"runtime.token_dispatcher_sms=24"});
@@ -162,8 +162,8 @@ TEST(Dispatch, TakesTheSameTimeFoldedAndUnfolded) {
     for (const char* dispatcher : {"deepep", "hybridep"})
         for (const int pp : {1, 2}) {
             const Scenario s = rack(dispatcher, 4, pp);
-            const double unfolded = step_of(s, false);
-            EXPECT_NEAR(step_of(s), unfolded, 1e-9 * unfolded) << dispatcher << pp;
+            const double unfolded = dispatched_step(s, false);
+            EXPECT_NEAR(dispatched_step(s), unfolded, 1e-9 * unfolded) << dispatcher << pp;
         }
 }
 

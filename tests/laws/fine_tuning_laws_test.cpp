@@ -13,8 +13,8 @@ namespace orrery::laws {
 namespace {
 
 // A Llama of few layers, in fp32 so that nothing but parameters, gradients and moments is there.
-std::string llama(const std::string& trainable, const std::string& strategy = R"("framework": "megatron")", int devices = 1,
-                  const std::string& precision = "bf16") {
+std::string tuned_llama(const std::string& trainable, const std::string& strategy = R"("framework": "megatron")", int devices = 1,
+                        const std::string& precision = "bf16") {
     return fmt::format(
         R"({{"model": {{"preset": "llama3-8b", "layers": 4, "vocab_size": 32000{}}},
             "cluster": {{"preset": "dgx-h100", "nodes": 1, "devices_per_node": {}}},
@@ -36,7 +36,7 @@ double products(const Plan& plan) { // FLOPs of a microbatch's linears on a rank
 TEST(FineTuning, GradientsAndStatesAreThoseOfWhatIsTrained) {
     for (const std::string& trainable : {lora, std::string(R"({"lora": {"rank": 4, "targets": ["qkv", "fc2"]}, "frozen_layers": 2})"),
                                          std::string(R"({"frozen": ["embedding", "mlp"]})"), std::string(R"({"frozen_layers": 3})")}) {
-        const Scenario s = scenario(llama(trainable));
+        const Scenario s = scenario(tuned_llama(trainable));
         const Plan plan = lower(s);
         EXPECT_TRUE(verify(plan).empty()) << trainable << to_text(verify(plan));
         const auto held = resident(plan, 0);
@@ -49,7 +49,7 @@ TEST(FineTuning, GradientsAndStatesAreThoseOfWhatIsTrained) {
 // A framework's own copies of gradients are of what is trained, too.
 TEST(FineTuning, CopiesOfGradientsAreThoseOfWhatIsTrained) {
     const auto copies = [](const std::string& trainable) {
-        const Scenario s = scenario(llama(trainable, R"("framework": "deepspeed", "zero_stage": 0)", 8));
+        const Scenario s = scenario(tuned_llama(trainable, R"("framework": "deepspeed", "zero_stage": 0)", 8));
         const Report r = predict(s).report;
         std::map<std::string, double> held;
         for (const ReserveItem& i : r.memory.stages[0].reserve) held[i.name] = static_cast<double>(i.bytes.count);
@@ -67,7 +67,7 @@ TEST(FineTuning, CopiesOfGradientsAreThoseOfWhatIsTrained) {
 TEST(FineTuning, FrozenShardsComeFromTheHostAndNeverReturn) {
     for (const char* framework : {"fsdp", "fsdp2", "deepspeed"})
         for (const std::string& trainable : {lora, std::string(R"({"lora": {"rank": 16}, "base_dtype": "nf4"})")}) {
-            const Plan plan = lower(scenario(llama(
+            const Plan plan = lower(scenario(tuned_llama(
                 trainable,
                 fmt::format(
                     R"("framework": "{}", "zero_stage": 3, "offload": {{"parameters": "cpu", "gradients": "cpu", "optimizer": "cpu"}})",
@@ -100,19 +100,19 @@ TEST(FineTuning, PlansOfEverySoftwareWithFrozenLayersAreLegal) {
          {"megatron", "nemo", "te", "deepspeed", "ddp", "fsdp", "fsdp2", "torchtitan", "composer", "jax", "nanotron"})
         for (const char* more : {"", R"(, "recompute": "none")", R"(, "context_parallel": 2)", R"(, "pipeline_parallel": 2)"}) {
             ParseResult parsed =
-                parse_scenario(llama(R"({"frozen_layers": 2})", fmt::format(R"("framework": "{}"{})", framework, more), 4), {});
+                parse_scenario(tuned_llama(R"({"frozen_layers": 2})", fmt::format(R"("framework": "{}"{})", framework, more), 4), {});
             if (!parsed.scenario) continue; // it has no such strategy
             const Plan plan = lower(*parsed.scenario);
             EXPECT_TRUE(verify(plan).empty()) << framework << more << to_text(verify(plan));
         }
-    std::string kept = llama(R"({"frozen_layers": 2})");
+    std::string kept = tuned_llama(R"({"frozen_layers": 2})");
     kept.insert(kept.size() - 1, R"(, "runtime": {"fp8_activation_input": true})");
     const Plan plan = lower(scenario(kept));
     EXPECT_TRUE(verify(plan).empty()) << to_text(verify(plan));
 }
 
 TEST(FineTuning, RunsWeightGradientsOfAdaptersAlone) {
-    const Scenario s = scenario(llama(lora)), whole = scenario(llama(""));
+    const Scenario s = scenario(tuned_llama(lora)), whole = scenario(tuned_llama(""));
     for (const Block& b : lower(s).blocks)
         for (const Op& op : b.ops)
             if (const auto* l = std::get_if<Linear>(&op.work); l && l->direction == Direction::weight_gradient) {
@@ -130,7 +130,7 @@ TEST(FineTuning, ModelFlopsAreWhatThePlanMultiplies) {
          {lora, std::string(R"({"lora": {"targets": ["fc2"]}})"), std::string(R"({"lora": {"rank": 64}, "frozen_layers": 2})"),
           std::string(R"({"frozen": ["attention", "embedding"]})"), std::string(R"({"frozen_layers": 2})"),
           std::string(R"({"frozen": ["embedding", "attention", "mlp", "norm"]})")}) {
-        const Scenario s = scenario(llama(trainable));
+        const Scenario s = scenario(tuned_llama(trainable));
         const Plan plan = lower(s);
         int squares = 0;
         for (const Block& b : plan.blocks)
@@ -145,7 +145,7 @@ TEST(FineTuning, ModelFlopsAreWhatThePlanMultiplies) {
 TEST(FineTuning, FrozenLayersCostNoBackwardPassAndKeepNothing) {
     double time = 1e9, memory = 1e18;
     for (int frozen : {0, 1, 2, 3}) {
-        const Scenario s = scenario(llama(fmt::format(R"({{"lora": {{"rank": 16}}, "frozen_layers": {}}})", frozen)));
+        const Scenario s = scenario(tuned_llama(fmt::format(R"({{"lora": {{"rank": 16}}, "frozen_layers": {}}})", frozen)));
         const Plan plan = lower(s);
         std::set<int> backward;
         for (const Block& b : plan.blocks)
@@ -166,8 +166,8 @@ TEST(FineTuning, FrozenLayersCostNoBackwardPassAndKeepNothing) {
 TEST(FineTuning, StagesBelowTheLowestTrainedLayerRunForwardAlone) {
     for (const char* schedule : {"1f1b", "gpipe", "zb-h1"}) {
         const Scenario s =
-            scenario(llama(R"({"lora": {"rank": 16}, "frozen_layers": 2})",
-                           fmt::format(R"("framework": "megatron", "pipeline_parallel": 4, "schedule": "{}")", schedule), 4));
+            scenario(tuned_llama(R"({"lora": {"rank": 16}, "frozen_layers": 2})",
+                                 fmt::format(R"("framework": "megatron", "pipeline_parallel": 4, "schedule": "{}")", schedule), 4));
         const Plan plan = lower(s);
         EXPECT_TRUE(verify(plan).empty()) << schedule << to_text(verify(plan));
         for (const Action& a : plan.programs[0].actions) {
@@ -186,13 +186,13 @@ TEST(FineTuning, StagesBelowTheLowestTrainedLayerRunForwardAlone) {
 
 TEST(FineTuning, ABaseInFourBitsTakesFourBitsAndAScale) {
     const std::string low = R"({"lora": {"rank": 16}, "base_dtype": "nf4"})";
-    const auto wide = resident(lower(scenario(llama(lora))), 0), four = resident(lower(scenario(llama(low))), 0);
+    const auto wide = resident(lower(scenario(tuned_llama(lora))), 0), four = resident(lower(scenario(tuned_llama(low))), 0);
     const double h = 4096, matrices = 4 * (h * (32 + 16) * 128 + h * h + 3 * h * 14336);
     EXPECT_NEAR(wide.at(MemoryKind::parameters) - four.at(MemoryKind::parameters), matrices * (2 - bytes_per_element(DType::nf4)),
                 1e-9 * matrices);
     EXPECT_NEAR(8 * bytes_per_element(DType::nf4), 4.127, 1e-3); // bits, arXiv:2305.14314, section 3
     // Each product first widens its matrix: more time, less memory.
-    const Report a = predict(scenario(llama(lora))).report, b = predict(scenario(llama(low))).report;
+    const Report a = predict(scenario(tuned_llama(lora))).report, b = predict(scenario(tuned_llama(low))).report;
     EXPECT_GT(b.step_time_s, a.step_time_s);
     EXPECT_LT(fullest(b.memory).peak.count, fullest(a.memory).peak.count);
 }
@@ -201,7 +201,7 @@ TEST(FineTuning, ABaseInFourBitsTakesFourBitsAndAScale) {
 // with autocast the rows of each cast to fp32 and back, 12 bytes a number.
 TEST(FineTuning, EagerAdaptersScaleAndCastByThemselves) {
     const auto sum_up = [](const std::string& strategy, const std::string& part) {
-        std::string text = llama(lora, strategy);
+        std::string text = tuned_llama(lora, strategy);
         text.insert(text.size() - 1, R"(, "runtime": {"year": 2025})");
         const Scenario s = scenario(text);
         const Plan plan = lower(s);
@@ -234,7 +234,7 @@ TEST(FineTuning, DropoutAheadOfAdaptersIsNeverFaster) {
     const std::string dropped = R"({"lora": {"rank": 16, "dropout": 0.05}})";
     for (const char* framework : {"ddp", "fsdp2", "megatron", "deepspeed"}) {
         const std::string strategy = fmt::format(R"("framework": "{}")", framework);
-        const Scenario with = scenario(llama(dropped, strategy)), without = scenario(llama(lora, strategy));
+        const Scenario with = scenario(tuned_llama(dropped, strategy)), without = scenario(tuned_llama(lora, strategy));
         const Plan plan = lower(with);
         EXPECT_TRUE(verify(plan).empty()) << framework << to_text(verify(plan));
         double masks = 0;
@@ -245,7 +245,7 @@ TEST(FineTuning, DropoutAheadOfAdaptersIsNeverFaster) {
         EXPECT_GT(fullest(predict(with).report.memory).peak.count, fullest(predict(without).report.memory).peak.count) << framework;
     }
     const ParseResult divided =
-        parse_scenario(llama(dropped, R"("framework": "megatron", "tensor_parallel": 2, "sequence_parallel": true)", 2), {});
+        parse_scenario(tuned_llama(dropped, R"("framework": "megatron", "tensor_parallel": 2, "sequence_parallel": true)", 2), {});
     ASSERT_EQ(divided.problems.size(), 1u);
     EXPECT_EQ(divided.problems.front().where, "/model/trainable/lora/dropout");
 }
@@ -253,7 +253,7 @@ TEST(FineTuning, DropoutAheadOfAdaptersIsNeverFaster) {
 // Over sharded ranks the whole model is gathered, and adapters alone are reduced.
 TEST(FineTuning, ShardedRanksGatherTheModelAndReduceAdapters) {
     for (const char* framework : {"fsdp2", "fsdp", "deepspeed"}) {
-        const Scenario s = scenario(llama(lora, fmt::format(R"("framework": "{}", "zero_stage": 3)", framework), 8));
+        const Scenario s = scenario(tuned_llama(lora, fmt::format(R"("framework": "{}", "zero_stage": 3)", framework), 8));
         const Plan plan = lower(s);
         EXPECT_TRUE(verify(plan).empty()) << framework << to_text(verify(plan));
         double gathered = 0, reduced = 0;
@@ -279,7 +279,7 @@ TEST(FineTuning, IsFasterAndSmallerThanTrainingAllWhereKernelsAreLong) {
         const auto long_one = [&](const std::string& trainable) {
             ParseOptions options;
             options.overrides = {"training.sequence_length=16384", "training.global_batch_size=16", "training.micro_batch_size=2"};
-            const ParseResult parsed = parse_scenario(llama(trainable, strategy, 8), options);
+            const ParseResult parsed = parse_scenario(tuned_llama(trainable, strategy, 8), options);
             EXPECT_TRUE(parsed.scenario) << to_text(parsed.problems);
             return predict(*parsed.scenario).report;
         };

@@ -12,8 +12,8 @@
 namespace orrery::laws {
 namespace {
 
-Scenario llama(const std::string& strategy, const std::string& training = "", const std::string& runtime = R"("year": 2025)",
-               int nodes = 1) {
+Scenario sharded_llama(const std::string& strategy, const std::string& training = "", const std::string& runtime = R"("year": 2025)",
+                       int nodes = 1) {
     return scenario(fmt::format(
         R"({{"model": "llama3-8b", "cluster": {{"preset": "dgx-h100", "nodes": {}}},
             "training": {{"global_batch_size": {}, "micro_batch_size": 1, "sequence_length": 4096, "precision": "bf16"{}}},
@@ -33,8 +33,8 @@ std::set<int> streams(const Plan& plan, Sharding sharding, const std::string& na
 TEST(FullyShardLaws, BuffersLieOnTheStreamsThatAllocateThem) {
     const std::string wide = R"(, "gradient_dtype": "fp32")", narrow = R"(, "gradient_dtype": "bf16")";
     using One = std::set<int>;
-    const Plan parameters = lower(llama(R"("framework": "fsdp2")", wide)), units = lower(llama(R"("framework": "fsdp")", wide)),
-               same = lower(llama(R"("framework": "fsdp")", narrow));
+    const Plan parameters = lower(sharded_llama(R"("framework": "fsdp2")", wide)),
+               units = lower(sharded_llama(R"("framework": "fsdp")", wide)), same = lower(sharded_llama(R"("framework": "fsdp")", narrow));
     const auto of = [&](const char* name) {
         return std::tuple{streams(parameters, Sharding::per_parameter, name), streams(units, Sharding::flat_units, name)};
     };
@@ -50,7 +50,7 @@ TEST(FullyShardLaws, BuffersLieOnTheStreamsThatAllocateThem) {
 // A long step is followed at its beginning and its end: it reserves what a short one does.
 TEST(FullyShardLaws, ManyMicrobatchesReserveWhatSomeDo) {
     const auto reserved = [](int microbatches) {
-        Scenario s = llama(R"("framework": "fsdp2", "zero_stage": 3)");
+        Scenario s = sharded_llama(R"("framework": "fsdp2", "zero_stage": 3)");
         s.training.global_batch_size = 8 * microbatches;
         return static_cast<double>(peak_as(memory(lower(s), s).stages[0], MemoryMeasure::reserved).count);
     };
@@ -89,7 +89,7 @@ TEST(FullyShardLaws, ReservedIsAtLeastComputationsPeakAndAllGradients) {
     for (const auto& [framework, sharding] :
          {std::pair{"fsdp", Sharding::flat_units}, {"fsdp2", Sharding::per_parameter}, {"torchtitan", Sharding::per_parameter}})
         for (const char* recompute : {"none", "full"}) {
-            const Plan plan = lower(llama(fmt::format(R"("framework": "{}", "recompute": "{}")", framework, recompute)));
+            const Plan plan = lower(sharded_llama(fmt::format(R"("framework": "{}", "recompute": "{}")", framework, recompute)));
             const auto reserved = [&](Sharding s) {
                 return reserved_peak(plan, plan.programs[0], {s, false, true}, Bytes::gigabytes(1000)).count;
             };
@@ -105,7 +105,8 @@ TEST(FullyShardLaws, MoreRanksReserveLessBesideWhatIsAllocated) {
     for (const char* framework : {"fsdp", "fsdp2"}) {
         double before = 0;
         for (const int nodes : {1, 2, 4}) {
-            const Scenario s = llama(fmt::format(R"("framework": "{}", "recompute": "full")", framework), "", R"("year": 2025)", nodes);
+            const Scenario s =
+                sharded_llama(fmt::format(R"("framework": "{}", "recompute": "full")", framework), "", R"("year": 2025)", nodes);
             const MemoryReport m = memory(lower(s), s);
             const StageMemory& stage = fullest(m);
             const double slack =
@@ -121,7 +122,7 @@ TEST(FullyShardLaws, MoreRanksReserveLessBesideWhatIsAllocated) {
 TEST(FullyShardLaws, AReductionsInputLivesUntilTheNextOne) {
     for (const auto& [framework, held] : {std::pair{"fsdp", 0}, {"fsdp2", 1}})
         for (const int microbatches : {1, 2}) {
-            Scenario s = llama(fmt::format(R"("framework": "{}")", framework));
+            Scenario s = sharded_llama(fmt::format(R"("framework": "{}")", framework));
             s.training.global_batch_size *= microbatches;
             const Plan plan = lower(s);
             EXPECT_EQ(verify(plan).size(), 0u) << framework << to_text(verify(plan));
@@ -147,8 +148,8 @@ TEST(FullyShardLaws, AReductionsInputLivesUntilTheNextOne) {
 // Op by op a policy stores the result of a layer's last product, which nobody reads; a compiler does not. Time is the same.
 TEST(FullyShardLaws, EagerPoliciesByOpStoreWhatNobodyReads) {
     const auto left = [](const char* recompute, const char* fused, const char* part) {
-        const Plan plan = lower(llama(fmt::format(R"("framework": "torchtitan", "recompute": "{}", "fused": {})", recompute, fused), "",
-                                      R"("year": 2025, "fused_norm": true)"));
+        const Plan plan = lower(sharded_llama(fmt::format(R"("framework": "torchtitan", "recompute": "{}", "fused": {})", recompute, fused),
+                                              "", R"("year": 2025, "fused_norm": true)"));
         EXPECT_EQ(verify(plan).size(), 0u) << to_text(verify(plan));
         std::int64_t bytes = 0;
         for (const Block& b : plan.blocks)
@@ -171,8 +172,8 @@ TEST(FullyShardLaws, EagerPoliciesByOpStoreWhatNobodyReads) {
 // torch.compile keeps a copy of each whole weight in 8 bits, one byte for each of its elements, where the layer is not made again.
 TEST(FullyShardLaws, CompilersKeepCastWeightsOfLayersThatAreNotMadeAgain) {
     const auto kept = [](const char* recompute, const char* fused = "true", DType precision = DType::fp8, int year = 2025) {
-        Scenario s = llama(fmt::format(R"("framework": "torchtitan", "recompute": {}, "fused": {})", recompute, fused), "",
-                           fmt::format(R"("year": {})", year));
+        Scenario s = sharded_llama(fmt::format(R"("framework": "torchtitan", "recompute": {}, "fused": {})", recompute, fused), "",
+                                   fmt::format(R"("year": {})", year));
         s.training.precision = precision;
         if (precision == DType::mxfp8) s.runtime.fp8_recipe = ScalingRecipe::mxfp8;
         const Plan plan = lower(s);

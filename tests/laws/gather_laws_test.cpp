@@ -3,6 +3,7 @@
 #include "sim/plan/verify.hpp"
 #include "sim/report/report.hpp"
 #include "tests/laws/scenarios.hpp"
+#include "tests/laws/simulations.hpp"
 
 #include <algorithm>
 #include <map>
@@ -22,8 +23,6 @@ Scenario three(int year) {
     s.runtime.plan_allocator = true; // simexec's runtime, which no hooks hold up: these laws are of links
     return s;
 }
-
-double step_of(const Scenario& s) { return predict(s).report.step_time_s; }
 
 long gathers_of(const Scenario& s, const std::string& unit) {
     const Plan plan = lower(s);

@@ -32,7 +32,7 @@ std::int64_t reduced(const Plan& plan, const std::vector<Program>& programs) {
                 const Op& op = plan.blocks[a.block].ops[i];
                 const auto* c = std::get_if<Collective>(&op.work);
                 if (!c || c->kind != CollectiveKind::all_reduce) continue;
-                if (plan.communicators[c->comm].axes & (mask(Axis::dp) | mask(Axis::dpr))) bytes += c->bytes.count;
+                if (plan.communicators[c->comm].axes & (mask(Axis::dp) | mask(Axis::dpr) | mask(Axis::dpw))) bytes += c->bytes.count;
             }
     return bytes;
 }
@@ -317,18 +317,76 @@ TEST(Diloco, ShardsOfAWorkerMeetApart) {
     for (int zero : {1, 3}) EXPECT_NEAR(sent(zero), sent(0) / 4, 0.02 * sent(0)) << zero;
 }
 
+// Ways in which the replicas of a worker share: whole, sharded, in groups, with weights in 8 bits and a second copy.
+struct Inside {
+    int zero;
+    std::string framework, more;
+};
+std::vector<Inside> ways_inside() {
+    const std::string groups = R"(, "shard_group_size": 2)", low = R"(, "quantized_weights": "int8")";
+    return {{0, "megatron", ""},   {1, "megatron", ""},     {3, "fsdp2", ""},
+            {3, "fsdp2", groups},  {1, "megatron", groups}, {3, "deepspeed", groups},
+            {3, "deepspeed", low}, {3, "deepspeed", ""},    {3, "deepspeed", low + R"(, "secondary_shard_size": 2)"}};
+}
+Gpt sites(const std::string& synchronization, const Inside& inside, int layers = 8) {
+    Gpt g = sites(synchronization, inside.zero, layers);
+    g.framework = inside.framework;
+    g.extra_strategy += inside.more;
+    return g;
+}
+// A worker on its own: one node.
+Gpt alone(const Inside& inside) {
+    Gpt g = sites("", inside);
+    g.dp = 4;
+    g.cluster = R"({"preset": "dgx-a100-80gb", "nodes": 1, "devices_per_node": 4})";
+    return g;
+}
+
 // A worker's replicas share its step as synchronous ones do, and workers need no fast links to others: a step without its meeting takes
 // what a worker takes on its own.
 TEST(Diloco, AWorkersStepIsThatOfItsReplicas) {
-    for (int zero : {0, 1, 3}) {
-        Gpt alone = sites("", zero);
-        alone.dp = 4;
-        alone.cluster = R"({"preset": "dgx-a100-80gb", "nodes": 1, "devices_per_node": 4})";
-        const double step = predict(alone.make()).report.step_time_s;
-        const Report r = predict(sites(of_two("diloco"), zero).make()).report;
-        EXPECT_NEAR(r.step_time_s * r.meetings.compute_utilization, step, 0.005 * step) << zero;
+    for (const Inside& inside : ways_inside()) {
+        const double step = predict(alone(inside).make()).report.step_time_s;
+        const Report r = predict(sites(of_two("diloco"), inside).make()).report;
+        EXPECT_NEAR(r.step_time_s * r.meetings.compute_utilization, step, 0.005 * step) << inside.zero << inside.framework << inside.more;
         EXPECT_GT(r.step_time_s, step);
     }
+}
+
+// Between workers each rank sends its own shard: groups of half of a worker's replicas send the parameters twice, and what is sent inside a
+// worker, in 8 bits or from second copies, changes nothing of it.
+TEST(Diloco, WhatIsSentBetweenWorkersIsThatOfTheShardsInside) {
+    const auto of = [](const Inside& inside) {
+        const Scenario s = sites(of_two("diloco"), inside).make();
+        const Plan plan = lower(s);
+        EXPECT_EQ(verify(plan).size(), 0u) << to_text(verify(plan));
+        return std::pair{static_cast<double>(reduced(plan, plan.further[0].programs)), predict(s).report.meetings.bytes_between_nodes};
+    };
+    const auto [whole, whole_sent] = of({0, "megatron", ""});
+    for (const Inside& inside : ways_inside()) {
+        const int shards = inside.zero == 0 ? 1 : inside.more.find("shard_group") != std::string::npos ? 2 : 4;
+        const auto [met, sent] = of(inside);
+        EXPECT_NEAR(met, whole / shards, 0.01 * whole) << inside.framework << inside.more;
+        EXPECT_NEAR(sent, whole_sent / shards, 0.02 * whole_sent) << inside.framework << inside.more;
+    }
+    const Inside plain{3, "deepspeed", ""}, low{3, "deepspeed", R"(, "quantized_weights": "int8", "secondary_shard_size": 2)"};
+    EXPECT_EQ(of(plain).first, of(low).first);
+}
+
+// What a device of a worker holds is what it holds where the worker is on its own, and what is kept for meetings.
+TEST(Diloco, ADeviceHoldsWhatItDoesInAWorkerOnItsOwn) {
+    for (const Inside& inside : ways_inside())
+        for (const char* kind : {"local_sgd", "diloco"}) {
+            const Plan own = lower(alone(inside).make()), plan = lower(sites(of_two(kind), inside).make());
+            std::int64_t common = 0;
+            for (const Buffer& b : plan.buffers)
+                if (b.role == Role::outer_parameters || b.role == Role::outer_momentum) common += b.bytes.count;
+            EXPECT_EQ(common > 0, kind == std::string("diloco"));
+            auto expected = resident(own, 0);
+            expected[MemoryKind::optimizer_states] += static_cast<double>(common);
+            for (const MemoryKind k : {MemoryKind::parameters, MemoryKind::gradients, MemoryKind::optimizer_states})
+                EXPECT_NEAR(resident(plan, 0).at(k), expected[k], 1) << inside.framework << inside.more << kind << name(k);
+        }
 }
 
 // Bytes that copies one way move while rank 0's stage meets.
@@ -429,12 +487,14 @@ TEST(Diloco, NamesWhatOfTheHostItDoesNotTake) {
 TEST(Diloco, OfSitesFoldedAndUnfoldedTakeTheSameTime) {
     PredictOptions whole;
     whole.simulate.fold = false;
-    for (int zero : {0, 1, 2, 3})
+    std::vector<Inside> ways = ways_inside();
+    ways.push_back({2, "megatron", ""});
+    for (const Inside& inside : ways)
         for (const char* kind : {"local_sgd", "diloco", "streaming_diloco"}) {
-            Gpt g = sites(of_two(kind), zero, 4);
+            Gpt g = sites(of_two(kind), inside, 4);
             g.tied = false;
             const double time = predict(g.make()).report.step_time_s;
-            EXPECT_NEAR(predict(g.make(), whole).report.step_time_s, time, 1e-9 * time) << kind << " zero " << zero;
+            EXPECT_NEAR(predict(g.make(), whole).report.step_time_s, time, 1e-9 * time) << kind << inside.framework << inside.more;
         }
 }
 

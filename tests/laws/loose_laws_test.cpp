@@ -5,6 +5,7 @@
 #include "sim/plan/verify.hpp"
 #include "sim/report/loose.hpp"
 #include "sim/report/report.hpp"
+#include "tests/laws/simulations.hpp"
 
 namespace orrery::laws {
 namespace {
@@ -31,8 +32,7 @@ std::string gossip(int overlap = 0, int degree = 1) {
 }
 const std::string averaging = R"({"kind": "async_average"})";
 
-Report of(const Gpt& g) { return predict(g.make()).report; }
-double step(const Gpt& g) { return of(g).step_time_s; }
+double step(const Gpt& g) { return report_of(g).step_time_s; }
 // A worker's step where nobody meets.
 double alone(int n) { return step(workers(n, R"({"kind": "local_sgd", "inner_steps": 10000})")); }
 
@@ -142,7 +142,7 @@ TEST(ParameterServer, LeavesTheOptimizerToItsServers) {
             EXPECT_FALSE(std::holds_alternative<OptimizerStep>(op.work)) << op.name;
             EXPECT_FALSE(std::holds_alternative<Collective>(op.work)) << op.name;
         }
-    const Report r = of(workers(8, served(2)));
+    const Report r = report_of(workers(8, served(2)));
     const auto at = [](MemoryKind k) { return static_cast<std::size_t>(k); };
     EXPECT_EQ(r.memory.stages[0].by_kind[at(MemoryKind::optimizer_states)].count, 0);
     // Of half the model: fp32 and the fp16 that workers fetch; both moments.
@@ -175,7 +175,7 @@ TEST(ParameterServer, OnASlowLinkIsTheServersLink) {
     const double gbit = 2;
     const Gpt g = workers(8, served(1, 2), gbit);
     const double n = parameters(lower(g.make())), link = gbit * 1e9 / 8;
-    const Report r = of(g);
+    const Report r = report_of(g);
     EXPECT_GE(r.step_time_s, 7 * 4 * n / link);
     EXPECT_LE(r.step_time_s, 1.3 * 7 * 4 * n / link);
     EXPECT_GT(r.loose.busiest.share, 0.75);
@@ -188,7 +188,7 @@ TEST(ParameterServer, OnASlowLinkIsTheServersLink) {
         before = now;
     }
     EXPECT_NEAR(r.loose.fastest, 1, 0.1);
-    EXPECT_GT(of(workers(8, served(1), gbit)).loose.fastest, 4);
+    EXPECT_GT(report_of(workers(8, served(1), gbit)).loose.fastest, 4);
 }
 
 TEST(ParameterServer, IsNeverSlowerOnAFasterNetworkOrHost) {
@@ -212,11 +212,11 @@ TEST(ParameterServer, IsNeverSlowerOnAFasterNetworkOrHost) {
 // Alike workers take turns: between a worker's fetch and its push each of the others has pushed once.
 TEST(ParameterServer, StalenessIsThatOfTheOthersPushes) {
     for (int n : {2, 4, 8, 16}) {
-        const Report r = of(workers(n, served(1)));
+        const Report r = report_of(workers(n, served(1)));
         EXPECT_NEAR(r.loose.staleness, n - 1, 0.05 * n) << n;
         EXPECT_GE(r.loose.worst_staleness, n - 1) << n;
     }
-    const Report together = of(workers(8, served(1, 0)));
+    const Report together = report_of(workers(8, served(1, 0)));
     EXPECT_EQ(together.loose.staleness, 0);
     EXPECT_EQ(together.loose.versions, 1);
 }
@@ -234,14 +234,14 @@ Gpt uneven(const std::string& synchronization, bool slow) {
 
 TEST(ParameterServer, ABoundMakesTheFastWaitForTheSlowest) {
     const double even = step(uneven(served(8), false));
-    const Report free = of(uneven(served(8), true));
+    const Report free = report_of(uneven(served(8), true));
     const double mean = 8 / (7 + 1.0 / 3); // seven go on as before
     EXPECT_NEAR(free.step_time_s, even * mean, 0.05 * even);
     const double bound = step(uneven(served(8, 2), true)), all = step(uneven(served(8, 0), true));
     EXPECT_GT(bound, 2 * even);
     EXPECT_NEAR(bound, all, 0.1 * all); // in the long run all are as slow as the slowest
-    EXPECT_LE(of(uneven(served(8, 2), true)).loose.worst_staleness, 7 * 3 + 7);
-    EXPECT_GT(free.loose.worst_staleness, of(uneven(served(8), false)).loose.worst_staleness);
+    EXPECT_LE(report_of(uneven(served(8, 2), true)).loose.worst_staleness, 7 * 3 + 7);
+    EXPECT_GT(free.loose.worst_staleness, report_of(uneven(served(8), false)).loose.worst_staleness);
 }
 
 TEST(Gossip, SendsOneModelWhateverTheNumberOfWorkers) {
@@ -252,7 +252,7 @@ TEST(Gossip, SendsOneModelWhateverTheNumberOfWorkers) {
     EXPECT_GE(eight, own + 2 * n / link);
     EXPECT_LE(eight, own + 1.5 * 2 * n / link) << (eight - own) / (2 * n / link); // one stream has a share of Ethernet's rate
     for (int w : {2, 4, 16, 12}) EXPECT_NEAR(step(workers(w, gossip(), gbit)), eight, 0.02 * eight) << w;
-    const Report two = of(workers(8, gossip(0, 2), gbit));
+    const Report two = report_of(workers(8, gossip(0, 2), gbit));
     EXPECT_NEAR(two.loose.bytes_per_step, 8 * 2 * 2 * n, 0.02 * 8 * 4 * n);
     EXPECT_EQ(two.loose.staleness, 0);
     // A ring of all sends twice as much each step, and waits for all.
@@ -262,7 +262,7 @@ TEST(Gossip, SendsOneModelWhateverTheNumberOfWorkers) {
 TEST(Gossip, OverlapHidesWhatAStepIsLongEnoughFor) {
     double before = step(workers(8, gossip(0), 25));
     for (int steps : {1, 2, 4}) {
-        const Report r = of(workers(8, gossip(steps), 25));
+        const Report r = report_of(workers(8, gossip(steps), 25));
         EXPECT_LE(r.step_time_s, before * (1 + 1e-3)) << steps;
         EXPECT_EQ(r.loose.staleness, steps);
         before = r.step_time_s;
@@ -288,7 +288,8 @@ TEST(Gossip, WithASlowWorkerIsAsSlowAsIt) {
 
 TEST(AsyncAverage, StepsDoNotDependOnTheNetwork) {
     EXPECT_EQ(verify(lower(workers(8, averaging).make())).size(), 0u);
-    const Report fast = of(workers(8, averaging, 400)), slow = of(workers(8, averaging, 1)), slower = of(workers(8, averaging, 0.1));
+    const Report fast = report_of(workers(8, averaging, 400)), slow = report_of(workers(8, averaging, 1)),
+                 slower = report_of(workers(8, averaging, 0.1));
     // Nobody waits for a message; those on their way slow computation, at the most all of it.
     const Scenario s = workers(8, averaging).make();
     const Fabric fabric(s.cluster);
@@ -357,7 +358,7 @@ TEST(LooseWorkers, AreNeverSlowerWithBetterDevices) {
 // Messages beside the parameters: none of a server's clients in fp16 gradients, one of a peer, one more each way.
 TEST(LooseWorkers, KeepWhatTheySendAndGet) {
     const auto messages = [](const std::string& way) {
-        const Report r = of(workers(4, way));
+        const Report r = report_of(workers(4, way));
         for (const ReserveItem& item : r.memory.stages[0].reserve) {
             if (item.name != "messages of workers") continue;
             EXPECT_EQ(item.source.find("sim/"), std::string::npos) << item.source << ": no reader's concern";

@@ -71,6 +71,31 @@ TEST(MemoLaws, GivesWhatTheRunGives) {
     EXPECT_GT(other, 60);
 }
 
+// Orders whose groups lie as near differ in links that never decide (deciding.hpp): nothing is run again, and the bytes on each link are
+// those of its own order.
+TEST(MemoLaws, RunsOnceWhereOtherLinksDecideNothing) {
+    Gpt g;
+    g.tp = 8, g.pp = 4, g.dp = 64;
+    g.layers = 4, g.zero = 1;
+    g.cluster = R"({"preset": "dgx-h100", "nodes": 256})";
+    g.extra_strategy = ", \"rank_order\": \"tp-cp-ep-dp-pp\"";
+    const Scenario near = scenario(g.text());
+    g.extra_strategy = ", \"rank_order\": \"tp-cp-ep-pp-dp\"";
+    const Scenario far = scenario(g.text());
+    Plan plan = lower(near);
+    RunMemo memo;
+    run_of(plan, near, &memo);
+    memo.result.stats.lanes = -1; // says which runs are this one
+    for (const Scenario* s : {&far, &far, &near}) {
+        reorder_ranks(plan, s->strategy.rank_order);
+        Simulation with = run_of(plan, *s, &memo);
+        const Simulation without = run_of(plan, *s, nullptr);
+        EXPECT_EQ(with.stats.lanes, -1);
+        with.stats.lanes = without.stats.lanes;
+        expect_same(with, without);
+    }
+}
+
 // One op stands for all that are alike: none of them may have another price, whatever the job.
 TEST(MemoLaws, OpsAlikeTakeAsLong) {
     int shared = 0;

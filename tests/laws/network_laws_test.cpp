@@ -3,6 +3,7 @@
 #include "sim/cost/collectives.hpp"
 #include "sim/report/report.hpp"
 #include "tests/laws/scenarios.hpp"
+#include "tests/laws/simulations.hpp"
 #include "topology/catalog.hpp"
 
 #include <fmt/format.h>
@@ -24,8 +25,6 @@ Scenario job(const std::string& cluster, int devices, int tp = 2, int pp = 2, co
     s.runtime.year = 2022; // before the host's calls are known: with them a model this small waits for its host alone
     return s;
 }
-
-double step_of(const Scenario& s) { return predict(s).report.step_time_s; }
 
 void expect_folds(const Scenario& s, const std::string& what) {
     PredictOptions flat;

@@ -3,6 +3,7 @@
 #include "sim/report/report.hpp"
 #include "tests/laws/mixture.hpp"
 #include "tests/laws/scenarios.hpp"
+#include "tests/laws/simulations.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -20,8 +21,6 @@ Gpt mixed() {
     g.microbatches = 6;
     return g;
 }
-
-double step_of(const Scenario& s) { return predict(s).report.step_time_s; }
 
 TEST(PhysicsLaws, MoreBandwidthOrRateIsNeverSlower) {
     Scenario base = mixed().make();

@@ -8,7 +8,8 @@
 namespace orrery::laws {
 namespace {
 
-const std::string zero_offload = R"("optimizer": "cpu", "gradients": "cpu", "parameters": "cpu")", activations = R"("activations": "cpu")";
+const std::string zero_offload = R"("optimizer": "cpu", "gradients": "cpu", "parameters": "cpu")",
+                  offloaded_activations = R"("activations": "cpu")";
 
 // ZeRO 3 with offload, on nodes whose hosts' memory alone bounds the copies. A slot of 32 GB/s holds a copy or a NIC of 25 GB/s, not both.
 Scenario job(int nodes, double pcie, const std::string& cluster = "", const std::string& offload = zero_offload) {
@@ -29,7 +30,7 @@ Scenario job(int nodes, double pcie, const std::string& cluster = "", const std:
     return g.make();
 }
 
-double step_of(const Scenario& s, bool sharing = true, bool fold = true) {
+double shared_step(const Scenario& s, bool sharing = true, bool fold = true) {
     PredictOptions options;
     options.simulate.sharing = sharing;
     options.simulate.fold = fold;
@@ -46,29 +47,29 @@ double step_with_copies_apart(const Scenario& s) {
     return run(compile(plan, costs, wires_of(s, fabric), {true, s.runtime.launch_blocking}), {}).step_time.seconds();
 }
 
-const std::vector<std::string> offloads{zero_offload, R"("optimizer": "cpu", "optimizer_fraction": 0.5)", activations,
+const std::vector<std::string> offloads{zero_offload, R"("optimizer": "cpu", "optimizer_fraction": 0.5)", offloaded_activations,
                                         R"("optimizer": "cpu", "activations": "cpu")"};
 constexpr double wide = 1e5; // GB/s
 
 TEST(SharedPcie, SlowsAJobWhoseGathersLeaveBesideItsCopies) {
-    for (const std::string& offload : {zero_offload, activations}) {
+    for (const std::string& offload : {zero_offload, offloaded_activations}) {
         const Scenario s = job(2, 16, "", offload);
-        EXPECT_GT(step_of(s), 1.01 * step_with_copies_apart(s)) << offload;
-        EXPECT_LT(step_of(s), 1.5 * step_with_copies_apart(s)) << offload;
+        EXPECT_GT(shared_step(s), 1.01 * step_with_copies_apart(s)) << offload;
+        EXPECT_LT(shared_step(s), 1.5 * step_with_copies_apart(s)) << offload;
     }
 }
 
 TEST(SharedPcie, LeavesAJobAloneWhoseCollectivesStayOnNvlink) {
     for (const std::string& offload : offloads) {
         const Scenario s = job(1, 32, "", offload);
-        EXPECT_NEAR(step_of(s), step_with_copies_apart(s), 1e-9 * step_of(s)) << offload;
+        EXPECT_NEAR(shared_step(s), step_with_copies_apart(s), 1e-9 * shared_step(s)) << offload;
     }
 }
 
 TEST(SharedPcie, ChangesNothingWhereLinksAreWideEnough) {
     for (const std::string& offload : offloads) {
         const Scenario s = job(2, wide, "", offload);
-        EXPECT_NEAR(step_of(s), step_with_copies_apart(s), 1e-9 * step_of(s)) << offload;
+        EXPECT_NEAR(shared_step(s), step_with_copies_apart(s), 1e-9 * shared_step(s)) << offload;
     }
 }
 
@@ -78,10 +79,10 @@ TEST(SharedPcie, IsNeverSlowerWiderOrFasterThanNotToShare) {
             double before = 1e30;
             for (const double pcie : {20.0, 24.0, 32.0, 48.0, 64.0, wide}) {
                 const Scenario s = job(2, pcie, cluster, offload);
-                const double step = step_of(s);
+                const double step = shared_step(s);
                 EXPECT_LE(step, 1.002 * before) << pcie << cluster << offload;
                 EXPECT_GE(step, 0.998 * step_with_copies_apart(s)) << pcie << cluster << offload;
-                EXPECT_GE(step, 0.998 * step_of(s, false)) << pcie << cluster << offload;
+                EXPECT_GE(step, 0.998 * shared_step(s, false)) << pcie << cluster << offload;
                 before = step;
             }
         }
@@ -102,8 +103,8 @@ TEST(SharedPcie, TakesTheSameTimeFoldedAndUnfolded) {
     for (const char* cluster : clusters)
         for (const std::string& offload : offloads) {
             const Scenario s = job(2, 32, cluster, offload);
-            const double unfolded = step_of(s, true, false);
-            EXPECT_NEAR(step_of(s), unfolded, 1e-9 * unfolded) << cluster << offload;
+            const double unfolded = shared_step(s, true, false);
+            EXPECT_NEAR(shared_step(s), unfolded, 1e-9 * unfolded) << cluster << offload;
         }
 }
 
@@ -113,8 +114,8 @@ TEST(SharedPcie, IsSharedOnHostBridges) {
         const std::string tree = R"("devices_per_switch": 2, "sockets": 2, "bridge_gb_per_s": 24, "near_nics": )" + near_nics;
         return job(2, 32, R"(, "intra_node": {"pcie_tree": {)" + tree + "}}");
     };
-    const double near = step_of(at("true")) / step_with_copies_apart(at("true")),
-                 far = step_of(at("false")) / step_with_copies_apart(at("false"));
+    const double near = shared_step(at("true")) / step_with_copies_apart(at("true")),
+                 far = shared_step(at("false")) / step_with_copies_apart(at("false"));
     EXPECT_GE(near, 1 - 1e-9);
     EXPECT_GT(far, 1.03 * near) << "NICs at the sockets: gathers cross the bridges that copies take";
 }
@@ -127,11 +128,11 @@ TEST(SharedPcie, SlowerLinksSlowCopies) {
     g.framework = "deepspeed";
     g.flash = true;
     g.extra_strategy = R"(, "offload": {"optimizer": "cpu"})";
-    const double whole = step_of(g.make());
+    const double whole = shared_step(g.make());
     g.extra = R"(, "perturb": [{"slow": 4, "link": "pcie"}])";
-    EXPECT_GT(step_of(g.make()), 1.05 * whole);
+    EXPECT_GT(shared_step(g.make()), 1.05 * whole);
     g.extra = R"(, "perturb": [{"slow": 4, "link": "pcie", "node": 0}])";
-    EXPECT_GT(step_of(g.make()), 1.05 * whole);
+    EXPECT_GT(shared_step(g.make()), 1.05 * whole);
 }
 
 } // namespace

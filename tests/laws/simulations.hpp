@@ -1,12 +1,19 @@
-// Two simulations that must have taken the same course, to the picosecond and the byte.
+// Predictions of tests, and two simulations that must have taken the same course.
 #pragma once
 
 #include "sim/engine/simulate.hpp"
+#include "sim/report/report.hpp"
+#include "tests/laws/scenarios.hpp"
 
 #include <gtest/gtest.h>
 
 namespace orrery::laws {
 
+inline Report report_of(const Gpt& g) { return predict(g.make()).report; }
+inline double step_of(const Gpt& g) { return report_of(g).step_time_s; }
+inline double step_of(const Scenario& s) { return predict(s).report.step_time_s; }
+
+// To the picosecond and the byte.
 inline void expect_identical(const Simulation& a, const Simulation& b) {
     ASSERT_FALSE(a.deadlock || b.deadlock);
     EXPECT_EQ(a.step_time, b.step_time);

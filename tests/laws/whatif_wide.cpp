@@ -183,16 +183,16 @@ Pair two(std::string name, const Json& base, const char* pointer, const Json& wo
     return p;
 }
 
-double factor(Random& random) { return any<double>(random, {1.02, 1.1, 1.3, 2, 4}); }
+double wide_factor(Random& random) { return any<double>(random, {1.02, 1.1, 1.3, 2, 4}); }
 
 Pair more(Random& random, const Json& base, const char* pointer, double from) {
     const double worse = from * any<double>(random, {0.5, 0.8, 1, 1.5});
-    return two(pointer, base, pointer, worse, worse * factor(random));
+    return two(pointer, base, pointer, worse, worse * wide_factor(random));
 }
 
-Pair less(Random& random, const Json& base, const char* pointer, double from) {
+Pair wide_less(Random& random, const Json& base, const char* pointer, double from) {
     const double worse = from * any<double>(random, {1, 3, 10});
-    return two(pointer, base, pointer, worse, worse / factor(random));
+    return two(pointer, base, pointer, worse, worse / wide_factor(random));
 }
 
 Pair links(Random& random, const Json& base) {
@@ -242,19 +242,19 @@ Pair wide_pair(Random& random) {
     case 3:
         return more(random, base, "/cluster/intra_node/gb_per_s", any<double>(random, {100, 300, 600}));
     case 4:
-        return less(random, base, "/cluster/intra_node/latency_us", 0.6);
+        return wide_less(random, base, "/cluster/intra_node/latency_us", 0.6);
     case 5:
-        if (base["cluster"]["nodes"] > 1) return less(random, base, "/cluster/inter_node/latency_us", 2);
+        if (base["cluster"]["nodes"] > 1) return wide_less(random, base, "/cluster/inter_node/latency_us", 2);
         [[fallthrough]];
     case 6:
         return more(random, base, "/cluster/device/memory_gb_per_s", any<double>(random, {1500, 3000, 8000}));
     case 7: {
-        const double peak = any<double>(random, {200, 400, 1000}), better = peak * factor(random);
+        const double peak = any<double>(random, {200, 400, 1000}), better = peak * wide_factor(random);
         const auto table = [](double p) { return Json{{"bf16", p}, {"fp16", p}, {"fp8", 2 * p}, {"fp32", p / 8}}; };
         return two("device.peak_tflops", base, "/cluster/device/peak_tflops", table(peak), table(better));
     }
     case 8:
-        return less(random, base, "/runtime/launch_us", 3);
+        return wide_less(random, base, "/runtime/launch_us", 3);
     case 9:
         return two("cuda_graphs", base, "/runtime/cuda_graphs", false, true);
     case 10:

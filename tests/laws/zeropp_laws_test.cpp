@@ -104,6 +104,32 @@ TEST(ZeroPlusPlus, TheSecondCopyTakesItsShareOfTheModel) {
     EXPECT_EQ(more.at(MemoryKind::optimizer_states), held.at(MemoryKind::optimizer_states));
 }
 
+// The host waits for computation wherever parameters with a second copy go, and cuts vectors for each rank where a bucket is exchanged.
+TEST(ZeroPlusPlus, TheHostWaitsForSecondCopiesAndCutsVectors) {
+    const auto count = [](const Plan& plan, const auto& counts) {
+        std::int64_t n = 0;
+        for (const Block& b : plan.blocks)
+            for (const Op& op : b.ops) n += counts(op) ? 1 : 0;
+        return n;
+    };
+    const auto waits = [](const Op& op) { return op.name == "second_copy.wait"; };
+    const Scenario s = sharded(second + gradients).make();
+    const Plan plan = lower(s);
+    EXPECT_EQ(count(plan, waits), static_cast<std::int64_t>(plan.buckets.size()));
+    EXPECT_EQ(count(lower(sharded(gradients).make()), waits), 0);
+    const Fabric fabric(s.cluster);
+    const CostModel cost(s, fabric);
+    const auto cuts = [&](const Op& op) {
+        const auto* w = std::get_if<Pointwise>(&op.work);
+        if (w == nullptr || w->kind != PointwiseKind::by_owner) return false;
+        Op none = op;
+        none.modules = 0;
+        EXPECT_EQ(op.modules > 0, cost.host(op, 1) > cost.host(none, 1)) << op.name;
+        return op.modules > 0;
+    };
+    EXPECT_GE(count(plan, cuts), 8) << "each layer has vectors";
+}
+
 // Gradients are exchanged inside nodes first, then between them, whatever ranks share a second copy; one that all share is none.
 TEST(ZeroPlusPlus, TheSecondCopyLeavesTheExchangeAlone) {
     const auto of = [](int size) { return sharded(weights + gradients + fmt::format(R"(, "secondary_shard_size": {})", size)); };

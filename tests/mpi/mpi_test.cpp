@@ -22,6 +22,7 @@
 namespace {
 
 namespace fs = std::filesystem;
+using orrery::test::comes;
 using orrery::test::Process;
 using orrery::test::Words;
 
@@ -61,14 +62,14 @@ nlohmann::json run(Words words, const std::string& name) {
 // The process numbers that --verbose names, once all are there.
 std::vector<pid_t> ranks_of(const Process& p, int ranks) {
     const std::regex line("rank ([0-9]+) is process ([0-9]+)");
-    for (int tries = 0; tries < 500; ++tries) {
+    std::vector<pid_t> ids;
+    const auto all = [&] {
         const std::string text = p.text();
-        std::vector<pid_t> ids(static_cast<std::size_t>(ranks), 0);
+        ids.assign(static_cast<std::size_t>(ranks), 0);
         for (std::sregex_iterator i(text.begin(), text.end(), line), end; i != end; ++i) ids[std::stoul((*i)[1])] = std::stoi((*i)[2]);
-        if (std::find(ids.begin(), ids.end(), 0) == ids.end() && text.find("step 1:") != std::string::npos) return ids;
-        std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    }
-    return {};
+        return std::ranges::find(ids, 0) == ids.end() && text.find("step 1:") != std::string::npos;
+    };
+    return comes([&] { return all() || !p.alive(); }) && all() ? ids : std::vector<pid_t>{};
 }
 
 class Mpi : public testing::Test {
@@ -218,13 +219,11 @@ TEST_F(Mpi, AStoppedRankIsNamedInTenSecondsByOneOther) {
                                 "silent" + std::to_string(victim));
         const auto ranks = ranks_of(p, 3);
         ASSERT_EQ(ranks.size(), 3u) << p.text().substr(0, 2000);
-        const auto began = std::chrono::steady_clock::now();
         kill(ranks[victim], SIGSTOP);
-        const int code = p.wait(30);
+        const int code = p.wait(15);
         kill(ranks[victim], SIGKILL); // where mpirun could not
         const std::string text = p.text(), tail = text.substr(text.size() > 2000 ? text.size() - 2000 : 0);
         EXPECT_EQ(code, 6) << victim << tail;
-        EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count(), 15) << victim;
         const std::regex said("rank " + std::to_string(victim) + " gives no sign of life for ([0-9]+) s");
         const std::sregex_iterator found(text.begin(), text.end(), said);
         ASSERT_EQ(std::distance(found, std::sregex_iterator()), 1) << tail;
@@ -239,21 +238,18 @@ TEST_F(Mpi, AStoppedRankOfACheckIsNamed) {
                             "checked");
     const std::regex line("rank 1 is process ([0-9]+)");
     pid_t victim = 0;
-    for (int tries = 0; tries < 500 && victim == 0; ++tries) {
+    const auto both_train = [&] {
         const std::string text = p.text();
         std::smatch found;
         if (std::regex_search(text, found, line)) victim = std::stoi(found[1]);
-        std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    }
-    ASSERT_NE(victim, 0) << p.text();
-    std::this_thread::sleep_for(std::chrono::seconds(2)); // both are among their steps
+        return victim != 0 && text.find("/1000  measuring") != std::string::npos;
+    };
+    ASSERT_TRUE(comes(both_train)) << p.text();
     ASSERT_TRUE(p.alive()) << p.text();
-    const auto began = std::chrono::steady_clock::now();
     kill(victim, SIGSTOP);
-    const int code = p.wait(40);
+    const int code = p.wait(15);
     kill(victim, SIGKILL); // where mpirun could not
     EXPECT_EQ(code, 6) << p.text();
-    EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count(), 15);
     EXPECT_NE(p.text().find("rank 1 gives no sign of life"), std::string::npos) << p.text();
 }
 
@@ -385,7 +381,7 @@ TEST_F(Mpi, ASecondJobIsKeptOutOfTheFolder) {
     const fs::path folder = scratch("shared");
     const Words job{"--set", "strategy.data_parallel=2", "--steps", "1000000", "--every", "1000", "--checkpoint", folder.string()};
     const Process first = start(over(2, job), "first");
-    for (int tries = 0; tries < 1000 && !fs::exists(folder / ".lock"); ++tries) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    ASSERT_TRUE(comes([&] { return fs::exists(folder / ".lock"); })) << first.text();
     const Process second = start(over(2, job), "second");
     EXPECT_EQ(second.wait(25), 1) << second.text();
     EXPECT_EQ(times(second.text(), "simexec: error"), 1) << second.text();
@@ -521,7 +517,7 @@ TEST_F(Mpi, StopsAtASignalAndGoesOn) {
     const Process q = start({simexec, "run", scenario(1), "--resume", folder.string(), "--steps", "1000001", "--json", "-v", "--set",
                              "training.global_batch_size=8"},
                             "further");
-    std::this_thread::sleep_for(std::chrono::seconds(1));
+    ASSERT_TRUE(comes([&] { return q.keeps(SIGTERM); })) << q.text();
     kill(q.id, SIGTERM);
     EXPECT_EQ(q.wait(20), 5) << q.text();
 }

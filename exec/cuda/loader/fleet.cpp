@@ -31,10 +31,18 @@ WorldId id_of(StreamDevice& device, Store& store, int rank, double patience) {
     return id;
 }
 
-// Kept by a process that is launched as one rank; rank 0 keeps the store itself.
+// Kept by a process that is launched as one rank; rank 0 keeps the store itself, and leaves last.
 struct Meeting {
     std::unique_ptr<StoreServer> server;
     std::shared_ptr<Store> store;
+
+    Meeting() = default;
+    Meeting(const Meeting&) = delete;
+    Meeting& operator=(const Meeting&) = delete;
+    ~Meeting() {
+        constexpr double longest = 5; // seconds: a library may keep a rank whose job has failed
+        if (server) server->see_off(0, longest);
+    }
 };
 
 } // namespace

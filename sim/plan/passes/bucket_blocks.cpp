@@ -61,6 +61,16 @@ std::string bucket_name(const Bucket& b) {
 
 namespace {
 
+// Wherever DeepSpeed lets go of parameters with a second copy near by, in both passes, it writes that copy anew on computation's stream,
+// and the host waits for all that is there (synchronize in _partition_param_sec: deepspeed/runtime/zero/partition_parameters.py). It does
+// so for each parameter, here once a unit.
+Op stop_for_copy(std::vector<BufferId> weights) {
+    Op op = memory_op(HostSync{}, Phase::param_gather);
+    op.name = "second_copy.wait";
+    op.in = op.out = std::move(weights); // what reads them has ended
+    return op;
+}
+
 Calls all_of(const Bucket& b, std::int64_t count) { return {std::max<std::int64_t>(1, count), b.elements}; }
 
 // A bucket of gradients is reduced ahead of one that it has no room for (reduce_independent_p_g_buckets_and_remove_grads of
@@ -85,12 +95,13 @@ Calls reductions_of(const Lowering& l, const Bucket& b, DType dtype) {
 // Modules ask ahead for parameters and gather them together, as many as fill a bucket of stage3_prefetch_bucket_size; a larger one is
 // gathered by itself (fetch_sub_module of deepspeed/runtime/zero/partitioned_param_coordinator.py).
 Calls gathers_of(const Lowering& l, const Bucket& b) {
+    const stage3::Sizes sizes = stage3::sizes_of(l.scenario);
     std::int64_t count = 0, open = 0;
     for (const std::int32_t i : b.parameters) {
         const std::int64_t elements = l.parameters[b.stage][i].elements;
-        if (elements <= stage3::param_persistence_threshold) continue;
+        if (elements <= sizes.param_persistence_threshold) continue;
         open += elements;
-        if (open >= stage3::prefetch_bucket_size) ++count, open = 0;
+        if (open >= sizes.prefetch_bucket_size) ++count, open = 0;
     }
     return all_of(b, count + (open > 0 ? 1 : 0));
 }
@@ -101,11 +112,11 @@ Calls further_gathers_of(const Lowering& l, const Bucket& b) {
     Calls more;
     const bool made_again = l.scenario.strategy.recompute == RecomputeKind::full && !l.scenario.strategy.recomputes_some();
     if (!made_again || b.expert || b.units.size() != 1 || l.graphs[b.chunk].unit_kinds[b.units[0]] != UnitKind::layer) return more;
+    const std::int64_t small = stage3::sizes_of(l.scenario).param_persistence_threshold;
     std::int64_t behind = 0; // elements of the parameters that follow, all of which are used twice in between
     for (std::size_t k = b.parameters.size(); k-- > 0;) {
         const std::int64_t elements = l.parameters[b.stage][b.parameters[k]].elements;
-        if (elements > stage3::param_persistence_threshold && 2 * behind >= stage3::max_reuse_distance)
-            ++more.count, more.elements += elements;
+        if (elements > small && 2 * behind >= stage3::max_reuse_distance) ++more.count, more.elements += elements;
         behind += elements;
     }
     return more;
@@ -192,7 +203,8 @@ BufferId BucketBlocks::flat(const Bucket& b, const std::string& name, Role role,
     for (Axis a : {Axis::dp, Axis::cp, Axis::dpr})
         if (dp.shard_axes & mask(a)) f.placement.set(a, over_shards);
     if (l.plan.directions > 1) f.placement.set(Axis::pp, over_shards);
-    if (over_shards == PlacementKind::partial) f.placement.set(Axis::dpr, over_shards);
+    if (over_shards == PlacementKind::partial)
+        for (Axis a : {Axis::dpr, Axis::dpw}) f.placement.set(a, over_shards);
     return l.add(std::move(f));
 }
 
@@ -379,7 +391,7 @@ void BucketBlocks::make_reduce(Bucket& b) {
     Block out = block(b, BlockKind::reduce, "reduce");
     const Phase phase = Phase::gradient_reduce;
     // Unsharded, replicas of a shard group are ranks like the others.
-    const AxisMask axes = static_cast<AxisMask>((dp.sharded(b) ? dp.shard_axes : dp.shard_axes | mask(Axis::dpr)) & ~l.plan.workers);
+    const AxisMask axes = static_cast<AxisMask>(dp.sharded(b) ? dp.shard_axes : dp.shard_axes | mask(Axis::dpr));
     const CommId comm = communicator(b, dp.fsdp && dp.sharded(b) ? "dp.shard" : "dp.reduce", axes);
     std::vector<BufferId> whole = gradients(b);
     const bool casts = dp.sharded(b) && is_cast(l.scenario.strategy.compresses());
@@ -388,9 +400,9 @@ void BucketBlocks::make_reduce(Bucket& b) {
     planned(b).reduce = comm;
     planned(b).reduced_in = sent;
     const std::string name = bucket_name(b);
+    if (l.practice.copies_to_buckets) // the copies back follow the backward pass, and take their time here
+        for (const char* how : {"to_bucket.", "from_bucket."}) copy_beside(how + name, b, whole, out);
     if (!dp.sharded(b)) {
-        if (l.practice.copies_to_buckets) // the copies back follow the backward pass, and take their time here
-            for (const char* how : {"to_bucket.", "from_bucket."}) copy_beside(how + name, b, whole, out);
         if (!reduce_smaller(b, comm, whole, out))
             out.ops.push_back(comm_op("reduce." + name, CollectiveKind::all_reduce, comm, full, grad_dtype, phase, whole, whole));
         b.reduce = l.add(std::move(out));
@@ -517,6 +529,7 @@ void BucketBlocks::make_gather(Bucket& b) {
     }
     if (!dp.gathers_in_step) return;
     Block release = block(b, BlockKind::release, "release");
+    if (dp.secondary > 1 && l.practice.copies_with_collectives) release.ops.push_back(stop_for_copy(weights(b)));
     for (BufferId w : weights(b)) release.ops.push_back(memory_op(Free{w}, phase));
     b.release = l.add(std::move(release));
 }

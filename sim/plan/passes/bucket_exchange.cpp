@@ -7,6 +7,7 @@
 // slices are put in such an order before that the last sums land where their shards are.
 #include "sim/plan/passes/bucket_blocks.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace orrery {
@@ -56,6 +57,11 @@ void BucketBlocks::exchange(Bucket& b, DType low, const std::vector<Level>& leve
         out.ops.push_back(pointwise_op("quantize." + name, i == 0 ? PointwiseKind::by_owner : PointwiseKind::cast, elements, phase,
                                        i == 0 ? whole : std::vector<BufferId>{sums}, {sent}));
         out.ops.back().queue = i == 0 ? first : queue_of(levels[0].comm);
+        if (i == 0 && l.scenario.strategy.quantized_gradients != QuantizedGradients::none) {
+            const auto vectors = // reduced one by one
+                std::ranges::count_if(b.parameters, [&](std::int32_t p) { return !l.parameters[b.stage][p].matrix; });
+            out.ops.back().modules = static_cast<std::uint8_t>(std::min<std::ptrdiff_t>(255, vectors));
+        }
         if (sums >= 0) out.ops.push_back(memory_op(Free{sums}, phase));
         out.ops.push_back(memory_op(Alloc{received}, phase));
         out.ops.push_back(comm_op("exchange." + name, CollectiveKind::all_to_all, level.comm, bytes(parts, low), low, phase, {sent},

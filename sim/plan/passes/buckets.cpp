@@ -129,15 +129,15 @@ void share_out(Lowering& l) {
     // Each direction has its own microbatches, as data-parallel ranks have.
     const int directions = l.plan.directions;
     dp.shards = l.plan.mesh.extent(Axis::dp) * l.plan.mesh.extent(Axis::cp) * directions;
-    dp.replicas = (l.plan.workers & mask(Axis::dpr)) ? 1 : l.plan.mesh.extent(Axis::dpr); // workers keep their gradients
-    if (l.practice.near_ranks() > 0) {                                                    // both levels share one set of shards
+    dp.replicas = l.plan.mesh.extent(Axis::dpr);
+    if (l.practice.near_ranks() > 0) { // both levels share one set of shards
         dp.shard_axes = static_cast<AxisMask>(dp.shard_axes | mask(Axis::dpr));
         dp.shards *= std::exchange(dp.replicas, 1);
         dp.secondary = std::max(1, l.practice.second_copy_ranks);
     }
     if (l.scenario.model.moe) {
         dp.expert_shards = l.plan.expert_mesh.extent(Axis::dp) * directions;
-        dp.expert_replicas = (l.plan.workers & mask(Axis::dpr)) ? 1 : l.plan.expert_mesh.extent(Axis::dpr);
+        dp.expert_replicas = l.plan.expert_mesh.extent(Axis::dpr);
     }
     dp.zero = st.zero_stage;
     dp.fsdp = l.practice.fully_sharded();

@@ -62,7 +62,7 @@ struct Folding {
     void place(Value& v, PlacementKind over_tp, int tp_dim) const {
         v.expert = true;
         v.placement = {};
-        for (Axis a : {Axis::ep, Axis::dp, Axis::dpr}) v.placement.set(a, PlacementKind::sharded, 0);
+        for (Axis a : {Axis::ep, Axis::dp, Axis::dpr, Axis::dpw}) v.placement.set(a, PlacementKind::sharded, 0);
         v.placement.set(Axis::tp, over_tp, tp_dim);
     }
     void shard_parameter(Value& v) const {
@@ -242,8 +242,9 @@ void expert_parallel(Lowering& l) {
     const Strategy& s = sc.strategy;
     const TokenDispatcher dispatcher = sc.runtime.token_dispatcher;
     const int stage_ranks = l.plan.mesh.ranks() / l.plan.stages, etp = s.expert_tensor_parallel, ep = s.expert_parallel;
-    const int data = stage_ranks / (etp * ep), replicas = data % l.plan.mesh.extent(Axis::dpr) == 0 ? l.plan.mesh.extent(Axis::dpr) : 1;
-    l.plan.expert_mesh.size = {etp, 1, ep, data / replicas, replicas, l.plan.stages};
+    const int workers = l.plan.mesh.extent(Axis::dpw), copies = l.plan.mesh.extent(Axis::dpr), data = stage_ranks / (etp * ep * workers),
+              replicas = data % copies == 0 ? copies : 1;
+    l.plan.expert_mesh.size = {etp, 1, ep, data / replicas, replicas, workers, l.plan.stages};
     l.plan.expert_mesh.order = l.plan.mesh.order;
     const Folding f{l, *sc.model.moe, ep, etp, dispatcher == TokenDispatcher::allgather, dispatcher != TokenDispatcher::alltoall};
     if (ep > 1) l.add_expert_communicator("ep", mask(Axis::ep));

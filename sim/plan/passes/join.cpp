@@ -219,7 +219,12 @@ std::int32_t make_joined_block(Lowering& l, const std::vector<BlockPart>& list) 
     out.chunk = list.back().port > 0 ? std::int16_t{-1} : parts.block(0).chunk;
     out.parts = list;
     std::vector<std::vector<std::int32_t>> moved;
-    for (std::size_t i = 0; i < list.size(); ++i) moved.emplace_back(parts.block(i).ops.size(), -1);
+    std::size_t ops = 0;
+    for (std::size_t i = 0; i < list.size(); ++i) {
+        moved.emplace_back(parts.block(i).ops.size(), -1);
+        ops += parts.block(i).ops.size();
+    }
+    out.ops.reserve(ops);
     const int backward = parts.block(0).kind == BlockKind::forward ? list.back().port : 0;
     const Strategy& st = l.scenario.strategy;
     const bool exchanges = l.scenario.model.moe && (st.expert_parallel > 1 || st.expert_tensor_parallel > 1);

@@ -4,6 +4,10 @@
 //
 // On NVMe it passes through the host both ways (ZeRO-Infinity): written while the next unit but one computes, read back two units before.
 //
+// DeepSpeed's own checkpoints on the host (cpu_checkpointing) are not beside computation: its stream makes the copies where the activation
+// has been read last and where it is wanted again, to and from memory that is not pinned, and waits for each (partition_activations and
+// gather_partitioned_activations of deepspeed/runtime/activation_checkpointing/checkpointing.py).
+//
 // After it: such a buffer has two lives on the device. The first ends with the forward pass's next unit, which waits for the copy if it is
 // late; the second begins a unit early. Its place on the host lives from one to the other, or, where it is on its way to NVMe and back, has
 // two lives too. Small or large, all that is named goes; what one pass alone reads, and what crosses stages, stays.
@@ -130,6 +134,10 @@ class Offloading {
     std::int64_t units_after(const Block& b, std::int64_t i, int units) const;
     Op op_like(const Op& near, Work work, QueueId queue) const;
     Op copy(const Op& near, CopyKind kind, BufferId from, BufferId to) const;
+    // Whether computation makes the copies itself.
+    bool stops(const Places& p) const { return l_.practice.computation_copies_checkpoints && p.disk < 0; }
+    void send_within(std::int32_t block, const Touched& in, BufferId x, const Places& to);
+    void fetch_within(std::int32_t block, const Touched& in, BufferId x, BufferId written, const Places& from);
 
     Lowering& l_;
     std::vector<Insertions> inserted_; // by block
@@ -293,6 +301,25 @@ void Offloading::fetch(std::int32_t id, const Touched& in, BufferId x, BufferId 
     if (from.disk >= 0) insert.before(begin, op_like(near, Free{from.host}, host_queue));
 }
 
+void Offloading::send_within(std::int32_t id, const Touched& in, BufferId x, const Places& to) {
+    const Op& last = block(id).ops[in.last];
+    Op leave = copy(last, CopyKind::device_to_host, in.written, to.host);
+    leave.queue = compute_queue;
+    Insertions& insert = inserted_[id];
+    insert.before(in.last + 1, op_like(last, Alloc{to.host}, host_queue));
+    insert.before(in.last + 1, std::move(leave));
+    insert.before(in.last + 1, op_like(last, Free{x}, host_queue));
+}
+
+void Offloading::fetch_within(std::int32_t id, const Touched& in, BufferId x, BufferId written, const Places& from) {
+    const Op& first = block(id).ops[in.first];
+    Op back = copy(first, CopyKind::host_to_device, from.host, written);
+    back.queue = compute_queue;
+    Insertions& insert = inserted_[id];
+    insert.before(in.first, op_like(first, Alloc{x}, host_queue));
+    insert.before(in.first, std::move(back));
+}
+
 void Offloading::run() {
     find_lives();
     for (std::size_t b = 0; b < leaves_.size(); ++b) { // in the order of the buffers
@@ -301,8 +328,14 @@ void Offloading::run() {
         if (!goes(life)) continue;
         const auto x = static_cast<BufferId>(b);
         const Places away = places_of(x, life[0].second.written);
-        send(life[0].first, life[0].second, x, away);
-        fetch(life[1].first, life[1].second, x, life[0].second.written, away);
+        const BufferId written = life[0].second.written;
+        if (stops(away)) {
+            send_within(life[0].first, life[0].second, x, away);
+            fetch_within(life[1].first, life[1].second, x, written, away);
+        } else {
+            send(life[0].first, life[0].second, x, away);
+            fetch(life[1].first, life[1].second, x, written, away);
+        }
         const auto& [last, where] = life.back();
         const Op& freed = block(last).ops[where.free];
         inserted_[last].before(where.free + 1, op_like(freed, Free{away.disk >= 0 ? away.disk : away.host}, host_queue));

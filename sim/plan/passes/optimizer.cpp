@@ -79,10 +79,11 @@ void gather_for_next_step(Lowering& l, int stage, Draft& draft) {
 // Behind the step of ZeRO 3 the small parameters, which are whole in all passes, are gathered one by one, and the host waits for them
 // (Practice::gathers_small_apart). They are of the buckets here, whose gathers bring them again: what these gathers take is time.
 std::int32_t make_small_gathers(Lowering& l, const DataParallel& dp, int stage) {
+    const std::int64_t small = stage3::sizes_of(l.scenario).param_persistence_threshold;
     std::int64_t elements = 0;
     int count = 0;
     for (const Parameter& p : l.parameters[stage])
-        if (!p.expert && p.elements <= stage3::param_persistence_threshold) {
+        if (!p.expert && p.elements <= small) {
             elements += p.elements;
             ++count;
         }

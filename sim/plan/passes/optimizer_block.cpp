@@ -124,7 +124,7 @@ AxisMask summed_axes(const Lowering& l, const DataParallel& dp) {
     if (dp.shares_sharded() || experts_apart) axes |= mask(Axis::dp) | mask(Axis::cp);
     if (dp.shares_sharded()) axes |= dp.shard_axes;
     if (experts_apart) axes |= mask(Axis::dpr);
-    return static_cast<AxisMask>(axes & ~l.plan.workers);
+    return axes;
 }
 
 // Places `summand` as one over `axes`; how many ranks add theirs.

@@ -6,16 +6,16 @@ namespace {
 
 using namespace cost_test;
 
-constexpr double mib = 1048576;
+constexpr double mebibyte = 1048576;
 constexpr auto gather = CollectiveKind::all_gather;
 
 // The ring that the constants are of: 0.43, by 24 of 132 processors and 3 x 363 of 3352 GB/s; copy engines 0.37 of it.
 TEST(Beside, TheRingOfEightH100IsTheMeasuredWhole) {
-    const CommCost ring = Costs(on_device("h100-sxm-80gb")).collective(gather, 512 * mib, ranks(8));
+    const CommCost ring = Costs(on_device("h100-sxm-80gb")).collective(gather, 512 * mebibyte, ranks(8));
     EXPECT_EQ(ring.processors, 24);
     EXPECT_NEAR(ring.slows, 0.43, 0.005);
     EXPECT_NEAR(ring.slows_by_bytes, 0.159, 0.005);
-    const CommCost multicast = Costs(on_device("h100-sxm-80gb")).collective(CollectiveKind::all_reduce, 512 * mib, ranks(8));
+    const CommCost multicast = Costs(on_device("h100-sxm-80gb")).collective(CollectiveKind::all_reduce, 512 * mebibyte, ranks(8));
     ASSERT_EQ(multicast.algorithm, "nvls");
     EXPECT_EQ(multicast.processors, 16);
     EXPECT_LT(multicast.slows, ring.slows);
@@ -24,7 +24,7 @@ TEST(Beside, TheRingOfEightH100IsTheMeasuredWhole) {
 // There the whole serves (beside.cpp says why), but for what a dispatcher's kernels send.
 TEST(Beside, BetweenNodesTheWholeServes) {
     const Costs c(on_cluster("dgx-h100", 4));
-    for (const CommCost& cost : {c.collective(gather, 512 * mib, ranks(32)), c.collective(gather, 512 * mib, ranks(4, 0, 8)),
+    for (const CommCost& cost : {c.collective(gather, 512 * mebibyte, ranks(32)), c.collective(gather, 512 * mebibyte, ranks(4, 0, 8)),
                                  c.model.transfer(Bytes::mebibytes(64), 0, 8)})
         EXPECT_LT(cost.slows, 0);
     EXPECT_GT(c.model.transfer(Bytes::mebibytes(64), 0, 1).slows, 0.1);
@@ -33,7 +33,7 @@ TEST(Beside, BetweenNodesTheWholeServes) {
 // The measurement itself (pytorch/pytorch pull request 172714): a product of 1.57 ms begins with a gather of 1.3 ms, whose ring or copy
 // engines run beside it, and ends at 2.02 or 1.77 ms.
 TEST(Beside, AProductBesideAGatherTakesAsLongAsMeasured) {
-    const CommCost ring = Costs(on_device("h100-sxm-80gb")).collective(gather, 512 * mib, ranks(8));
+    const CommCost ring = Costs(on_device("h100-sxm-80gb")).collective(gather, 512 * mebibyte, ranks(8));
     const auto ends = [](double slows) { return 1.57 + 1.3 * slows / (1 + slows); };
     EXPECT_NEAR(ends(ring.slows), 2.02, 0.08);
     EXPECT_NEAR(ends(ring.slows_by_bytes), 1.77, 0.03);
@@ -54,7 +54,7 @@ TEST(Beside, AMessageHoldsTheChannelsOfThePairsLinks) {
 TEST(Beside, FewProcessorsAreNeverAllMissed) {
     Scenario s = on_device("h100-sxm-80gb");
     s.cluster.device.processors = 20; // fewer than the kernels ask for
-    const double slows = Costs(s).collective(gather, 512 * mib, ranks(8)).slows;
+    const double slows = Costs(s).collective(gather, 512 * mebibyte, ranks(8)).slows;
     EXPECT_GT(slows, 1);
     EXPECT_LT(slows, 20);
 }
@@ -65,8 +65,8 @@ TEST(Beside, MoreProcessorsOrFasterMemoryAreNeverSlower) {
         Scenario s = on_device("h100-sxm-80gb"), fast = s;
         s.cluster.device.processors = static_cast<int>(132 * more);
         fast.cluster.device.memory_bandwidth.value *= more;
-        const double slows = Costs(s).collective(gather, 512 * mib, ranks(8)).slows;
-        const double by_bytes = Costs(fast).collective(gather, 512 * mib, ranks(8)).slows_by_bytes;
+        const double slows = Costs(s).collective(gather, 512 * mebibyte, ranks(8)).slows;
+        const double by_bytes = Costs(fast).collective(gather, 512 * mebibyte, ranks(8)).slows_by_bytes;
         EXPECT_LT(slows, before);
         EXPECT_LE(by_bytes, memory);
         before = slows, memory = by_bytes;
@@ -80,7 +80,7 @@ TEST(Beside, BetterLinksTakeNoMoreInAll) {
         s.cluster.inter.nics_per_node = static_cast<int>(nics);
         s.cluster.inter.nic_bandwidth.value *= rate;
         s.cluster.intra.bandwidth.value *= inside;
-        const CommCost c = Costs(s).collective(gather, 512 * mib, ranks(members));
+        const CommCost c = Costs(s).collective(gather, 512 * mebibyte, ranks(members));
         const double slows = c.slows < 0 ? Costs(s).model.interference().compute_slowdown : c.slows;
         return c.payload / c.cap.value * slows / (1 + slows); // while data move
     };
@@ -97,7 +97,7 @@ TEST(Beside, BetterLinksTakeNoMoreInAll) {
 TEST(Beside, OfOtherKernelsNothingIsKnown) {
     for (const char* device : {"mi300x", "tpu-v5p"}) {
         const auto cluster = on_cluster(std::string_view(device) == "mi300x" ? "azure-nd-mi300x-v5" : "tpu-v5p-pod");
-        const CommCost c = Costs(cluster).collective(gather, 64 * mib, ranks(4));
+        const CommCost c = Costs(cluster).collective(gather, 64 * mebibyte, ranks(4));
         EXPECT_LT(c.slows, 0) << device;
     }
 }
@@ -109,7 +109,7 @@ TEST(Beside, NothingSlowsMoreThanTheMost) {
         for (const CollectiveKind kind : {gather, CollectiveKind::all_reduce, CollectiveKind::all_to_all})
             for (const auto& group : {ranks(8), ranks(4), ranks(16), ranks(2, 0, 8)})
                 for (const double size : {0.01, 1.0, 512.0}) {
-                    const CommCost cost = c.collective(kind, size * mib, group);
+                    const CommCost cost = c.collective(kind, size * mebibyte, group);
                     const double slows = cost.slows < 0 ? c.model.interference().compute_slowdown : cost.slows;
                     EXPECT_LE(slows, most) << preset;
                 }

@@ -428,6 +428,7 @@ TEST(Collectives, ARingOverOneAdapterOfANodeIsARail) {
     EXPECT_NEAR(gathering(4, 1), 0.92 * 12.5, 0.1);
     EXPECT_NEAR(gathering(24, 1), gathering(4, 1), 0.1) << "it loses nothing as it grows";
     EXPECT_LT(gathering(24, 4), 0.8 * 4 * 12.5) << "where several adapters lose more";
+    EXPECT_NEAR(gathering(24, 2) / 2, (gathering(24, 1) + gathering(24, 4) / 4) / 2, 0.1) << "two are between";
     for (const int nodes : {2, 4, 24, 128})
         for (int adapters = 1; adapters < 8; adapters *= 2)
             EXPECT_GE(gathering(nodes, 2 * adapters), gathering(nodes, adapters) * (1 - 1e-9)) << nodes << " " << adapters;

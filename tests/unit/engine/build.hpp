@@ -115,8 +115,8 @@ struct Builder {
     Plan plan;
 
     explicit Builder(int tp, int dp, int pp) {
-        plan.mesh.size = {tp, 1, 1, dp, 1, pp};
-        plan.mesh.order = {Axis::tp, Axis::cp, Axis::ep, Axis::dp, Axis::dpr, Axis::pp};
+        plan.mesh.size = {tp, 1, 1, dp, 1, 1, pp};
+        plan.mesh.order = {Axis::tp, Axis::cp, Axis::ep, Axis::dp, Axis::dpr, Axis::dpw, Axis::pp};
         plan.stages = pp;
         plan.programs.resize(pp);
         for (int s = 0; s < pp; ++s) plan.programs[s].stage = static_cast<std::int16_t>(s);

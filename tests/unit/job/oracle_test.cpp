@@ -33,18 +33,18 @@ TrainingJob synchronous(double m, double tau, double delta, double r) {
 
 double total(const JobOutcome& o) { return o.productive_s + std::accumulate(o.lost_s.begin(), o.lost_s.end(), 0.0); }
 
-struct Row {
+struct OracleRow {
     double m, tau, delta, r, exact;
 };
-std::vector<Row> rows() {
+std::vector<OracleRow> rows() {
     std::ifstream in(ORRERY_SOURCE_DIR "/tests/unit/job/data/run_goodput_oracle.csv");
-    std::vector<Row> out;
+    std::vector<OracleRow> out;
     std::string line;
     std::getline(in, line);
     while (std::getline(in, line)) {
         std::replace(line.begin(), line.end(), ',', ' ');
         std::istringstream cells(line);
-        Row row{};
+        OracleRow row{};
         if (cells >> row.m >> row.tau >> row.delta >> row.r >> row.exact) out.push_back(row);
     }
     return out;
@@ -52,12 +52,12 @@ std::vector<Row> rows() {
 
 TEST(JobOracle, TheFormulaIsTheTables) {
     ASSERT_EQ(rows().size(), 81u);
-    for (const Row& row : rows()) EXPECT_NEAR(exact_goodput(row.m, row.tau, row.delta, row.r), row.exact, 1.5e-5);
+    for (const OracleRow& row : rows()) EXPECT_NEAR(exact_goodput(row.m, row.tau, row.delta, row.r), row.exact, 1.5e-5);
 }
 
 // Each point is simulated until its own standard error is below a third of the bound.
 TEST(JobOracle, GoodputIsExactWithinHalfAPercent) {
-    for (const Row& row : rows()) {
+    for (const OracleRow& row : rows()) {
         TrainingJob job = synchronous(row.m, row.tau, row.delta, row.r);
         const double exact = exact_goodput(row.m, row.tau, row.delta, row.r);
         // What one interval between failures brings varies the more, the longer a restart is: so many failures leave a standard error

@@ -18,7 +18,7 @@
 namespace orrery {
 namespace {
 
-Scenario scenario(const std::vector<std::string>& fields) {
+Scenario job_of(const std::vector<std::string>& fields) {
     ParseOptions options;
     options.overrides = fields;
     const ParseResult parsed =
@@ -33,20 +33,20 @@ Scenario scenario(const std::vector<std::string>& fields) {
 
 // MLPerf Storage's checkpoints (mlcommons/storage): 105, 912 and 5,290 GiB of 8, 70 and 405 billion parameters, 14 bytes each.
 TEST(WholeRun, SavesAreAsLargeAsMlperfs) {
-    const Scenario s = scenario({});
+    const Scenario s = job_of({});
     EXPECT_NEAR(state_bytes(s, 8.03e9, 8.03e9) / 1073741824, 105, 0.02 * 105);
     EXPECT_NEAR(state_bytes(s, 70.6e9, 70.6e9) / 1073741824, 912, 0.02 * 912);
     EXPECT_NEAR(state_bytes(s, 405.9e9, 405.9e9) / 1073741824, 5290, 0.02 * 5290);
-    EXPECT_EQ(state_bytes(scenario({"training.precision=fp32"}), 1, 1), 12);
-    EXPECT_EQ(state_bytes(scenario({"run.checkpoint.gb=7"}), 1, 1), 7e9);
-    EXPECT_EQ(state_bytes(scenario({"training.moment_dtype=int8"}), 1, 1), 2 + 4 + 2);
-    EXPECT_EQ(state_bytes(scenario({"strategy.framework=ddp", "strategy.tensor_parallel=1", "training.precision=bf16"}), 1, 1), 12)
+    EXPECT_EQ(state_bytes(job_of({"training.precision=fp32"}), 1, 1), 12);
+    EXPECT_EQ(state_bytes(job_of({"run.checkpoint.gb=7"}), 1, 1), 7e9);
+    EXPECT_EQ(state_bytes(job_of({"training.moment_dtype=int8"}), 1, 1), 2 + 4 + 2);
+    EXPECT_EQ(state_bytes(job_of({"strategy.framework=ddp", "strategy.tensor_parallel=1", "training.precision=bf16"}), 1, 1), 12)
         << "autocast's parameters are fp32";
 }
 
 // Muon has one moment of matrices; tables have AdamW's two.
 TEST(WholeRun, SavesOfMuonLackAMoment) {
-    const Scenario s = scenario({"training.optimizer=muon"}); // positions as long as the sequence, one table for both ends
+    const Scenario s = job_of({"training.optimizer=muon"}); // positions as long as the sequence, one table for both ends
     const double tables = (32000.0 + 1024) * 1024, parameters = tables + 1e9;
     EXPECT_EQ(static_cast<double>(table_parameters(s.model)), tables);
     EXPECT_EQ(state_bytes(s, parameters, parameters), 10e9 + 14 * tables);
@@ -54,8 +54,8 @@ TEST(WholeRun, SavesOfMuonLackAMoment) {
 
 // Frozen parameters have no optimizer states: a save holds them as they are.
 TEST(WholeRun, SavesOfAdaptersAreSmall) {
-    const Scenario all = scenario({}), lora = scenario({"model.trainable={\"lora\": {\"rank\": 16}}"}),
-                   frozen = scenario({"model.trainable={\"frozen\": [\"embedding\"]}"});
+    const Scenario all = job_of({}), lora = job_of({"model.trainable={\"lora\": {\"rank\": 16}}"}),
+                   frozen = job_of({"model.trainable={\"frozen\": [\"embedding\"]}"});
     const Report whole = predict(all).report, adapters = predict(lora).report, most = predict(frozen).report;
     const auto bytes = [](const Scenario& s, const Report& r) { return state_bytes(s, r.parameters, r.trained_parameters); };
     EXPECT_EQ(bytes(all, whole), 14 * whole.parameters);
@@ -67,16 +67,15 @@ TEST(WholeRun, SavesOfAdaptersAreSmall) {
 
 // BLOOM's: 2.3 TB in 40 s at 57.5 GB/s (bigscience chronicles).
 TEST(WholeRun, ASaveIsItsBytesAtTheRateOfStorage) {
-    const Scenario s =
-        scenario({"run.checkpoint.kind=sync", "cluster.storage.write_gb_per_s=57.5", "cluster.storage.per_node_gb_per_s=20"});
+    const Scenario s = job_of({"run.checkpoint.kind=sync", "cluster.storage.write_gb_per_s=57.5", "cluster.storage.per_node_gb_per_s=20"});
     EXPECT_NEAR(save_cost(s, 2.3e12).block_s, 40, 1e-9);
     const Scenario client =
-        scenario({"run.checkpoint.kind=sync", "cluster.storage.write_gb_per_s=57.5", "cluster.storage.per_node_gb_per_s=1"});
+        job_of({"run.checkpoint.kind=sync", "cluster.storage.write_gb_per_s=57.5", "cluster.storage.per_node_gb_per_s=1"});
     EXPECT_NEAR(save_cost(client, 2.3e12).block_s, 2300 / 8.0, 1e-9) << "eight clients of 1 GB/s";
-    const Scenario requests = scenario({"run.checkpoint.kind=sync", "cluster.storage.latency_us=1000",
-                                        "cluster.storage.requests_per_node=1", "cluster.storage.write_gb_per_s=1000"});
+    const Scenario requests = job_of({"run.checkpoint.kind=sync", "cluster.storage.latency_us=1000", "cluster.storage.requests_per_node=1",
+                                      "cluster.storage.write_gb_per_s=1000"});
     EXPECT_NEAR(save_cost(requests, 3.2e10).block_s, 1, 1e-9) << "4 MB in 1 ms from each of 8 nodes";
-    const SaveCost async = save_cost(scenario({"cluster.storage.write_gb_per_s=1", "run.checkpoint.copy_gb_per_s=10"}), 6.4e11);
+    const SaveCost async = save_cost(job_of({"cluster.storage.write_gb_per_s=1", "run.checkpoint.copy_gb_per_s=10"}), 6.4e11);
     EXPECT_NEAR(async.block_s, 1, 1e-9) << "each of 64 devices copies 10 GB";
     EXPECT_NEAR(async.write_s, 640, 1e-9);
 }
@@ -84,7 +83,7 @@ TEST(WholeRun, ASaveIsItsBytesAtTheRateOfStorage) {
 // A save on top of others is read after them: of ten, four and a half follow the full one in the mean.
 TEST(WholeRun, ARestartReadsTheIncrementsToo) {
     const auto load = [](const std::string& checkpoint) {
-        return save_cost(scenario({"run.checkpoint=" + checkpoint, "cluster.storage.read_gb_per_s=10"}), 1e12);
+        return save_cost(job_of({"run.checkpoint=" + checkpoint, "cluster.storage.read_gb_per_s=10"}), 1e12);
     };
     const SaveCost full = load(R"({"kind": "sync"})"), some = load(R"({"kind": "sync", "fraction": 0.2, "full_every": 10})");
     EXPECT_NEAR(full.load_s, 100, 1e-9);
@@ -97,7 +96,7 @@ TEST(WholeRun, ARestartReadsTheIncrementsToo) {
 }
 
 TEST(WholeRun, ItsReportAddsUp) {
-    const Scenario s = scenario({});
+    const Scenario s = job_of({});
     const Prediction p = predict(s);
     const WholeRunReport r = whole_run(s, p, {2, {}});
     EXPECT_EQ(r.finished, 10);
@@ -138,15 +137,15 @@ TEST(WholeRun, AutoSavesAsSeldomAsItMay) {
     job.save.write_s = 2;
     job.save.storage_s = 50;
     EXPECT_EQ(least_interval_s(job, 1000), 5);
-    const Scenario s = scenario({"run.failures.per_node_day=0.004"});
+    const Scenario s = job_of({"run.failures.per_node_day=0.004"});
     const WholeRunReport r = whole_run(s, predict(s), {2, {}});
     EXPECT_GE(static_cast<double>(r.save_every) * r.step_s, r.least_s * (1 - 1e-9));
     EXPECT_GE(r.least_s, 60);
 }
 
 TEST(WholeRun, StatesAreSimulatedByTheStepModel) {
-    const Scenario s = scenario({"model.hidden_size=4096", "training.sequence_length=4096",
-                                 "run.slow_node={\"per_node_day\": 0.1, \"factor\": 2}", "run.elastic=drop-replica"});
+    const Scenario s = job_of({"model.hidden_size=4096", "training.sequence_length=4096",
+                               "run.slow_node={\"per_node_day\": 0.1, \"factor\": 2}", "run.elastic=drop-replica"});
     const Prediction p = predict(s);
     const auto pace = paces(s, p);
     MachineState slow;
@@ -157,14 +156,14 @@ TEST(WholeRun, StatesAreSimulatedByTheStepModel) {
     EXPECT_NEAR(pace(less).step_s / p.report.step_time_s, 2, 0.3);
     EXPECT_EQ(pace(less).share, 1);
     EXPECT_EQ(replicas_per_node(s), 1);
-    EXPECT_EQ(replicas_per_node(scenario({"strategy.tensor_parallel=2"})), 4);
+    EXPECT_EQ(replicas_per_node(job_of({"strategy.tensor_parallel=2"})), 4);
 }
 
 // A NIC less is a NIC that is down: its traffic goes by its neighbours.
 TEST(WholeRun, ALostNicIsOneThatIsDown) {
     const std::vector<std::string> fields{"model.hidden_size=4096",   "strategy.tensor_parallel=1",       "strategy.zero_stage=3",
                                           "strategy.framework=fsdp2", "cluster.inter_node.gbit_per_s=25", "run.lost_nic.per_node_day=0.1"};
-    const Scenario s = scenario(fields);
+    const Scenario s = job_of(fields);
     const Prediction p = predict(s);
     MachineState less;
     less.lost_nic = true;
@@ -187,7 +186,7 @@ const ElasticOption& option(const WholeRunReport& r, const std::string& name) {
 
 // Each row is the run that its words say: the same scenario with that field changed, saved as often, over the same failures.
 TEST(WholeRun, RowsSideBySideAreRunsOfTheirOwn) {
-    const Scenario s = scenario({});
+    const Scenario s = job_of({});
     const WholeRunReport r = whole_run(s, predict(s), {2, {}});
     const std::string every = "run.checkpoint.every={\"steps\": " + std::to_string(r.save_every) + "}";
     const std::string own = "run.spares.nodes=" + std::to_string(r.spares);
@@ -210,7 +209,7 @@ TEST(WholeRun, RowsSideBySideAreRunsOfTheirOwn) {
     for (const auto& [row, fields] : cases) {
         std::vector<std::string> all = fields;
         all.push_back(every);
-        const Scenario other = scenario(all);
+        const Scenario other = job_of(all);
         const WholeRunReport alone = whole_run(other, predict(other), {2, {}});
         const ElasticOption& o = option(r, row);
         EXPECT_NEAR(o.goodput, alone.productive_s / alone.mean_wall_s, 1e-9) << row;
@@ -227,11 +226,11 @@ TEST(WholeRun, RowsSideBySideAreRunsOfTheirOwn) {
 
 // Copies in host memory: one until it is written; in peers' memory own and theirs, the last until the next is whole.
 TEST(WholeRun, CopiesTakeTheNodesMemory) {
-    EXPECT_EQ(save_cost(scenario({"run.checkpoint.kind=sync"}), 8e12).host_bytes, 0);
-    EXPECT_EQ(save_cost(scenario({"run.checkpoint.kind=async"}), 8e12).host_bytes, 1e12);
-    EXPECT_EQ(save_cost(scenario({"run.checkpoint.kind=peer", "run.checkpoint.replicas=2"}), 8e12).host_bytes, 6e12);
+    EXPECT_EQ(save_cost(job_of({"run.checkpoint.kind=sync"}), 8e12).host_bytes, 0);
+    EXPECT_EQ(save_cost(job_of({"run.checkpoint.kind=async"}), 8e12).host_bytes, 1e12);
+    EXPECT_EQ(save_cost(job_of({"run.checkpoint.kind=peer", "run.checkpoint.replicas=2"}), 8e12).host_bytes, 6e12);
     const auto notes = [](const std::string& gb) {
-        const Scenario s = scenario({"run.checkpoint.kind=peer", "run.checkpoint.gb=800", "cluster.host.memory_gb=" + gb});
+        const Scenario s = job_of({"run.checkpoint.kind=peer", "run.checkpoint.gb=800", "cluster.host.memory_gb=" + gb});
         std::string all;
         for (const std::string& note : whole_run(s, predict(s), {2, {}}).notes) all += note;
         return all;
@@ -245,7 +244,7 @@ TEST(WholeRun, CopiesTakeTheNodesMemory) {
 TEST(WholeRun, SavesOnNvmeTakeTheRateOfTheirDirection) {
     const auto cost = [](const char* kind, std::vector<std::string> fields) {
         fields.push_back(std::string("run.checkpoint.kind=") + kind);
-        return save_cost(scenario(fields), 8e12); // 1 TB a node
+        return save_cost(job_of(fields), 8e12); // 1 TB a node
     };
     for (const char* kind : {"local", "tiers"}) {
         const SaveCost both = cost(kind, {"cluster.host.nvme_gb_per_s=0.1"});
@@ -262,10 +261,9 @@ TEST(WholeRun, SavesOnNvmeTakeTheRateOfTheirDirection) {
         EXPECT_NEAR(apart.near_load_s, 2e4, 20);
         EXPECT_NEAR(reads.near_load_s, 2e4, 20);
     }
-    Scenario unsaid = scenario({"run.checkpoint.kind=tiers"});
+    Scenario unsaid = job_of({"run.checkpoint.kind=tiers"});
     unsaid.cluster.host.nvme_bandwidth = {};
-    EXPECT_GT(save_cost(unsaid, 8e14).write_s, save_cost(scenario({"run.checkpoint.kind=peer"}), 8e14).write_s)
-        << "a usual host's, not free";
+    EXPECT_GT(save_cost(unsaid, 8e14).write_s, save_cost(job_of({"run.checkpoint.kind=peer"}), 8e14).write_s) << "a usual host's, not free";
 }
 
 // Saves that find no room beside what is offloaded do not fit; a cluster that does not say how large a place is has room.
@@ -273,7 +271,7 @@ TEST(WholeRun, SavesThatFindNoRoomDoNotFit) {
     const auto why = [](const std::vector<std::string>& fields) {
         std::vector<std::string> all{"run.checkpoint.gb=800"};
         all.insert(all.end(), fields.begin(), fields.end());
-        const Scenario s = scenario(all);
+        const Scenario s = job_of(all);
         return why_saves_do_not_fit(s, predict(s).report);
     };
     for (const char* kind : {"async", "peer", "local", "tiers"}) {
@@ -286,7 +284,7 @@ TEST(WholeRun, SavesThatFindNoRoomDoNotFit) {
         EXPECT_EQ(why({is, "cluster.host.nvme_gb=250"}), "") << kind;
     }
     EXPECT_EQ(why({"run.checkpoint.kind=sync", "cluster.host.memory_gb=1", "cluster.host.nvme_gb=1"}), "");
-    Scenario unsaid = scenario({"run.checkpoint.kind=tiers", "run.checkpoint.gb=8e6"});
+    Scenario unsaid = job_of({"run.checkpoint.kind=tiers", "run.checkpoint.gb=8e6"});
     unsaid.cluster.host.memory = unsaid.cluster.host.nvme = {};
     EXPECT_EQ(why_saves_do_not_fit(unsaid, predict(unsaid).report), "");
 }
@@ -319,8 +317,8 @@ TEST(WholeRun, Llama3sOwnFailures) {
 // The timeline read again from its exports: spans without gaps or overlaps that fill the run, restarts among them as many as it counted,
 // each with what broke; saves as many as it counted, each inside a span of training.
 TEST(WholeRun, ItsTimelineIsReadAgain) {
-    const Scenario s = scenario({"run.evaluation={\"every_steps\": 20000, \"seconds\": 600}", "run.failures.planned_per_day=0.1",
-                                 "run.checkpoint={\"every\": {\"seconds\": 3600}, \"save_s\": 20}"});
+    const Scenario s = job_of({"run.evaluation={\"every_steps\": 20000, \"seconds\": 600}", "run.failures.planned_per_day=0.1",
+                               "run.checkpoint={\"every\": {\"seconds\": 3600}, \"save_s\": 20}"});
     const WholeRunReport r = whole_run(s, predict(s), {2, {}});
     const nlohmann::json document = nlohmann::json::parse(timeline_perfetto(r));
     std::vector<nlohmann::json> events, saves;
@@ -374,16 +372,16 @@ TEST(WholeRun, ItsTimelineIsReadAgain) {
 
 // The missing parts are said, and what broke.
 TEST(WholeRun, ItsTimelineNamesStatesAndFailures) {
-    const Scenario s = scenario({"run.slow_node={\"per_node_day\": 0.1, \"factor\": 1.5, \"hours\": 5}",
-                                 "run.slow_link={\"per_node_day\": 0.1, \"factor\": 3}", "run.lost_nic.per_node_day=0.1",
-                                 "run.elastic=drop-replica", "run.spares.nodes=0", "run.failures.by.hbm=1"});
+    const Scenario s = job_of({"run.slow_node={\"per_node_day\": 0.1, \"factor\": 1.5, \"hours\": 5}",
+                               "run.slow_link={\"per_node_day\": 0.1, \"factor\": 3}", "run.lost_nic.per_node_day=0.1",
+                               "run.elastic=drop-replica", "run.spares.nodes=0", "run.failures.by.hbm=1"});
     const std::string table = timeline_csv(whole_run(s, predict(s), {2, {}}));
     for (const char* words : {"a slow node", "a slow link", "a NIC less", "1 replica less", "restart,hbm"})
         EXPECT_NE(table.find(words), std::string::npos) << words;
 }
 
 TEST(WholeRun, ATracesNodesThatTheJobLacksAreNamed) {
-    Scenario s = scenario({});
+    Scenario s = job_of({});
     s.run->failures.distribution = FailureLaw::trace;
     s.run->failures.trace = {{99, 86400, 2 * 86400}, {3, 2 * 86400, 3 * 86400}};
     std::string notes;
@@ -393,7 +391,7 @@ TEST(WholeRun, ATracesNodesThatTheJobLacksAreNamed) {
 }
 
 TEST(WholeRun, ATraceOfTooManyFailuresIsRefused) {
-    Scenario s = scenario({"run.seeds=100000"});
+    Scenario s = job_of({"run.seeds=100000"});
     s.run->failures.distribution = FailureLaw::trace;
     for (int i = 0; i < 100'000; ++i) s.run->failures.trace.push_back({i % 8, 20.0 * i, 20.0 * i + 1});
     const Prediction p = predict(s);
@@ -404,7 +402,7 @@ TEST(WholeRun, ATraceOfTooManyFailuresIsRefused) {
 }
 
 TEST(WholeRun, WhatCannotBeCountedIsRefused) {
-    const Scenario s = scenario({"run.days=36500", "run.failures.per_node_day=1000", "run.seeds=100000"});
+    const Scenario s = job_of({"run.days=36500", "run.failures.per_node_day=1000", "run.seeds=100000"});
     const Prediction p = predict(s);
     try {
         (void)whole_run(s, p, {1, {}});

@@ -34,7 +34,7 @@ struct Sizes {
 // blocks: 0 = F (allocates a temporary and what B needs, frees the temporary), 1 = B (frees what F left).
 inline Plan forward_backward(const Sizes& s = {}) {
     Plan p;
-    p.mesh.order = {Axis::tp, Axis::cp, Axis::ep, Axis::dp, Axis::dpr, Axis::pp};
+    p.mesh.order = {Axis::tp, Axis::cp, Axis::ep, Axis::dp, Axis::dpr, Axis::dpw, Axis::pp};
     buffer(p, "w.l0.fc1", s.parameters, MemoryKind::parameters, Scope::run);
     buffer(p, "g.l0.fc1", s.gradients, MemoryKind::gradients, Scope::step);
     const BufferId saved = buffer(p, "c0.l0.fc1", s.saved, MemoryKind::activations, Scope::microbatch);

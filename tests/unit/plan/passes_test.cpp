@@ -435,8 +435,42 @@ TEST(DataParallel, SoftwareMovesGradientsAroundItsReductions) {
     EXPECT_EQ(moves("fsdp", 3, "fp32"), (Names{"join", "flatten", "divide"}));
     EXPECT_EQ(moves("fsdp", 2, "bf16"), (Names{"flatten", "divide"})) << "nothing is cast";
     EXPECT_EQ(moves("fsdp2", 3, "fp32"), (Names{"flatten"}));
-    EXPECT_EQ(moves("ddp", 0, "fp32"), (Names{"to_bucket", "from_bucket"}));
+    for (int stage : {0, 1}) EXPECT_EQ(moves("ddp", stage, "fp32"), (Names{"to_bucket", "from_bucket"}));
     EXPECT_EQ(moves("megatron", 0, "fp32"), Names{});
+}
+
+// PyTorch's ZeroRedundancyOptimizer leaves DistributedDataParallel's reductions as they are and shares what each rank has stepped on behind
+// the step: gradients stay whole, all of them are summed on every rank, and states are of a part.
+TEST(DataParallel, ZeroRedundancyOptimizerKeepsTheAllReduce) {
+    const auto of = [](int stage) {
+        return plan_of({"strategy.framework=ddp", "training.precision=bf16", "strategy.zero_stage=" + std::to_string(stage)});
+    };
+    const Plan replicas = of(0), sharded = of(1);
+    const auto reduced = [](const Plan& plan) {
+        std::vector<std::int64_t> bytes;
+        for (const Block& b : plan.blocks)
+            for (const Op& op : b.ops)
+                if (const auto* c = std::get_if<Collective>(&op.work); c && b.kind == BlockKind::reduce) {
+                    EXPECT_TRUE(c->kind == CollectiveKind::all_reduce || c->whole) << op.name;
+                    bytes.push_back(c->bytes.count);
+                }
+        return bytes;
+    };
+    const std::vector<std::int64_t> whole = reduced(replicas), parts = reduced(sharded);
+    ASSERT_EQ(whole.size(), parts.size()) << "the same buckets";
+    for (std::size_t i = 0; i < whole.size(); ++i) {
+        EXPECT_GE(parts[i], whole[i]);
+        EXPECT_LE(parts[i], whole[i] + 8 * 128 * 4) << "but for padding";
+    }
+    const auto held = [](const Plan& plan, MemoryKind kind) {
+        std::int64_t bytes = 0;
+        for (const Buffer& b : plan.buffers)
+            if (b.storage < 0 && b.kind == kind && (b.scope == Scope::run || b.scope == Scope::step)) bytes += b.bytes.count;
+        return bytes;
+    };
+    EXPECT_EQ(held(sharded, MemoryKind::gradients), held(replicas, MemoryKind::gradients));
+    EXPECT_LT(held(sharded, MemoryKind::optimizer_states), held(replicas, MemoryKind::optimizer_states) / 2);
+    EXPECT_TRUE(std::ranges::any_of(sharded.blocks, [](const Block& b) { return b.kind == BlockKind::gather && b.blocking; }));
 }
 
 // Each microbatch frees what it allocates, stage by stage, and the bytes between two steps are the same each time: counted here action by

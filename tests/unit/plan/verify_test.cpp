@@ -59,6 +59,26 @@ TEST(Verify, NamesAMicrobatchWithoutItsWeightGradients) {
     EXPECT_TRUE(reports(verify(plan), "block-coverage"));
 }
 
+// A joined block has the ops of its parts, each once and on its part's port.
+TEST(Verify, NamesAJoinedBlockWithoutOneOfItsOps) {
+    const Plan whole =
+        plan_of({"model.layers=4", "strategy.pipeline_parallel=4", "training.global_batch_size=16", "strategy.schedule=dualpipe"});
+    const auto joined = std::find_if(whole.blocks.begin(), whole.blocks.end(), [](const Block& b) { return b.parts.size() > 1; });
+    ASSERT_NE(joined, whole.blocks.end());
+    const auto is_linear = [](const Op& op) { return std::holds_alternative<Linear>(op.work); };
+    const auto broken = [&](auto&& change) {
+        Plan plan = whole;
+        auto& ops = plan.blocks[at(joined - whole.blocks.begin())].ops;
+        change(*std::find_if(ops.begin(), ops.end(), is_linear), *std::find_if(ops.rbegin(), ops.rend(), is_linear));
+        return to_text(verify(plan));
+    };
+    const char* const found = "has not the ops of the blocks it stands for";
+    EXPECT_EQ(broken([](Op&, Op&) {}), "");
+    EXPECT_NE(broken([](Op& first, Op& last) { last = first; }).find(found), std::string::npos) << "one twice, another not";
+    EXPECT_NE(broken([](Op& first, Op&) { ++first.layer; }).find(found), std::string::npos);
+    EXPECT_NE(broken([](Op& first, Op&) { std::swap(first.in[0], first.in[1]); }).find(found), std::string::npos);
+}
+
 TEST(Verify, NamesAnUnorderedAccess) {
     Plan plan = plan_of({"strategy.framework=fsdp", "strategy.zero_stage=3"});
     for (Action& a : plan.programs[0].actions) a.deps_begin = a.deps_end = 0;
@@ -170,7 +190,7 @@ Plan there_and_back() {
     Plan plan;
     plan.name = "there and back";
     plan.mesh.size[at(static_cast<int>(Axis::pp))] = 2;
-    plan.mesh.order = {Axis::tp, Axis::cp, Axis::ep, Axis::dp, Axis::dpr, Axis::pp};
+    plan.mesh.order = {Axis::tp, Axis::cp, Axis::ep, Axis::dp, Axis::dpr, Axis::dpw, Axis::pp};
     plan.stages = 2;
     plan.communicators = {{"pp.up.0-1", mask(Axis::pp), {0, 1}}, {"pp.down.1-0", mask(Axis::pp), {1, 0}}};
     for (std::int16_t stage : {0, 1}) {

@@ -3,7 +3,9 @@
 
 #include "sim/scenario/fields.hpp"
 #include "sim/scenario/frameworks.hpp"
+#include "sim/scenario/practice.hpp"
 #include "sim/scenario/schema.hpp"
+#include "sim/scenario/stage3.hpp"
 #include "sim/scenario/suggest.hpp"
 #include "sim/scenario/sweep.hpp"
 
@@ -175,6 +177,87 @@ TEST(Defaults, DeepSpeedGathersAheadBetweenNodesWhereTwoLayersFit) {
     EXPECT_TRUE(with({"strategy.framework=deepspeed", "model=llama3-8b", "strategy.zero_stage=3", "strategy.overlap.param_gather=true"})
                     .strategy.overlap.param_gather)
         << "what is given stays";
+}
+
+namespace {
+
+// Software of before 2021, whichever it is: no FlashAttention, nothing hidden, no lazily loaded kernels, rings between two nodes.
+void expect_early_practice(const Scenario& s) {
+    SCOPED_TRACE(std::string(name(s.strategy.framework)) + " of " + std::to_string(s.runtime.year));
+    const Overlap& o = s.strategy.overlap;
+    for (const bool on :
+         {s.strategy.flash_attention, o.grad_reduce, o.param_gather, o.tensor_parallel, o.pipeline, o.expert_parallel, s.runtime.fused_loss,
+          s.runtime.fused_weight_gradient_accumulation, s.runtime.recompute_early_stop, s.runtime.loss_upcast, s.runtime.cuda_graphs})
+        EXPECT_FALSE(on);
+    EXPECT_EQ(s.runtime.attention_kernel, AttentionKernel::unfused);
+    EXPECT_TRUE(s.runtime.fused_norm && s.runtime.fused_optimizer) << "Apex's";
+    EXPECT_EQ(s.training.gradient_dtype, DType::fp16);
+    EXPECT_EQ(s.strategy.schedule, "1f1b");
+    EXPECT_DOUBLE_EQ(s.runtime.batch_us, 1000);
+    const Practice p = practice_of(s);
+    EXPECT_TRUE(p.megatrons_layers && p.bias_apart && p.plain_gates && p.rings_between_two_nodes);
+    EXPECT_EQ(p.vocabulary_multiple, 128);
+    for (const bool later : {p.separate_linears, p.shifts_logits_apart, p.reads_loss, p.module_calls, p.engine_norms, p.lazy_loading,
+                             p.keeps_scores, p.copies_with_collectives, p.module_hooks, p.reduces_whole, p.foreach_temporaries})
+        EXPECT_FALSE(later);
+}
+
+} // namespace
+
+TEST(Defaults, SoftwareOf2019And2020IsMegatronsAndDeepSpeedsOfThen) {
+    for (const char* framework : {"megatron", "deepspeed"})
+        for (const char* year : {"2019", "2020"}) {
+            const bool fuses = year == std::string_view("2020");
+            const Scenario s = with({std::string("strategy.framework=") + framework, std::string("runtime.year=") + year,
+                                     "training.precision=fp16", "strategy.tensor_parallel=4", "strategy.pipeline_parallel=2"});
+            expect_early_practice(s);
+            EXPECT_EQ(s.strategy.fused, fuses) << framework << year;
+            EXPECT_EQ(s.runtime.fused_softmax, fuses) << framework << year;
+            EXPECT_EQ(s.strategy.zero_stage, framework == std::string_view("deepspeed") ? 1 : 0);
+        }
+}
+
+// ZeRO-3 of before 2022 gathers a parameter where it is used and hides nothing; Hugging Face's Trainer calls DeepSpeed from 2021 on, and
+// before then a model like Llama has Megatron's layers, too.
+TEST(Defaults, DeepSpeedsZero3OfBefore2022HidesNothing) {
+    const auto of = [](const char* year) {
+        return with({"strategy.framework=deepspeed", "model=llama3-8b", "strategy.zero_stage=3", "training.sequence_length=1024",
+                     std::string("runtime.year=") + year});
+    };
+    for (const char* year : {"2019", "2020", "2021", "2022"}) {
+        const Scenario s = of(year);
+        const Practice p = practice_of(s);
+        const bool early = std::string_view(year) < "2022", trainer = std::string_view(year) >= "2021";
+        EXPECT_EQ(s.strategy.overlap.param_gather, !early) << year;
+        EXPECT_EQ(s.strategy.overlap.grad_reduce, !early) << year;
+        EXPECT_EQ(p.gathers_where_used, early) << year;
+        EXPECT_EQ(p.collectives_on_lists, early) << year;
+        EXPECT_EQ(p.alone_beyond, early ? 1'000'000 : 0) << year;
+        EXPECT_EQ(p.copies_with_collectives, !early) << year;
+        EXPECT_EQ(p.separate_linears, trainer) << year;
+        EXPECT_EQ(p.megatrons_layers, !trainer) << year;
+    }
+}
+
+// "auto" of Hugging Face's Trainer (transformers/integrations/deepspeed.py): hidden^2 to reduce, 0.9 hidden^2 to ask for ahead, 10 hidden
+// to keep whole. Llama 3 8B has 4,096 columns; a GPT without gates is Megatron-DeepSpeed's, with DeepSpeed's own sizes.
+TEST(Defaults, TrainersSizesOfZero3FollowTheHiddenSize) {
+    const auto of = [](std::vector<std::string> fields) {
+        fields.insert(fields.begin(), {"strategy.framework=deepspeed", "strategy.zero_stage=3", "runtime.year=2024",
+                                       "training.sequence_length=1024", "training.precision=bf16"});
+        return with(fields);
+    };
+    const Scenario trainer = of({"model=llama3-8b"});
+    EXPECT_EQ(stage3::sizes_of(trainer).prefetch_bucket_size, 15'099'494);
+    EXPECT_EQ(stage3::sizes_of(trainer).param_persistence_threshold, 40'960);
+    EXPECT_EQ(trainer.strategy.bucket_bytes.count, 2 * 4096 * 4096);
+    EXPECT_FALSE(of({"model=llama3-8b", "cluster.nodes=2"}).strategy.overlap.backward_prefetch);
+    for (const char* own : {"model=gpt2-124m", "strategy.tensor_parallel=2", "strategy.context_parallel=2", "runtime.year=2020",
+                            "strategy.framework=fsdp", "strategy.zero_stage=2"}) {
+        const stage3::Sizes sizes = stage3::sizes_of(of({"model=llama3-8b", own}));
+        EXPECT_EQ(sizes.prefetch_bucket_size, 50'000'000) << own;
+        EXPECT_EQ(sizes.param_persistence_threshold, 100'000) << own;
+    }
 }
 
 // autograd's gradients are like their parameters: fp32 of fp32 ones under autocast or FSDP's mixed precision, 16 bits of 16-bit ones.
@@ -629,6 +712,17 @@ TEST(Suggest, OtherToolsWordsComeAheadOfWhatIsNear) {
         }
         EXPECT_GT(quoted, 0) << o.word;
     }
+}
+
+// Megatron's --cp-comm-type.
+TEST(Suggest, MegatronsWaysOfContextParallelismAreNamed) {
+    EXPECT_EQ(field_of_short_name("cp_comm_type"), "strategy.context_parallel_kind");
+    const auto problems = problems_with({"strategy.context_parallel=2", "strategy.context_parallel_kind=a2a+p2p"});
+    ASSERT_EQ(problems.size(), 1u) << to_text(problems);
+    EXPECT_NE(problems[0].what.find("\"ulysses\" or \"ring\" of all ranks, as one inside the other is not simulated"), std::string::npos)
+        << problems[0].what;
+    for (const auto& [megatrons, ours] : {std::pair{"p2p", "ring"}, {"a2a", "ulysses"}, {"all_gather", "allgather"}})
+        EXPECT_EQ(meant_by_other_word("strategy.context_parallel_kind", megatrons), '"' + std::string(ours) + '"');
 }
 
 TEST(Suggest, APartOfANameBringsTheNamesThatHaveIt) {

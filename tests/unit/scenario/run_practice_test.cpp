@@ -12,7 +12,8 @@
 namespace orrery {
 namespace {
 
-ParseResult parsed(const std::string& run, const std::string& more_of_cluster = "", const std::vector<std::string>& overrides = {}) {
+ParseResult parsed_practice(const std::string& run, const std::string& more_of_cluster = "",
+                            const std::vector<std::string>& overrides = {}) {
     ParseOptions options;
     options.overrides = overrides;
     return parse_scenario(R"({"model": {"layers": 2, "hidden_size": 64, "attention_heads": 4, "vocab_size": 256},
@@ -22,7 +23,7 @@ ParseResult parsed(const std::string& run, const std::string& more_of_cluster = 
                           options);
 }
 Scenario scenario(const std::string& run, const std::string& more_of_cluster = "") {
-    const ParseResult r = parsed(run, more_of_cluster);
+    const ParseResult r = parsed_practice(run, more_of_cluster);
     EXPECT_TRUE(r.scenario.has_value()) << to_text(r.problems);
     return *r.scenario;
 }
@@ -77,7 +78,7 @@ TEST(RunPractice, ProblemsOfAClustersRunAreItsOwn) {
                                     {R"({"restart": {"init": 3}})", "init_s"},
                                     {R"({"detect_s": {"crash": -1}})", "/cluster/run/detect_s/crash"},
                                     {R"([])", "must be an object"}}) {
-        const ParseResult r = parsed("", std::string(", \"run\": ") + run);
+        const ParseResult r = parsed_practice("", std::string(", \"run\": ") + run);
         EXPECT_FALSE(r.scenario.has_value()) << run;
         EXPECT_NE(to_text(r.problems).find(word), std::string::npos) << to_text(r.problems);
     }

@@ -24,7 +24,7 @@ constexpr const char* large =
     "strategy": {"framework": "megatron", "sequence_parallel": true, "zero_stage": 1, "rank_order": "tp-cp-ep-dp-pp", "shard_group_size": 0,
     "recompute": "none", "overlap": {"grad_reduce": true, "param_gather": true, "tensor_parallel": true, "pipeline": true,
     "expert_parallel": false}}, "runtime": {"token_dispatcher": "alltoall"}})";
-constexpr const char* few =
+constexpr const char* few_points =
     R"({"/strategy/schedule": ["none", "1f1b"], "/strategy/virtual_pipeline": [1], "/training/micro_batch_size": [1]})";
 
 SearchOptions plainly(const char* space) {
@@ -62,7 +62,7 @@ TEST(AnytimeSearch, CountsAndBoundsHoldWhereverItIsStopped) {
 
 // Stopped soon after the first point was simulated, which is while the space is listed.
 TEST(AnytimeSearch, ALargeOneHasAnAnswerBeforeItIsListed) {
-    SearchOptions options = plainly(few);
+    SearchOptions options = plainly(few_points);
     options.space.jobs = 1;
     std::atomic<bool> simulated = false;
     std::atomic<int> asked = 0;
@@ -92,7 +92,7 @@ TEST(AnytimeSearch, ALargeOneHasAnAnswerBeforeItIsListed) {
 // the same best.
 TEST(AnytimeSearch, ALargeOneIsProvenAsOthersAre) {
     const auto file = std::filesystem::temp_directory_path() / fmt::format("orrery-anytime-{}.sqlite", ::getpid());
-    SearchOptions options = plainly(few);
+    SearchOptions options = plainly(few_points);
     options.database = file.string();
     const SearchResult r = search(large, options);
     ASSERT_TRUE(r.proven) << no_answer(r);

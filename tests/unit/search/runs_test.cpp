@@ -18,12 +18,12 @@ std::string small_run(const char* run) {
 }
 
 constexpr const char* run_of_tokens = R"(, "run": {"tokens": 2e11, "seeds": 5, "failures": {"per_node_day": 0.2}})";
-constexpr const char* few = R"({"/strategy/schedule": ["none", "1f1b"], "/strategy/recompute": ["none", "full"],
+constexpr const char* few_runs = R"({"/strategy/schedule": ["none", "1f1b"], "/strategy/recompute": ["none", "full"],
     "/training/micro_batch_size": [1, 2], "/strategy/tensor_parallel": [1, 2, 8], "/strategy/zero_stage": [1]})";
 
 SearchResult search_by(const std::string& json, SearchBy by, bool exhaustive) {
     SearchOptions options;
-    options.space.space = few;
+    options.space.space = few_runs;
     options.by = by;
     options.ties = 0;
     options.refine = false;
@@ -50,7 +50,7 @@ TEST(SearchOfRuns, FindsWhatExhaustiveSearchFinds) {
 // Goodputs are compared to a thousandth, and told as they are.
 TEST(SearchOfRuns, TellGoodputsUnrounded) {
     SearchOptions options;
-    options.space.space = few;
+    options.space.space = few_runs;
     options.by = SearchBy::goodput;
     options.refine = false;
     const SearchResult r = search(small_run(run_of_tokens), options);
@@ -71,7 +71,7 @@ TEST(SearchOfRuns, SaysWhereNothingIsProven) {
     const std::string json =
         small_run(R"(, "run": {"tokens": 2e11, "seeds": 2, "elastic": "drop-replica", "failures": {"per_node_day": 0.2}})");
     SearchOptions options;
-    options.space.space = few;
+    options.space.space = few_runs;
     options.by = SearchBy::run_cost;
     options.ties = 0;
     const SearchResult r = search(json, options);

@@ -115,6 +115,28 @@ TEST(Search, FindsWhatExhaustiveSearchFinds) {
     }
 }
 
+// A stage may lie on faster nodes than the first: bounds are of the fastest kind of node.
+TEST(Search, FindsWhatExhaustiveSearchFindsOnUnlikeNodes) {
+    constexpr const char* stages = R"({"/strategy/pipeline_parallel": [2, 4], "/strategy/schedule": ["1f1b", "zb-h1"],
+        "/strategy/recompute": ["none", "full"], "/training/micro_batch_size": [1, 2]})";
+    for (const char* cluster : {R"("preset": "dgx-a100-80gb", "nodes": 2, "others": [{"nodes": 1, "device": "h100-sxm-80gb"}])",
+                                R"("preset": "dgx-h100", "nodes": 2, "others": [{"nodes": 1, "device": "a100-sxm-80gb"}])"}) {
+        const std::string job = std::regex_replace(std::string(dense), std::regex(R"("preset": "dgx-h100", "nodes": 1)"), cluster);
+        ASSERT_NE(job, dense);
+        SearchOptions options = with_space(stages);
+        options.refine = false;
+        options.ties = 0;
+        const SearchResult found = search(job, options);
+        options.exhaustive = true;
+        const SearchResult all = search(job, options);
+        ASSERT_TRUE(found.problems.empty()) << to_text(found.problems);
+        ASSERT_FALSE(found.points.empty());
+        EXPECT_TRUE(found.proven);
+        EXPECT_DOUBLE_EQ(found.points.front().score, all.points.front().score);
+        EXPECT_LT(found.counts.simulated, all.counts.simulated);
+    }
+}
+
 // Where the fastest is tight, the one that leads is the one that would lead if all points were known.
 TEST(Search, TheRoomierLeaderIsThatOfExhaustiveSearch) {
     int tight = 0, roomier = 0;
@@ -620,10 +642,17 @@ TEST(Search, LeavesOutIntervalsThatItDoesNotPrint) {
     for (const SearchPoint& p : again.points) {
         ASSERT_TRUE(std::getline(lines, line));
         std::string figures = line.substr(line.rfind('"') + 1);                              // behind the strategy
-        for (int column = 0; column < 10; ++column) figures.erase(0, figures.find(',') + 1); // to step_time_error_bar
+        for (int column = 0; column < 11; ++column) figures.erase(0, figures.find(',') + 1); // to step_time_error_bar
         EXPECT_EQ(figures.starts_with(",,,"), !has_interval(p.row)) << line;
     }
     EXPECT_GT(std::ranges::count_if(again.points, [](const SearchPoint& p) { return !has_interval(p.row); }), 0);
+    // The table has a column of waits for slower devices where a point that it shows has some.
+    EXPECT_EQ(to_text(again, options, {}).find("stragglers"), std::string::npos);
+    SearchResult late = again;
+    for (SearchPoint& p : late.points) p.row.straggler_fraction = 0.123;
+    EXPECT_NE(to_text(late, options, {}).find("stragglers"), std::string::npos);
+    EXPECT_NE(to_text(late, options, {}).find("12.3 %"), std::string::npos);
+    EXPECT_EQ(nlohmann::json::parse(to_json(late, options)).at("best").at(0).at("straggler_fraction"), 0.123);
     std::filesystem::remove(file);
 }
 

@@ -1,6 +1,7 @@
 // A program under way, for tests that start simexec or mpirun as users do.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -22,6 +23,39 @@ inline bool has_mpi() {
     return std::filesystem::exists(ORRERY_BINARY_DIR "/bin/exec_mpi.so") && std::system("command -v mpirun > /dev/null 2>&1") == 0;
 }
 
+// What keeps a test from hanging. Its seconds are those of a machine that has a core for every thread that wants one: where more of them
+// want one, a second counts as much as the part of a core that each gets.
+class Patience {
+  public:
+    explicit Patience(double seconds) : left_(seconds) {}
+    bool over() {
+        const auto now = Clock::now();
+        left_ -= std::chrono::duration<double>(now - last_).count() * share();
+        last_ = now;
+        return left_ < 0;
+    }
+
+  private:
+    using Clock = std::chrono::steady_clock;
+    static double share() {
+        std::ifstream in("/proc/loadavg"); // three means, then how many threads run or would
+        double mean = 0, running = 0;
+        in >> mean >> mean >> mean >> running;
+        const double cores = std::max(1u, std::thread::hardware_concurrency());
+        return in && running > cores ? std::max(0.1, cores / running) : 1;
+    }
+
+    double left_;
+    Clock::time_point last_ = Clock::now();
+};
+
+// Waits for an event; false where it does not come.
+template <class F> bool comes(F&& holds, double seconds = 60) {
+    for (Patience patience(seconds); !holds(); std::this_thread::sleep_for(std::chrono::milliseconds(5)))
+        if (patience.over()) return holds();
+    return true;
+}
+
 // Its output is in a file.
 struct Process {
     pid_t id = 0;
@@ -35,12 +69,23 @@ struct Process {
         siginfo_t info{};
         return waitid(P_PID, static_cast<id_t>(id), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0;
     }
-    // Its exit code; -1 where it had to be killed after `seconds`.
+    bool says(const std::string& what) const { return text().find(what) != std::string::npos; }
+    // Whether it keeps a signal until it has time for it, as who trains does: before that the signal would end it.
+    bool keeps(int signal) const {
+        std::ifstream in("/proc/" + std::to_string(id) + "/status");
+        for (std::string line; std::getline(in, line);)
+            if (line.starts_with("SigBlk:")) return std::stoull(line.substr(7), nullptr, 16) >> (signal - 1) & 1;
+        return false;
+    }
+    // Its exit code; -1 where it had to be killed after `seconds` (of Patience).
     int wait(double seconds) const {
-        const auto began = std::chrono::steady_clock::now();
+        Patience patience(seconds);
+        return wait(patience);
+    }
+    int wait(Patience& patience) const {
         int status = 0;
         while (waitpid(id, &status, WNOHANG) == 0) {
-            if (std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count() > seconds) {
+            if (patience.over()) {
                 kill(id, SIGKILL);
                 waitpid(id, &status, 0);
                 return -1;

@@ -2,6 +2,7 @@
 #include "started.hpp"
 
 #include "process.hpp"
+#include "tests/unit/simexec/lines.hpp"
 
 #include <cmath>
 #include <optional>
@@ -21,13 +22,6 @@ const std::string strategies[] = {
     "queues",
     " --set cluster.devices_per_node=4 --set strategy.framework=fsdp --executor queues",
 };
-
-std::vector<std::string> lines_of(const fs::path& file) {
-    std::ifstream in(file);
-    std::vector<std::string> lines;
-    for (std::string line; std::getline(in, line);) lines.push_back(line);
-    return lines;
-}
 
 // The loss of text that training does not see: the same whatever strategy and executor, and evaluation changes nothing of the run.
 TEST(HeldText, LossIsThatOfOneRankAndTrainingGoesOnAsWithout) {

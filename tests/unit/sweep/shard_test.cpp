@@ -26,7 +26,7 @@ struct Folder {
     std::string file(const std::string& name) const { return (path / name).string(); }
 };
 
-SweepDocument document() {
+SweepDocument parts_document() {
     SweepResult r =
         parse_sweep(R"({"name": "parts", "model": {"layers": 4, "hidden_size": 1024, "attention_heads": 16, "vocab_size": 32000},
         "cluster": {"preset": "dgx-a100-40gb"}, "training": {"global_batch_size": 64, "micro_batch_size": 1, "sequence_length": 1024}, "strategy": {},
@@ -58,7 +58,7 @@ TEST(Shard, ReadsItsTextAndSlurmsVariables) {
 }
 
 TEST(Shard, EachPointIsInOnePartAndPartsAreAlike) {
-    const SweepDocument d = document();
+    const SweepDocument d = parts_document();
     for (const std::int64_t n : {2, 8}) {
         std::vector<int> points(static_cast<std::size_t>(n));
         for (std::int64_t i = 0; i < d.size(); ++i) {
@@ -74,7 +74,7 @@ TEST(Shard, EachPointIsInOnePartAndPartsAreAlike) {
 // Eight machines, two of which are killed while they compute; one of them never comes back.
 TEST(Shard, EightPartsMakeTheCsvOfOneMachine) {
     const Folder folder;
-    const SweepDocument d = document();
+    const SweepDocument d = parts_document();
     const std::string whole = to_csv(d, run_sweep(d, folder.file("whole.sqlite")));
     std::vector<std::string> files;
     std::int64_t of_parts = 0;
@@ -143,7 +143,7 @@ TEST(Merge, LeavesItsInputsAsTheyAre) {
 }
 
 TEST(Deal, RowsTravelWithEveryBit) {
-    const SweepDocument d = document();
+    const SweepDocument d = parts_document();
     for (std::int64_t i = 0; i < d.size(); i += 7) {
         const SweepRow row = evaluate(d.point(i), i, "");
         EXPECT_EQ(row_of(bytes_of(row)), row);

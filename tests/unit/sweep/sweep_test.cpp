@@ -2,9 +2,11 @@
 #include "sim/report/reuse.hpp"
 #include "sim/sweep/sweep.hpp"
 
+#include "sim/sweep/deal.hpp"
 #include "sim/sweep/store.hpp"
 #include "topology/indexed.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sqlite3.h>
 
@@ -352,10 +354,10 @@ TEST(SweepStore, GivesBackWhatItWasGiven) {
     r.hash = "0123456789abcdef", r.label = "a=1 'quoted'", r.status = PointStatus::fits, r.reason = "stage 0 \"needs\" more";
     r.world_size = 8, r.step_time_s = 0.1 + 0.2, r.mfu = 1.0 / 3, r.peak_bytes = INT64_C(90000000001), r.capacity_bytes = 85520809984,
     r.step_time_error_bar = 0.05, r.step_time_interval = {0.02, 0.08}, r.memory_error_bar = 0.08;
-    r.cost_usd = 1.25, r.energy_j = 3e6;
+    r.cost_usd = 1.25, r.energy_j = 3e6, r.straggler_fraction = 0.125;
     SweepRow big = r;
     big.hash = "of one that is too big", big.status = PointStatus::too_big;
-    big.step_time_s = big.mfu = big.cost_usd = big.energy_j = 0;
+    big.step_time_s = big.mfu = big.cost_usd = big.energy_j = 0, big.straggler_fraction = -1;
     SweepStore(folder.file("a.sqlite")).commit(std::vector<SweepRow>{r, big});
     const auto rows = SweepStore(folder.file("a.sqlite")).rows();
     ASSERT_EQ(rows.size(), 2u);
@@ -383,7 +385,31 @@ TEST(SweepStore, ReadsResultsOfBeforeThereWereErrorBars) {
     EXPECT_EQ(rows.at("h").step_time_s, 1.5);
     EXPECT_EQ(rows.at("h").step_time_error_bar, 0);
     EXPECT_FALSE(rows.at("h").step_time_interval.known());
+    EXPECT_EQ(rows.at("h").straggler_fraction, -1);
     EXPECT_FALSE(rows.at("h").narrow()) << "how far off memory may be is not known";
+}
+
+// Waiting for a slow rank of the own stage is no bubble, and a column of its own: in rows, their file, CSV, JSON and between ranks.
+TEST(Sweep, KeepsTheWaitForStragglersApart) {
+    SweepResult read =
+        parse_sweep(R"({"name": "slow", "model": {"layers": 4, "hidden_size": 1024, "attention_heads": 16, "vocab_size": 32000},
+        "cluster": {"preset": "dgx-a100-40gb"}, "training": {"global_batch_size": 64, "micro_batch_size": 1, "sequence_length": 1024}, "strategy": {},
+        "sweep": {"/perturb": [[], [{"slow": 1.5, "rank": 0}]]}})");
+    ASSERT_TRUE(read.problems.empty()) << to_text(read.problems);
+    const SweepDocument& d = *read.document;
+    const TemporaryFolder folder;
+    const SweepRun run = run_sweep(d, folder.file("a.sqlite"));
+    ASSERT_EQ(run.rows.size(), 2u);
+    const SweepRow &even = run.rows[0], &slow = run.rows[1];
+    EXPECT_FALSE(even.waits_for_stragglers());
+    EXPECT_GT(slow.straggler_fraction, 0.01);
+    EXPECT_LT(slow.straggler_fraction, 0.4);
+    EXPECT_EQ(slow.bubble_fraction, 0) << "there is no pipeline";
+    EXPECT_EQ(SweepStore(folder.file("a.sqlite")).rows().at(slow.hash).straggler_fraction, slow.straggler_fraction);
+    EXPECT_EQ(row_of(bytes_of(slow)), slow);
+    EXPECT_EQ(nlohmann::json::parse(to_json(d, run, RankBy::step_time_s)).at("points").at(1).at("straggler_fraction"),
+              slow.straggler_fraction);
+    EXPECT_NE(to_csv(d, run).find(fmt::format(",{},", slow.straggler_fraction)), std::string::npos);
 }
 
 // What was not predicted, and what is not known, has no figure: no 0 that a spreadsheet would count.
@@ -419,8 +445,8 @@ TEST(Sweep, LeavesCellsEmptyWhereNothingIsKnown) {
         ASSERT_EQ(cells.size(), head.size()) << line;
         const bool fits = r.status == PointStatus::fits;
         ++seen[r.status];
-        for (const char* name : {"step_time_s", "tokens_per_s", "mfu", "bubble_fraction", "cost_usd", "energy_j", "usd_per_trillion_tokens",
-                                 "days_per_trillion_tokens", "kwh_per_trillion_tokens"})
+        for (const char* name : {"step_time_s", "tokens_per_s", "mfu", "bubble_fraction", "straggler_fraction", "cost_usd", "energy_j",
+                                 "usd_per_trillion_tokens", "days_per_trillion_tokens", "kwh_per_trillion_tokens"})
             EXPECT_EQ(cells[at(name)].empty(), !fits) << name << " of " << line;
         EXPECT_EQ(cells[at("peak_bytes")].empty(), r.status == PointStatus::impossible) << line;
     }

@@ -1,4 +1,5 @@
 // Planes, links that are down, PCIe trees, domains of several nodes, unlike nodes: are the links and routes those one would draw by hand?
+#include "tests/unit/topology/fabrics.hpp"
 #include "topology/catalog.hpp"
 #include "topology/fabric.hpp"
 
@@ -10,24 +11,6 @@
 
 namespace orrery {
 namespace {
-
-using Names = std::vector<std::string>;
-
-Cluster dgx(int nodes, InterTopology topology) {
-    Cluster c = *find_cluster("dgx-h100");
-    c.nodes = nodes;
-    c.inter.topology = topology;
-    c.inter.nodes_per_leaf = 0;
-    return c;
-}
-
-Names names(const Fabric& f, int a, int b) {
-    Names out;
-    for (const auto& [link, share] : f.route(a, b)) out.push_back(f.link_name(link));
-    return out;
-}
-
-double gb(BytesPerSecond r) { return r.gigabytes(); }
 
 // Shares of a route on links whose name holds the text.
 std::map<std::string, double> shares(const Fabric& f, int a, int b, const std::string& text) {

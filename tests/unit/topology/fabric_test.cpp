@@ -1,4 +1,5 @@
 // Are the links, routes, rails and cuts of a built cluster those one would draw by hand?
+#include "tests/unit/topology/fabrics.hpp"
 #include "topology/catalog.hpp"
 #include "topology/fabric.hpp"
 
@@ -11,24 +12,6 @@
 
 namespace orrery {
 namespace {
-
-Cluster dgx(int nodes, InterTopology topology, double oversubscription = 1) {
-    Cluster c = *find_cluster("dgx-h100");
-    c.nodes = nodes;
-    c.inter.topology = topology;
-    c.inter.oversubscription = oversubscription;
-    c.inter.nodes_per_leaf = 0;
-    return c;
-}
-
-std::vector<std::string> names(const Fabric& f, int a, int b) {
-    std::vector<std::string> out;
-    for (const auto& [link, share] : f.route(a, b)) out.push_back(f.link_name(link));
-    return out;
-}
-
-using Names = std::vector<std::string>;
-double gb(BytesPerSecond r) { return r.gigabytes(); }
 
 TEST(Fabric, InsideANodeBytesCrossTheSwitch) {
     const Fabric f(dgx(2, InterTopology::fat_tree));

@@ -1,4 +1,5 @@
 // Are explicit graphs routed by latency, then hops, with equal paths sharing, and cut where they are thinnest?
+#include "tests/unit/topology/fabrics.hpp"
 #include "topology/fabric.hpp"
 
 #include <fmt/format.h>
@@ -21,7 +22,6 @@ Cluster custom(ExplicitGraph graph, int nodes, int per_node) {
 ExplicitGraph::Edge edge(int from, int to, double gb, double us) {
     return {from, to, BytesPerSecond::gigabytes(gb), Time::microseconds(us)};
 }
-double gb(BytesPerSecond r) { return r.gigabytes(); }
 
 // Two devices on two switches; down from b to a is a quarter as wide as up.
 TEST(Graph, DirectionsAreApart) {

@@ -1,6 +1,7 @@
 // Does a trace come back from its file as it went in, is the file small, and is any other file refused with a clear word?
 #include "sim/trace/bytes.hpp"
 #include "sim/trace/format.hpp"
+#include "sim/trace/of_plan.hpp"
 #include "sim/trace/trace.hpp"
 #include "tests/unit/trace/sample.hpp"
 
@@ -57,6 +58,21 @@ class TraceFile : public testing::Test {
     }
 };
 
+// An op of a plan may stand for several collectives of the software: a trace says what all of them move, and how many they are.
+TEST(TraceOps, NameTheBytesOfAllCalls) {
+    Op op;
+    Collective c{CollectiveKind::all_gather, 0, Bytes{1000}, DType::bf16};
+    c.times = 7;
+    op.work = c;
+    EXPECT_EQ(trace_op(op).bytes, 7000);
+    EXPECT_EQ(trace_op(op).calls, 7);
+    c.times = 1;
+    op.work = c;
+    EXPECT_EQ(trace_op(op).bytes, 1000);
+    EXPECT_EQ(trace_op(op).calls, 1);
+    EXPECT_EQ(trace_op(Op{}).calls, 1);
+}
+
 void expect_equal(const Trace& a, const Trace& b) {
     EXPECT_EQ(a.name, b.name);
     EXPECT_EQ(a.source, b.source);
@@ -71,7 +87,7 @@ void expect_equal(const Trace& a, const Trace& b) {
     for (std::size_t i = 0; i < a.ops.size(); ++i) {
         const TraceOp &x = a.ops[i], &y = b.ops[i];
         EXPECT_EQ(std::tie(x.name, x.kind, x.phase, x.layer), std::tie(y.name, y.kind, y.phase, y.layer));
-        EXPECT_EQ(std::tie(x.flops, x.bytes), std::tie(y.flops, y.bytes));
+        EXPECT_EQ(std::tie(x.flops, x.bytes, x.calls), std::tie(y.flops, y.bytes, y.calls));
     }
     ASSERT_EQ(a.lanes.size(), b.lanes.size());
     for (std::size_t l = 0; l < a.lanes.size(); ++l) {
@@ -161,7 +177,10 @@ TEST_F(TraceFile, SaysWhatIsWrong) {
     EXPECT_EQ(complaint(good + "x"), " is corrupt: something follows its end");
     std::string newer = good;
     newer[8] = 9;
-    EXPECT_EQ(complaint(newer), " has trace format version 9; this program reads version 3");
+    EXPECT_EQ(complaint(newer), " has trace format version 9; this program reads version 4: a later program wrote it");
+    std::string older = good;
+    older[8] = 3;
+    EXPECT_EQ(complaint(older), " has trace format version 3; this program reads version 4: record it again");
     std::string flipped = good;
     flipped[good.size() / 2] = static_cast<char>(flipped[good.size() / 2] ^ 1);
     EXPECT_EQ(complaint(flipped), " is corrupt: its checksum does not match");

@@ -82,6 +82,7 @@ TEST(Perfetto, SpansAreThoseOfTheTraceToThePicosecond) {
                 EXPECT_EQ(args.at("layer"), op.layer);
                 EXPECT_EQ(args.at("microbatch"), span.microbatch);
                 EXPECT_EQ(args.at("bytes"), op.bytes);
+                EXPECT_EQ(args.value("calls", 1), op.calls);
                 EXPECT_EQ(args.value("flops", 0.0), op.flops);
             }
             if (span.kind == SpanKind::op) {

@@ -22,7 +22,7 @@ inline Trace sample_trace(int lanes, int microbatches, int ops_per_microbatch, b
     t.memory_kinds = {"parameters", "activations"};
     for (int i = 0; i < ops_per_microbatch; ++i)
         t.ops.push_back({"l" + std::to_string(i) + ".qkv.fwd", i % 3 ? "linear" : "all_gather", "forward", static_cast<std::int16_t>(i),
-                         1.5e12 * i, std::int64_t{1} << i % 40});
+                         1.5e12 * i, std::int64_t{1} << i % 40, i % 3 ? 1 : 1 + i});
     for (int l = 0; l < lanes; ++l) {
         Lane lane{48 * l, l % 2 ? 128 : 1, static_cast<std::int16_t>(l), {}, {}};
         for (std::int16_t q = 0; q < 3; ++q) {

@@ -11,7 +11,7 @@
 namespace orrery {
 namespace {
 
-Scenario parsed(const std::string& strategy, const std::string& cluster = R"({"preset": "dgx-a100-80gb", "nodes": 2})") {
+Scenario small_parsed(const std::string& strategy, const std::string& cluster = R"({"preset": "dgx-a100-80gb", "nodes": 2})") {
     const ParseResult r = parse_scenario(R"({"name": "small", "model": "gpt3-1.3b", "cluster": )" + cluster +
                                          R"(, "training": {"global_batch_size": 64, "micro_batch_size": 1, "sequence_length": 2048,
         "precision": "bf16"}, "runtime": {"cuda_graphs": true}, "strategy": )" +
@@ -33,7 +33,7 @@ const char* const strategies[] = {R"({"framework": "ddp"})", R"({"framework": "m
 
 TEST(Shares, AddUpToOne) {
     for (const char* strategy : strategies) {
-        const Report r = predicted(parsed(strategy));
+        const Report r = predicted(small_parsed(strategy));
         EXPECT_NEAR(std::accumulate(r.shares.begin(), r.shares.end(), 0.0), 1, 1e-9) << strategy;
         EXPECT_GT(share(r, CostGroup::products), 0.2) << strategy;
         EXPECT_EQ(share(r, CostGroup::experts), 0) << strategy << ": the model has none";
@@ -44,7 +44,7 @@ TEST(Shares, AddUpToOne) {
 // roughly.
 TEST(Shares, OfMemoryIsWhatASlowerMemoryCosts) {
     for (const char* strategy : strategies) {
-        Scenario s = parsed(strategy);
+        Scenario s = small_parsed(strategy);
         const Report before = predicted(s);
         s.cluster.device.memory_bandwidth.value /= 1.02;
         const double grown = std::log(predicted(s).step_time_s / before.step_time_s) / std::log(1.02);
@@ -55,7 +55,7 @@ TEST(Shares, OfMemoryIsWhatASlowerMemoryCosts) {
 // Twice as slow in everything is a step of twice the length: the factors reach all durations.
 TEST(Shares, AllGroupsTogetherScaleTheStep) {
     for (const char* strategy : strategies) {
-        const Scenario s = parsed(strategy);
+        const Scenario s = small_parsed(strategy);
         PredictOptions twice;
         twice.simulate.factors.fill(2);
         const double ratio = predict(s, twice).report.step_time_s / predict(s).report.step_time_s;
@@ -65,7 +65,7 @@ TEST(Shares, AllGroupsTogetherScaleTheStep) {
 
 TEST(Shares, NoGroupMakesAStepFasterByBeingSlower) {
     for (const char* strategy : strategies) {
-        const Scenario s = parsed(strategy);
+        const Scenario s = small_parsed(strategy);
         const double before = predict(s).report.step_time_s;
         for (int g = 0; g < cost_group_count; ++g) {
             PredictOptions slower;
@@ -76,8 +76,8 @@ TEST(Shares, NoGroupMakesAStepFasterByBeingSlower) {
 }
 
 TEST(Shares, OfNetworksIsWhatASlowerNetworkCosts) {
-    Scenario s = parsed(R"({"framework": "ddp"})",
-                        R"({"preset": "dgx-a100-80gb", "nodes": 2, "inter_node": {"nics_per_node": 1, "gbit_per_s": 50}})");
+    Scenario s = small_parsed(R"({"framework": "ddp"})",
+                              R"({"preset": "dgx-a100-80gb", "nodes": 2, "inter_node": {"nics_per_node": 1, "gbit_per_s": 50}})");
     const Report before = predicted(s);
     EXPECT_GT(share(before, CostGroup::links_between), 0.3) << "this network is the bottleneck";
     s.cluster.inter.nic_bandwidth.value /= 1.02;
@@ -87,7 +87,8 @@ TEST(Shares, OfNetworksIsWhatASlowerNetworkCosts) {
 }
 
 TEST(Shares, TransfersInsideANodeAreNotItsNetworks) {
-    const Report r = predicted(parsed(R"({"framework": "megatron", "tensor_parallel": 8})", R"({"preset": "dgx-a100-80gb", "nodes": 1})"));
+    const Report r =
+        predicted(small_parsed(R"({"framework": "megatron", "tensor_parallel": 8})", R"({"preset": "dgx-a100-80gb", "nodes": 1})"));
     EXPECT_GT(share(r, CostGroup::links_inside), 0.02);
     EXPECT_EQ(share(r, CostGroup::links_between), 0);
 }
@@ -119,7 +120,7 @@ TEST(Beliefs, LearningTheSameStepOftenEndsAtItsTime) {
 }
 
 TEST(Beliefs, PartsOfASpreadAddUp) {
-    const Report r = predicted(parsed(strategies[1]));
+    const Report r = predicted(small_parsed(strategies[1]));
     const BeliefArray parts = parts_of_spread(beliefs_before({}), r.shares);
     EXPECT_NEAR(std::accumulate(parts.begin(), parts.end(), 0.0), 1, 1e-9);
     for (double part : parts) EXPECT_GE(part, 0);

@@ -149,6 +149,28 @@ TEST(Learned, WidensTheIntervalWhereStepsContradictEachOther) {
     EXPECT_GT(after.error_bar.memory, before.error_bar.memory);
 }
 
+// Files of before laws had numbers are of the first; a later program's are not read either.
+TEST(Learned, FilesOfAnotherLawSayWhichAndWhatToDo) {
+    LearnedConstants l{"a100-sxm-80gb", Stack::modules, 3, {}, 0.03, {}};
+    const auto file = nlohmann::json::parse(write_learned({&l, 1}));
+    EXPECT_EQ(file[0].at("law"), learned_law);
+    const auto complaint = [&](const nlohmann::json& law) {
+        auto changed = file;
+        changed[0].erase("law");
+        if (!law.is_null()) changed[0]["law"] = law;
+        try {
+            OwnConstants().add(changed.dump());
+        } catch (const std::runtime_error& e) { return std::string(e.what()); }
+        return std::string();
+    };
+    EXPECT_EQ(complaint(learned_law), "");
+    for (const auto& [law, said] : {std::pair{nlohmann::json(), "law 1,"}, {nlohmann::json(1), "law 1,"}, {nlohmann::json(9), "law 9,"}}) {
+        EXPECT_NE(complaint(law).find(said), std::string::npos) << complaint(law);
+        EXPECT_NE(complaint(law).find("learn again, simrun learn"), std::string::npos);
+    }
+    EXPECT_NE(complaint("two").find("\"law\""), std::string::npos);
+}
+
 TEST(Learned, FilesThatCannotBeMeantAreRefused) {
     EXPECT_THROW(own("products", 50), std::runtime_error);
     EXPECT_THROW(own("products", -1), std::runtime_error);
