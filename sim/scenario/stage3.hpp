@@ -9,11 +9,11 @@ namespace orrery::stage3 {
 
 // By default (deepspeed/runtime/zero/config.py).
 struct Sizes {
-    std::int64_t param_persistence_threshold = 100'000; // parameters of at most so many stay whole in all passes
+    std::int64_t param_persistence_threshold = 100'000; // a parameter of at most that many elements stays whole in all passes
     std::int64_t prefetch_bucket_size = 50'000'000;     // asked for ahead and together; a larger parameter is gathered by itself
 };
 constexpr std::int64_t max_live_parameters = 1'000'000'000; // whole at once
-constexpr std::int64_t max_reuse_distance = 1'000'000'000;  // a parameter that is used again within so many stays whole
+constexpr std::int64_t max_reuse_distance = 1'000'000'000;  // a parameter stays whole until its next use if fewer elements are used before
 
 // Hugging Face's Trainer resolves "auto" by the hidden size, for these two and reduce_bucket_size (trainer_config_finalize of
 // transformers/integrations/deepspeed.py): prefetch buckets of 0.9 hidden^2, parameters of up to 10 hidden stay whole.

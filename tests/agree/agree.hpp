@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <functional>
 #include <iosfwd>
 #include <memory>
@@ -63,5 +64,12 @@ inline void expect_peaks_as_predicted(const Scenario& scenario, const Trained& t
 }
 // Parameters of a world that begins as it is, after this number of training steps on the batches that its seed draws.
 Gathered parameters_after(World& world, const std::string& executor, std::int64_t steps);
+
+// A place for a test's files, with nothing in it.
+inline std::filesystem::path fresh_folder(const char* name) {
+    const auto folder = std::filesystem::path(testing::TempDir()) / name;
+    std::filesystem::remove_all(folder);
+    return folder;
+}
 
 } // namespace orrery::agree

@@ -14,12 +14,6 @@
 namespace orrery::agree {
 namespace {
 
-std::filesystem::path fresh_folder(const char* name) {
-    const auto folder = std::filesystem::path(testing::TempDir()) / name;
-    std::filesystem::remove_all(folder);
-    return folder;
-}
-
 Tensors go_on(const Scenario& scenario, const std::filesystem::path& folder, int until) {
     const CheckpointFiles checkpoint(checkpoints_in(folder).at(0));
     const auto world = make_world(scenario, DType::fp64);

@@ -373,7 +373,7 @@ TEST(Diloco, WhatIsSentBetweenWorkersIsThatOfTheShardsInside) {
     EXPECT_EQ(of(plain).first, of(low).first);
 }
 
-// What a device of a worker holds is what it holds where the worker is on its own, and what is kept for meetings.
+// A device of a worker holds the same as where the worker is on its own, and in addition the states that are kept for meetings.
 TEST(Diloco, ADeviceHoldsWhatItDoesInAWorkerOnItsOwn) {
     for (const Inside& inside : ways_inside())
         for (const char* kind : {"local_sgd", "diloco"}) {

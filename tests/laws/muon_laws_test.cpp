@@ -5,6 +5,7 @@
 #include "sim/cost/cost.hpp"
 #include "sim/plan/passes/muon.hpp"
 #include "sim/plan/verify.hpp"
+#include "tests/laws/simulations.hpp"
 
 #include <algorithm>
 
@@ -19,12 +20,6 @@ Gpt trained_by(const char* optimizer) {
 }
 
 std::string refused(const std::string& text) { return to_text(parse_scenario(text, {}).problems); }
-
-Plan verified(const Scenario& s) {
-    Plan plan = lower(s);
-    EXPECT_TRUE(verify(plan).empty()) << to_text(verify(plan));
-    return plan;
-}
 
 double states(const Plan& plan) { return resident(plan, 0)[MemoryKind::optimizer_states]; }
 

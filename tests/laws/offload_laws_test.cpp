@@ -4,6 +4,7 @@
 #include "sim/memory/memory.hpp"
 #include "sim/plan/verify.hpp"
 #include "sim/report/report.hpp"
+#include "tests/laws/simulations.hpp"
 
 #include <algorithm>
 #include <map>
@@ -67,18 +68,12 @@ std::int64_t on_host(const Plan& plan, MemoryKind kind) {
     return bytes;
 }
 
-Plan verified_offload(const Gpt& g) {
-    Plan plan = lower(g.make());
-    EXPECT_EQ(verify(plan).size(), 0u) << to_text(verify(plan));
-    return plan;
-}
-
 // DeepSpeed casts fp16 to fp32 on the device and back in its ZeRO 1 and 2, and sends 16 bits both ways in ZeRO 3.
 TEST(OptimizerOffload, SendsEachGradientAndEachParameterOnce) {
     for (const int zero : {1, 2, 3}) {
         Gpt g = offloading(R"("optimizer": "cpu")");
         g.zero = zero;
-        const Plan plan = verified_offload(g);
+        const Plan plan = verified(g);
         const std::int64_t bytes = zero == 3 ? 2 : 4;
         EXPECT_EQ(copied(plan, CopyKind::device_to_host), bytes * updated(plan)) << zero;
         EXPECT_EQ(copied(plan, CopyKind::host_to_device), bytes * updated(plan)) << zero;
@@ -87,14 +82,14 @@ TEST(OptimizerOffload, SendsEachGradientAndEachParameterOnce) {
 
 // fp32 masters, moments and gradients: 16 bytes a parameter, and no 16-bit parameters.
 TEST(OptimizerOffload, HasMastersAloneOnTheHostWhereTheyCross) {
-    const Plan plan = verified_offload(offloading(R"("optimizer": "cpu", "gradients": "cpu")", R"(, "overlap": {"offload": false})"));
+    const Plan plan = verified(offloading(R"("optimizer": "cpu", "gradients": "cpu")", R"(, "overlap": {"offload": false})"));
     const std::int64_t n = updated(plan);
     EXPECT_EQ(on_host(plan, MemoryKind::optimizer_states), 12 * n);
     EXPECT_EQ(on_host(plan, MemoryKind::parameters), 0);
     EXPECT_EQ(on_host(plan, MemoryKind::gradients), (4 + 2) * n) << "sums of some microbatches wait in 16 bits";
     Gpt once = offloading(R"("optimizer": "cpu", "gradients": "cpu")");
     once.microbatches = 1;
-    EXPECT_EQ(on_host(verified_offload(once), MemoryKind::gradients), 4 * n);
+    EXPECT_EQ(on_host(verified(once), MemoryKind::gradients), 4 * n);
 }
 
 // The first microbatch finds no sum on the host. The last leaves it in fp32, once it is whole.
@@ -104,7 +99,7 @@ TEST(OptimizerOffload, BringsSumsBackFromTheSecondMicrobatchOn) {
             Gpt g = offloading(R"("optimizer": "cpu", "gradients": "cpu")");
             g.dp = devices, g.zero = devices > 1 ? 2 : 0;
             g.microbatches = microbatches;
-            const Plan plan = verified_offload(g);
+            const Plan plan = verified(g);
             const std::int64_t n = updated(plan), runs = microbatches;
             EXPECT_EQ(copied(plan, CopyKind::host_to_device, MemoryKind::gradients), 2 * (runs - 1) * n) << devices << " " << runs;
             EXPECT_EQ(copied(plan, CopyKind::device_to_host) - 4 /* the norm */, (2 * (runs - 1) + 4) * n) << devices << " " << runs;
@@ -323,7 +318,7 @@ Gpt fully_sharded(const char* framework, int devices, const std::string& more = 
 TEST(ShardOffload, OfFsdpHasFp32ParametersAtHome) {
     for (const char* framework : {"fsdp", "fsdp2", "torchtitan"})
         for (const int devices : {1, 4}) {
-            const Plan plan = verified_offload(fully_sharded(framework, devices));
+            const Plan plan = verified(fully_sharded(framework, devices));
             const std::int64_t n = updated(plan);
             EXPECT_EQ(on_host(plan, MemoryKind::parameters), 4 * n) << framework << devices;
             EXPECT_EQ(on_host(plan, MemoryKind::gradients), 4 * n) << framework << devices;
@@ -340,7 +335,7 @@ TEST(ShardOffload, OfFullyShardAddsOnTheHost) {
         for (const int microbatches : {1, 2, 4}) {
             Gpt g = fully_sharded("fsdp2", devices);
             g.microbatches = microbatches;
-            const Plan plan = verified_offload(g);
+            const Plan plan = verified(g);
             std::int64_t added = 0, waits = 0;
             for (const Action& a : plan.programs[0].actions)
                 for (std::int32_t i = a.first; i < a.last; ++i) {
@@ -360,7 +355,7 @@ TEST(ShardOffload, OfFullyShardAddsOnTheHost) {
 TEST(ShardOffload, TheFirstRunsBlockIsNoOthers) {
     for (const char* framework : {"deepspeed", "fsdp2"}) {
         Gpt g = fully_sharded(framework, 4);
-        Plan plan = verified_offload(g);
+        Plan plan = verified(g);
         std::map<std::string, std::int32_t> first;
         for (std::int32_t b = 0; b < plan.blocks.next_id(); ++b)
             if (const std::string& name = plan.blocks[b].name; name.starts_with("reduce_first:")) first[name.substr(name.find(':'))] = b;

@@ -6,6 +6,7 @@
 #include "sim/plan/verify.hpp"
 #include "sim/report/report.hpp"
 #include "sim/scenario/homes.hpp"
+#include "tests/laws/simulations.hpp"
 
 #include <algorithm>
 
@@ -23,12 +24,6 @@ Gpt divided(int tensor, int pipeline, int data, const std::string& tier) {
         g.extra_strategy =
             R"(, "offload": {"optimizer": ")" + tier + R"(", "gradients": ")" + tier + R"(", "parameters": ")" + tier + "\"}";
     return g;
-}
-
-Plan verified(const Gpt& g) {
-    Plan plan = lower(g.make());
-    EXPECT_EQ(verify(plan).size(), 0u) << to_text(verify(plan));
-    return plan;
 }
 
 // Bytes of one rank of a stage that live there from step to step, or for a step.

@@ -1,7 +1,8 @@
-// Predictions of tests, and two simulations that must have taken the same course.
+// Predictions and plans of tests, and two simulations that must have taken the same course.
 #pragma once
 
 #include "sim/engine/simulate.hpp"
+#include "sim/plan/verify.hpp"
 #include "sim/report/report.hpp"
 #include "tests/laws/scenarios.hpp"
 
@@ -12,6 +13,13 @@ namespace orrery::laws {
 inline Report report_of(const Gpt& g) { return predict(g.make()).report; }
 inline double step_of(const Gpt& g) { return report_of(g).step_time_s; }
 inline double step_of(const Scenario& s) { return predict(s).report.step_time_s; }
+
+inline Plan verified(const Scenario& s) {
+    Plan plan = lower(s);
+    EXPECT_TRUE(verify(plan).empty()) << to_text(verify(plan));
+    return plan;
+}
+inline Plan verified(const Gpt& g) { return verified(g.make()); }
 
 // To the picosecond and the byte.
 inline void expect_identical(const Simulation& a, const Simulation& b) {
